@@ -28,6 +28,7 @@ from tokcore.formats.shard_format import (
     StoredShard,
 )
 from tokcore.labels import repeat_label
+from tokcore.shards import find_named_shards
 from tokcore.token_batch import Ids, Offsets, TokenBatch
 
 # Breaches of one kind that are named in a file; more are counted.
@@ -60,10 +61,17 @@ class CheckedShard:
 
 
 def find_all_shards(place: Path) -> list[FormatFile]:
-    """Every shard below a folder, in every format, or the one at a path; in the order of paths."""
+    """Every shard below a folder, in every format, or the one at a path; in the order of paths.
+
+    Of an output, those that its manifests name: other files there, such as tables of counts, are no shards.
+    """
     files = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.is_file())
-    found = (find_shard_at(str(file)) for file in files)
-    return list(dict.fromkeys(one for one in found if one is not None))
+    outputs = find_named_shards(place)
+    named = {file for own in outputs.values() for file in own}
+    found = {file for path in files if (file := find_shard_at(str(path))) is not None}
+    others = {file for file in found if not any(Path(file.path).is_relative_to(output) for output in outputs)}
+    own = {file for file in named if Path(file.path).is_relative_to(place)}
+    return sorted(others | own, key=lambda file: file.path)
 
 
 def check_shard(file: FormatFile, rules: Rules) -> CheckedShard:
@@ -72,7 +80,8 @@ def check_shard(file: FormatFile, rules: Rules) -> CheckedShard:
     try:
         missing = [path for path in file.list_files() if not Path(path).exists()]
         if missing:
-            raise FormatError(f"{missing[0]}: is not there: {file.path} needs it")
+            why = "the manifest names it" if missing[0] == file.path else f"{file.path} needs it"
+            raise FormatError(f"{missing[0]}: is not there: {why}")
         one = SHARD_FORMATS[file.format]
         if one.open_plain is not None and rules.end is None and not says_bounds(file):
             _check_plain(one.open_plain(file.path, rules.dtype), rules.vocab_size, checked)

@@ -6,6 +6,7 @@ Leaves to others: the formats (tokcore.format_table) and whether the files are t
 from __future__ import annotations
 
 import bisect
+import contextlib
 import dataclasses
 import functools
 import json
@@ -23,7 +24,7 @@ import numpy.typing as npt
 
 from tokcore.canonical import MANIFEST_FORMAT, MANIFEST_VERSIONS, parse_canonical
 from tokcore.commits import list_parts
-from tokcore.errors import FormatError, IdentityError
+from tokcore.errors import FormatError, IdentityError, TokError
 from tokcore.followed_shards import FollowedShards
 from tokcore.format_table import READING_ORDER, SHARD_FORMATS, FormatFile, find_shard_at, list_all_paths, list_paths
 from tokcore.formats.documents import SUFFIX as DOCUMENTS
@@ -47,6 +48,7 @@ MAX_OPEN = 64
 _MANIFEST = "manifest.json"
 _STAGES = ("shards", "mixed", "packed")  # of a build, whose manifests name shards; of the last, rows are documents
 _LEVELS_UP = 2
+_FOLDERS_OF_A_SHARD = 5  # of its split, its language, its format, the stage; the output
 
 
 class ShardDocument(NamedTuple):
@@ -410,6 +412,24 @@ def find_shard_files(path: str | os.PathLike[str]) -> list[FormatFile]:
     files, _ = _list_named_shards(*manifest)
     below = [file for file in files if Path(file.path).is_relative_to(place)]
     return [FormatFile(file.format, file.path) for file in _choose_one_format(place, below)]
+
+
+def find_named_shards(place: Path) -> dict[Path, list[FormatFile]]:
+    """Folder of an output -> the shards, in every format, that its manifests name. place: the output, above or below it.
+
+    Manifests that cannot be read are passed over.
+    """
+    found: dict[Path, list[FormatFile]] = {}
+    paths = {*place.rglob(_MANIFEST), *(folder / _MANIFEST for folder in place.parents[:_FOLDERS_OF_A_SHARD])}
+    for path in sorted(paths):
+        root = path.parent
+        with contextlib.suppress(OSError, ValueError, RecursionError, TokError):
+            content = json.loads(path.read_bytes())
+            if isinstance(content, dict) and content.get("stage") in _STAGES:
+                files, _ = _list_named_shards(root, parse_canonical(path.read_bytes(), str(path)))
+                output = root.parent if root.name in _STAGES else root
+                found.setdefault(output, []).extend(FormatFile(file.format, file.path) for file in files)
+    return found
 
 
 def _require_finished(place: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.builds import tokcore
+from support.builds import build_file, run, small_corpus, tokcore
 from support.token_batches import FINGERPRINT, Document, batch_of, write_shard
 
 from pipelines.inspect.fsck import Report, check_shards
@@ -314,6 +314,24 @@ def test_an_output_is_mended_by_repair(tmp_path):
     with pytest.raises(ConfigError, match="`tokcore repair OUTPUT` repairs it"):
         check(folder, repair=True)
     assert check(folder).problems == ()
+
+
+def test_of_an_output_the_shards_are_checked_and_no_tables(tmp_path):
+    """Tables of counts are Parquet files, too. What lies beside the output is another's."""
+    small_corpus(tmp_path)
+    settings = '[learn]\nvocab_size = 400\n[shards]\nformats = ["parquet", "mds"]\n[pack]\nlength = 64\n'
+    run(build_file(tmp_path, settings=settings), tmp_path / "out", 1)
+    report = check(tmp_path / "out")
+    num = len(open_shards(tmp_path / "out").paths) + len(open_shards(tmp_path / "out/packed").paths)
+    assert (report.shards, report.formats, report.problems) == (2 * num, ("mds", "parquet"), ())
+    make_folder("nanogpt", tmp_path / "theirs")
+    assert check(tmp_path).formats == ("mds", "parquet", "nanogpt")
+    shard = next((tmp_path / "out/shards/mds").rglob("*.mds"))
+    shard.unlink()
+    for place in ("out", "out/shards/mds"):
+        assert any(
+            f"{shard}: is not there: the manifest names it" in problem for problem in check(tmp_path / place).problems
+        ), place
 
 
 def test_the_command(tmp_path):

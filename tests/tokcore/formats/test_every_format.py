@@ -93,6 +93,9 @@ def test_a_flipped_bit_never_passes_for_the_content(tmp_path, name, dtype):
         file = tmp_path / f"x{suffix}"
         sound = file.read_bytes()
         places = range(len(sound)) if len(sound) < 200 else chance.integers(0, len(sound), 200).tolist()
+        # Some files are padded with zeros to many times what they hold.
+        told = np.flatnonzero(np.frombuffer(sound, np.uint8))
+        places = [*places, *(chance.choice(told, 200).tolist() if len(told) < len(sound) // 2 else ())]
         for position in [*range(min(40, len(sound))), *places]:
             file.write_bytes(with_flipped_bit(sound, position, int(chance.integers(8))))
             try:
