@@ -415,9 +415,9 @@ def find_shard_files(path: str | os.PathLike[str]) -> list[FormatFile]:
 
 
 def find_named_shards(place: Path) -> dict[Path, list[FormatFile]]:
-    """Folder of an output -> the shards, in every format, that its manifests name. place: the output, above or below it.
+    """Folder of an output -> the shards, in every format, that its manifests name.
 
-    Manifests that cannot be read are passed over.
+    place: the output, a folder above it, or what is below it. Manifests that cannot be read are passed over.
     """
     found: dict[Path, list[FormatFile]] = {}
     paths = {*place.rglob(_MANIFEST), *(folder / _MANIFEST for folder in place.parents[:_FOLDERS_OF_A_SHARD])}
