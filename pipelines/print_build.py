@@ -32,12 +32,12 @@ _TIMED = ("plan", "counts", "tokenizers", "tokenizer", "shards", "packed")
 _SHOWN_LINES = 4  # of one decoded document
 
 
-def print_build(output: str, build: BuildManifest, all_languages: bool = False) -> None:
-    """Print the largest languages, one decoded document, the totals, and where everything is."""
+def print_build(output: str, build: BuildManifest, all_languages: bool = False, is_new: bool = True) -> None:
+    """Print the largest languages, one decoded document if it is new, the totals, and where everything is."""
     print("\n".join(_list_languages(build.languages, all_languages)))
     print()
     _print_records(output, build)
-    if urls.is_local(output):
+    if urls.is_local(output) and is_new:
         _print_document(output)
     _print_totals(output, build)
 

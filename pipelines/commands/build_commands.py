@@ -223,7 +223,7 @@ def _print_for_people(build: Any, manifest: Any, done: str, show_all: bool) -> N
     from pipelines.store.retries import describe_retries
 
     if manifest.stage == "build":
-        print_build(build.output, manifest, show_all)
+        print_build(build.output, manifest, show_all, is_new=bool(build.made))
     else:
         print_stage(build.output, manifest)
     print_metrics(build.metrics)

@@ -40,7 +40,7 @@ from pipelines.stages.mix_corpus import mix_corpus
 from pipelines.stages.pack_corpus import pack_corpus
 from pipelines.stages.plan_corpus import commit_plan, make_plan_key, plan_build
 from pipelines.stages.read_log import has_commits
-from pipelines.stages.recognition import find_finished
+from pipelines.stages.recognition import are_inputs_remote, find_finished, is_finished
 from pipelines.stages.replacing import (
     are_others_at_work,
     begin_work,
@@ -103,6 +103,7 @@ class Build:
     _workers: Workers = dataclasses.field(init=False, repr=False)
     _session: Session | None = dataclasses.field(default=None, init=False, repr=False)
     _sign: str = dataclasses.field(default="", init=False, repr=False)  # URL of the file that says that we are at work
+    _listed: Plan | None = dataclasses.field(default=None, init=False, repr=False)  # inputs, not settled yet
     _plan: Plan | None = dataclasses.field(default=None, init=False, repr=False)
     _imported: TokenizerSpec | None = dataclasses.field(default=None, init=False, repr=False)
 
@@ -151,6 +152,11 @@ class Build:
                 if is_whole and (finished := find_finished(self.output, self.config, imported)) is not None:
                     self.progress.say("finished, as its build file says: `tokcore check` looks for changed inputs")
                     return finished
+                if is_whole and self.progress.level <= 0 and not are_inputs_remote(self.config):
+                    with self.progress.stage("plan", minor=True):
+                        self._listed = plan_build(self.config, self.output)
+                    if (finished := find_finished(self.output, self.config, imported, self._listed)) is not None:
+                        return finished
             else:
                 self._workers.start()  # they import while inputs are listed and a tokenizer is read
             plan, planned = self._planned()
@@ -170,7 +176,7 @@ class Build:
             self._refuse_foreign_output()
             self.imported_tokenizer()
             left_out = LeftOut()
-            self._plan = self.chosen or plan_build(self.config, self.output, left_out)
+            self._plan = self.chosen or self._listed or plan_build(self.config, self.output, left_out)
             # A part that is made again from an output's manifests has no sources, and was read once.
             if self.config.sources and find_manifest(self.output, "plan") is None:
                 wrong = refuse_wrong_sources(self.config, choose_files_to_read(self._plan, self.inheritance))
@@ -313,6 +319,8 @@ class Build:
         """
         self._refuse_foreign_output()
         imported = self.imported_tokenizer()  # before the config is looked at, which it completes
+        if is_finished(self.output, self.config, imported, plan):
+            return "this build, finished"
         there = look(self.output, self.config, imported, plan)
         if there.differences:
             if self._gives_way(there):

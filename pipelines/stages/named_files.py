@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pipelines.stages.commit import get_folder, get_path_below
 from pipelines.stages.read_log import has_commits
 from pipelines.store import storage, urls
@@ -18,17 +20,21 @@ def require_files(output: str, made: AnyManifest) -> None:
 
     After a commit README.md, the one file of a build, is that of the newest commit.
     """
+    require_sizes(output, made.stage, ((entry.path, entry.size_bytes) for entry in made.files))
 
-    folder = get_folder(output, made.stage)
-    if urls.is_local(output) or made.stage == BUILD:  # whose folder holds those of all stages
-        looked = {entry.path: storage.read_footprint(urls.join(folder, entry.path)) for entry in made.files}
+
+def require_sizes(output: str, stage: str, files: Iterable[tuple[str, int]]) -> None:
+    """As require_files. files: paths below the stage's folder, and sizes in bytes."""
+    sizes = dict(files)
+    folder = get_folder(output, stage)
+    if urls.is_local(output) or stage == BUILD:  # whose folder holds those of all stages
+        found = storage.find_sizes(folder, sizes)
     else:
-        looked = dict(storage.list_footprints(folder))
+        found = {path: one.size_bytes for path, one in storage.list_footprints(folder).items()}
     wrong = [
-        get_path_below(made.stage, entry.path)
-        for entry in made.files
-        if (found := looked.get(entry.path)) is None
-        or (found.size_bytes != entry.size_bytes and not (made.stage == BUILD and has_commits(output)))
+        get_path_below(stage, path)
+        for path, size_bytes in sizes.items()
+        if path not in found or (found[path] != size_bytes and not (stage == BUILD and has_commits(output)))
     ]
     if wrong:
         more = f" and {len(wrong) - _NUM_SHOWN:,} more" if len(wrong) > _NUM_SHOWN else ""

