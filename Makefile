@@ -27,8 +27,9 @@ demo: $(VENV)/installed ## run the main job on the corpus in deploy/demo
 	$(BIN)/tokcore build deploy/demo/build.toml --output $(OUT)
 	$(BIN)/tokcore verify $(OUT) --decode all
 
+# In the order of folders: the files that take long do not come last, when one process alone would wait for them.
 test: $(VENV)/installed ## run all tests
-	$(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 8 --dist loadfile
+	$(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
 # The servers that tests/stores starts. moto, for S3, comes with .[dev]; these need Node.js and Go.
 servers: $(VENV)/installed $(SERVERS)/azurite/installed $(SERVERS)/fake-gcs-server $(SERVERS)/fake-pubsub $(SERVERS)/promtool $(SERVERS)/prism $(SERVERS)/boot $(SERVERS)/hclfmt $(FLINK) ## install the stores and engines that tests start
