@@ -511,6 +511,32 @@ def highway_hash(key: tuple[int, int, int, int], data: Bytes, offsets: Offsets) 
     return hashes
 
 
+class IdParts:
+    """Parts of arrays of ids, which can be copied back to back. Several threads may copy at a time.
+
+    >>> sources = [np.arange(9, dtype=np.uint16), np.array([70_000], np.int32)]
+    >>> parts = IdParts(sources, np.array([0, 1, 0]), starts=np.array([2, 0, 7]), ends=np.array([4, 1, 9]))
+    >>> parts.copy(0, 2, np.empty(3, np.int32)).tolist(), parts.copy(2, 3, np.empty(2, np.int32)).tolist()
+    ([2, 3, 70000], [7, 8])
+    """
+
+    def __init__(self, sources: Sequence[npt.NDArray[Any]], which: Offsets, starts: Offsets, ends: Offsets) -> None:
+        """sources: uint16, uint32 or int32, kept; ids are below 2^31. which, starts, ends: int64, of each part.
+
+        Raises ValueError for a part that is not within its source.
+        """
+        of = _load_reference() if get_implementation() == "reference" else _load_native()
+        self._inner: Any = of.IdParts(list(sources), which, starts, ends)
+
+    def copy(self, first: int, last: int, ids: Ids) -> Ids:
+        """Write parts first to last, last excluded, to an array that has just room for them; returns it.
+
+        Raises ValueError if it has not.
+        """
+        self._inner.copy(first, last, ids)
+        return ids
+
+
 def pack_varints(values: Ids, offsets: Offsets) -> tuple[Bytes, Offsets]:
     """(data, bounds): integers as protocol buffers have them, back to back; where each part of values is in data.
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tokcore.errors import ConfigError
+from tokcore.kernel import IdParts
 from tokcore.row_order import RowOrder, Rows, check_weights
 from tokcore.row_streams import RowReader, RowStream
 from tokcore.shards import OpenableShard, open_shards
@@ -284,8 +285,7 @@ class _Chunk:
             self._look_up(stream, where, rows[where] * length)
         pieces = self._sort_pieces()
         # Pieces follow each other as their ids do in the rows.
-        readers = map(self._readers.__getitem__, pieces.readers.tolist())
-        self._pieces = list(zip(readers, pieces.starts.tolist(), pieces.ends.tolist(), strict=True))
+        self._parts = _make_parts(self._readers, pieces)
         last_rows = np.cumsum(sizes)
         self._last = np.searchsorted(pieces.rows, last_rows).tolist()
         self._bounds, self._last_bounds = self._find_bounds(pieces, sizes * length)
@@ -351,10 +351,7 @@ class _Chunk:
     def take(self, number: int, step: int) -> Batch:
         """The batch of one of the steps."""
         tokens = np.empty((self._sizes[number], self._length), np.int32)
-        if len(tokens):
-            pieces = self._pieces[self._last[number - 1] if number else 0 : self._last[number]]
-            parts = [reader.part(start, end) for reader, start, end in pieces]
-            np.concatenate(parts, out=tokens.reshape(-1), casting="same_kind")
+        self._parts.copy(self._last[number - 1] if number else 0, self._last[number], tokens.reshape(-1))
         first = self._last_bounds[number - 1] if number else 0
         return Batch(tokens, self._bounds[first : self._last_bounds[number]].copy(), step)
 
@@ -372,3 +369,24 @@ class _Pieces(NamedTuple):
     ends: Rows
     counts: Rows
     places: Rows
+
+
+class _ReadParts:
+    """Parts of shards whose formats make copies of them: as kernel.IdParts, of mapped ones."""
+
+    def __init__(self, readers: Sequence[RowReader], pieces: _Pieces) -> None:
+        of_pieces = map(readers.__getitem__, pieces.readers.tolist())
+        self._parts = list(zip(of_pieces, pieces.starts.tolist(), pieces.ends.tolist(), strict=True))
+
+    def copy(self, first: int, last: int, ids: Ids) -> Ids:
+        if first < last:
+            parts = [reader.part(start, end) for reader, start, end in self._parts[first:last]]
+            np.concatenate(parts, out=ids, casting="same_kind")
+        return ids
+
+
+def _make_parts(readers: Sequence[RowReader], pieces: _Pieces) -> IdParts | _ReadParts:
+    mapped = [ids for reader in readers if (ids := reader.mapped) is not None]
+    if len(mapped) < len(readers):
+        return _ReadParts(readers, pieces)
+    return IdParts(mapped, pieces.readers, pieces.starts, pieces.ends)

@@ -656,6 +656,25 @@ def _list_ranges(name: str, offsets: Offsets, limit: int) -> list[tuple[int, int
     return list(pairwise(offsets.tolist()))
 
 
+class IdParts:
+    """As tokcore.kernel.IdParts."""
+
+    def __init__(self, sources: Sequence[npt.NDArray[Any]], which: Offsets, starts: Offsets, ends: Offsets) -> None:
+        if any(source.dtype not in (np.uint16, np.uint32, np.int32) for source in sources):
+            raise ValueError("sources: expected arrays of uint16, uint32 or int32")
+        self._parts = []
+        for number, start, end in zip(which.tolist(), starts.tolist(), ends.tolist(), strict=True):
+            if not (0 <= number < len(sources) and 0 <= start <= end <= len(sources[number])):
+                raise ValueError(f"part {start} to {end} of source {number}: it is not within it")
+            self._parts.append(sources[number][start:end])
+
+    def copy(self, first: int, last: int, ids: npt.NDArray[np.int32]) -> None:
+        found = [id for part in self._parts[first:last] for id in part.tolist()]
+        if not 0 <= first <= last <= len(self._parts) or len(found) != len(ids):
+            raise ValueError(f"parts {first} to {last}: {len(found)} ids, room for {len(ids)}")
+        ids[:] = found
+
+
 def pack_varints(values: npt.NDArray[np.int32], offsets: Offsets) -> tuple[npt.NDArray[np.uint8], Offsets]:
     """As tokcore.kernel.pack_varints."""
     data, bounds = bytearray(), [0]

@@ -24,6 +24,8 @@ class RowReader(Protocol):
 
     def part(self, start: int, end: int) -> npt.NDArray[Any]: ...
     def find_bounds(self, starts: Rows, ends: Rows) -> tuple[Rows, Rows]: ...
+    @property
+    def mapped(self) -> npt.NDArray[Any] | None: ...
 
 
 class PackedReader:
@@ -35,6 +37,7 @@ class PackedReader:
         if file is None:
             raise FormatError(f"{shard.path}: its pieces file is not there, which says where documents end in its rows")
         self.part = reader.part
+        self.mapped = reader.mapped
         self._length = file.length
         pieces = file.read()
         num_rows = pieces.num_rows

@@ -1,6 +1,6 @@
-// The mask finder, the id counter, MuHash, HighwayHash and varints on random input, against plain ways of
-// saying the same. Every text lies at the end of a heap block of its own size, so that a byte read after it
-// is an error of the address sanitizer.
+// The mask finder, the id counter, MuHash, HighwayHash, varints and parts of ids on random input, against
+// plain ways of saying the same. Every text lies at the end of a heap block of its own size, so that a byte
+// read after it is an error of the address sanitizer.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -16,6 +16,7 @@
 #include "count/id_counter.h"
 #include "digest/highway_hash.h"
 #include "digest/muhash.h"
+#include "shards/id_parts.h"
 #include "shards/varints.h"
 #include "text/mask_finder.h"
 
@@ -204,6 +205,33 @@ void check_varints() {
   tokcore::unpack_varints(own.data(), places.data(), 2, &values, &counts);
 }
 
+// Parts of two sources, narrow and wide, at any address.
+void check_id_parts() {
+  const size_t shift = below(4);
+  std::vector<uint16_t> narrow(below(300));
+  std::vector<int32_t> wide(below(300));
+  for (uint16_t& id : narrow) id = static_cast<uint16_t>(chance());
+  for (int32_t& id : wide) id = static_cast<int32_t>(chance() & 0x7fffffff);
+  std::vector<uint8_t> moved[2] = {std::vector<uint8_t>(shift + narrow.size() * 2),
+                                   std::vector<uint8_t>(shift + wide.size() * 4)};
+  std::copy_n(reinterpret_cast<const uint8_t*>(narrow.data()), narrow.size() * 2, moved[0].begin() + shift);
+  std::copy_n(reinterpret_cast<const uint8_t*>(wide.data()), wide.size() * 4, moved[1].begin() + shift);
+  const tokcore::IdSource sources[] = {{moved[0].data() + shift, 2}, {moved[1].data() + shift, 4}};
+  std::vector<tokcore::IdPart> parts(below(6));
+  std::vector<int32_t> expected;
+  for (tokcore::IdPart& part : parts) {
+    part.source = static_cast<uint32_t>(below(2));
+    const size_t size = part.source == 0 ? narrow.size() : wide.size();
+    part.start = static_cast<int64_t>(below(size + 1));
+    part.end = part.start + static_cast<int64_t>(below(size - static_cast<size_t>(part.start) + 1));
+    for (auto i = static_cast<size_t>(part.start); i < static_cast<size_t>(part.end); ++i)
+      expected.push_back(part.source == 0 ? narrow[i] : wide[i]);
+  }
+  std::vector<int32_t> found(expected.size());
+  tokcore::copy_parts(sources, parts.data(), parts.size(), found.data());
+  expect(found == expected, "parts of ids follow each other");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -214,6 +242,7 @@ int main(int argc, char** argv) {
     if (round % 20 == 0) check_ids(counter);
     if (round % 20 == 0) check_highway_hash();
     check_varints();
+    check_id_parts();
     if (round % 200 == 0) check_muhash();
   }
 }

@@ -169,6 +169,7 @@ class ArrayRecordIds:
     """
 
     dtype = DTYPE
+    mapped = None
 
     def __init__(self, path: str) -> None:
         """Raises FormatError unless start, footer and postscript are those of records of the footer's sizes."""

@@ -105,6 +105,11 @@ def map_ids(path: str, dtype: npt.DTypeLike, offset: int, count: int) -> npt.NDA
     return map_file(path, dtype, offset, count) if ranged is None else RangedIds(ranged, dtype, offset, count)
 
 
+def find_mapped(ids: npt.NDArray[Any] | RangedIds) -> npt.NDArray[Any] | None:
+    """What map_ids gives, if it is a mapped file."""
+    return ids if isinstance(ids, np.ndarray) else None
+
+
 def read_start(path: str, size: int) -> bytes:
     """The first bytes of a file, as far as it has them."""
     if (ranged := find_ranged(path)) is not None:
@@ -178,6 +183,10 @@ class FlatIds:
     def part(self, start: int, end: int) -> npt.NDArray[Any]:
         """Ids number start to end of all documents, end excluded: a view of the mapped file, of its dtype."""
         return self._tokens[start:end]
+
+    @property
+    def mapped(self) -> npt.NDArray[Any] | None:
+        return find_mapped(self._tokens)
 
     def find_bounds(self, starts: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
         """Where documents end strictly within each part: how many, and the places."""

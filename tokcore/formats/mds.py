@@ -146,6 +146,8 @@ class MdsIds:
         """Numbers of ids of documents start to end, end excluded."""
         return self._lengths[start:end]
 
+    mapped = None
+
     def part(self, start: int, end: int) -> Ids:
         """int32 ids number start to end of all documents, end excluded; a copy."""
         first = int(np.searchsorted(self._places, start, side="right")) - 1

@@ -26,6 +26,7 @@ from tokcore.formats.flat_ids import (
     FlatIds,
     choose_dtype,
     find_bounds_in,
+    find_mapped,
     find_stored_dtype,
     map_file,
     map_ids,
@@ -153,6 +154,10 @@ class MegatronIds:
     def part(self, start: int, end: int) -> npt.NDArray[Any]:
         """Ids number start to end of all documents, end excluded: a view of the mapped file, of its dtype."""
         return self._tokens[start:end]
+
+    @property
+    def mapped(self) -> npt.NDArray[Any] | None:
+        return find_mapped(self._tokens)
 
     def find_bounds(self, starts: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
         """Where documents end strictly within each part: how many, and the places."""

@@ -114,6 +114,7 @@ class RowShard(ColumnFile):
     """
 
     dtype = DTYPE
+    mapped = None
 
     def __init__(self, batches: Batches, ids_name: str) -> None:
         """ids_name: of the column of ids.

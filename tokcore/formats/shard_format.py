@@ -110,6 +110,10 @@ class ShardReader(Protocol):
     def part(self, start: int, end: int) -> npt.NDArray[Any]:
         """Ids number start to end of all documents back to back, end excluded: int32, or of the file's dtype."""
 
+    @property
+    def mapped(self) -> npt.NDArray[Any] | None:
+        """All ids as a view of the mapped file, of its dtype; None if part() makes copies."""
+
     def find_bounds(self, starts: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
         """Where documents end strictly within each part, in ids of the shard: how many in each, and the places.
 
@@ -226,6 +230,8 @@ class IdFiles(Protocol):
     def find_bounds(self, starts: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]: ...
 
     @property
+    def mapped(self) -> npt.NDArray[Any] | None: ...
+    @property
     def path(self) -> str: ...
     @property
     def dtype(self) -> str: ...
@@ -305,6 +311,10 @@ class ShardWithDocuments:
     @property
     def num_tokens(self) -> int:
         return self._ids.num_tokens
+
+    @property
+    def mapped(self) -> npt.NDArray[Any] | None:
+        return self._ids.mapped
 
     @property
     def has_documents(self) -> bool:

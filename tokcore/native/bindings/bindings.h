@@ -27,6 +27,7 @@ void bind_draws(nanobind::module_& module);
 void bind_encoder(nanobind::module_& module);
 void bind_highway_hash(nanobind::module_& module);
 void bind_id_counter(nanobind::module_& module);
+void bind_id_parts(nanobind::module_& module);
 void bind_json_lines(nanobind::module_& module);
 void bind_mask_finder(nanobind::module_& module);
 void bind_muhash(nanobind::module_& module);
