@@ -5,6 +5,8 @@ Leaves to others: which piece goes into which row (tokcore.packing), and files (
 
 from __future__ import annotations
 
+import errno
+import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -65,7 +67,7 @@ def make_rows(parts: Iterable[Part], settings: PackSettings, is_last: bool) -> I
     with _Waiting() as documents:
         for part in parts:
             documents.add(part)
-        known, ids = documents.finish()
+        known = documents.finish()
         if settings.cut == "never" and settings.strategy != "concatenate":
             known.refuse_longer(settings.length)
         num = 0
@@ -77,7 +79,7 @@ def make_rows(parts: Iterable[Part], settings: PackSettings, is_last: bool) -> I
                 if last is not None:
                     yield last
                 end = min(start + step, packed.num_rows)
-                last = _fill(known, ids, packed, start, end, num, settings)
+                last = _fill(known, documents, packed, start, end, num, settings)
                 num += end - start
         if last is not None:
             yield _shorten_last(last, settings.length) if is_last and settings.keeps_last else last
@@ -138,14 +140,12 @@ class _Waiting:
         self._numbers.append(np.arange(part.first, part.first + num))
         self._skipped.append(skipped)
 
-    def finish(self) -> tuple[_Known, Ids]:
-        """All documents, and their ids as a map of the file."""
+    def finish(self) -> _Known:
+        """All documents, whose ids can be read from now on."""
         none = [np.zeros(0, np.int64)]
         lengths = np.concatenate(none + self._lengths)
         self._file.flush()
-        total = int(lengths.sum())
-        ids = np.memmap(self._file, np.int32, "r", shape=(total,)) if total else np.zeros(0, np.int32)
-        known = _Known(
+        return _Known(
             lengths,
             np.cumsum(lengths) - lengths,
             np.concatenate(none + self._skipped),
@@ -153,11 +153,19 @@ class _Waiting:
             np.concatenate(none + self._numbers),
             join_batches(self._names),
         )
-        return known, ids
+
+    def read_ids(self, place: int, ids: Ids) -> None:
+        """Fill an array with the ids that begin at a place. A map of the file would count as memory of the process."""
+        left, at = ids.view(np.uint8).data, place * ids.itemsize
+        while left:
+            num = os.preadv(self._file.fileno(), [left], at)
+            if not num:
+                raise OSError(errno.EIO, "ids that wait to be packed are gone", tempfile.gettempdir())
+            left, at = left[num:], at + num
 
 
 def _fill(
-    known: _Known, ids: Ids, packed: PackedRows, start: int, end: int, first: int, settings: PackSettings
+    known: _Known, waiting: _Waiting, packed: PackedRows, start: int, end: int, first: int, settings: PackSettings
 ) -> RowBatch:
     """Rows start to end of some packed ones. first: the number of the first of them."""
     low, high = int(packed.bounds[start]), int(packed.bounds[end])
@@ -170,7 +178,7 @@ def _fill(
     targets = rows * settings.length + before - np.repeat(before[bounds[:-1]], np.diff(bounds))
     sources = known.places[documents] + starts
     for target, source, length in zip(targets.tolist(), sources.tolist(), lengths.tolist(), strict=True):
-        flat[target : target + length] = ids[source : source + length]
+        waiting.read_ids(source, flat[target : target + length])
     names = known.names.take(documents.tolist())
     pieces = Pieces(
         rows + first,
