@@ -75,7 +75,7 @@ def verify(
             raise click.UsageError(
                 "--removed looks through all commits; leave out --decode, --root, --quick, --rebuild, --prove and --at"
             )
-        _verify_removed(make_absolute(output), removed, as_json)
+        _verify_removed(make_absolute(output), removed, workers, as_json)
         return
     if prove is not None:
         if decode != "0" or root is not None or quick or rebuild is not None:
@@ -123,12 +123,13 @@ def _rebuild(output: str, shard: str, base: str, as_json: bool) -> None:
         sys.exit(EXIT_PROBLEM)
 
 
-def _verify_removed(output: str, path: str, as_json: bool) -> None:
+def _verify_removed(output: str, path: str, workers: int | None, as_json: bool) -> None:
     from pipelines.inspect.verify_removed import verify_removed
+    from pipelines.local.run_options import RunOptions
     from pipelines.print_log import print_removal_report
 
     with show_progress("verify"):
-        report = verify_removed(output, read_lines(path))
+        report = verify_removed(output, read_lines(path), RunOptions(workers))
     print_json(dataclasses.asdict(report)) if as_json else print_removal_report(report)
     if report.problems:
         sys.exit(EXIT_PROBLEM)

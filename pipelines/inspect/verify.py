@@ -7,6 +7,7 @@ themselves; and, with `decode`, the pinned inputs, read again and compared docum
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -15,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipelines.inspect.derived_jobs import make_mix_job_again, make_pack_job_again
 from pipelines.inspect.verify_beside import CheckedBeside, check_beside
@@ -31,7 +32,7 @@ from pipelines.inspect.verify_mixed import check_decision, check_mixed_part, che
 from pipelines.inspect.verify_order import Origins, list_ordinal_ends
 from pipelines.inspect.verify_packed import check_group
 from pipelines.inspect.verify_shards import Found, Rules, check_item, check_part, make_rules
-from pipelines.local.pool import open_pool
+from pipelines.local.pool import Workers
 from pipelines.local.progress import Phase, StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.commit import (
@@ -97,6 +98,17 @@ class Report:
     totals: dict[str, Any]  # of the build, as JSON
 
 
+class _How(NamedTuple):
+    """How an output is verified, all of its parts alike: see verify."""
+
+    decode: int | None
+    quick: bool
+    base: str
+    options: RunOptions
+    progress: StageProgress
+    workers: Workers  # for all parts
+
+
 def verify(
     output: str,
     *,
@@ -125,15 +137,16 @@ def verify(
     log = check_log(output, build, problems) if build is not None else None
     there = storage.list_tree(output)
     beside = check_beside(output, log, there, problems) if log is not None else CheckedBeside(frozenset(), 0, 0, 0)
-    check = functools.partial(_verify_part, decode=decode, quick=quick, base=base, options=options, progress=progress)
-    if log is None or unread or problems or (not log.commits and not at):
-        apart = beside.paths | {CARD} if log is not None and log.commits else beside.paths
-        found = check(output, manifests, unread, root=root, apart=apart)
-    else:
-        _require_commit(log, at)
-        found = _verify_commit(output, log, at, manifests, beside.paths, root, check, quick)
-        unnamed = {*_list_unnamed(output, log, there)}
-        found = dataclasses.replace(found, num_leftovers=found.num_leftovers + len(unnamed))
+    with contextlib.closing(Workers(options, ())) as workers:
+        how = _How(decode, quick, base, options, progress, workers)
+        if log is None or unread or problems or (not log.commits and not at):
+            apart = beside.paths | {CARD} if log is not None and log.commits else beside.paths
+            found = _verify_part(output, manifests, unread, root, how, apart)
+        else:
+            _require_commit(log, at)
+            found = _verify_commit(output, log, at, manifests, beside.paths, root, how)
+            unnamed = {*_list_unnamed(output, log, there)}
+            found = dataclasses.replace(found, num_leftovers=found.num_leftovers + len(unnamed))
     return dataclasses.replace(
         found,
         problems=tuple(dict.fromkeys([*problems, *found.problems])),
@@ -165,21 +178,20 @@ def _verify_commit(
     manifests: Mapping[str, AnyManifest],
     beside: frozenset[str],
     root: str,
-    check: Callable[..., Report],
-    quick: bool,
+    how: _How,
 ) -> Report:
-    """As verify, of all parts of a commit. beside: paths of files that are of no build. check: verifies a part."""
+    """As verify, of all parts of a commit. beside: paths of files that are of no build."""
     problems = [*check_commit_card(output, log)]
     parts, removed = [], log.tombstones(at)
     for part in log.parts(at):
         url, unread = locate_part(output, part), list[str]()
         of_part = manifests if url == output else read_manifests(url, unread)
         apart = beside | {CARD} if url == output else frozenset[str]()
-        made = check(url, of_part, unread, root="", apart=apart)
+        made = _verify_part(url, of_part, unread, "", how, apart)
         parts.append(made)
         prefix = "" if url == output else f"{part.path}/"
-        if removed is not None and not quick and not made.problems:
-            problems.extend(f"{prefix}{found}" for found in find_brought_back(output, part, removed))
+        if removed is not None and not how.quick and not made.problems:
+            problems.extend(f"{prefix}{found}" for found in find_brought_back(output, part, removed, how.workers))
         problems.extend(f"{prefix}{problem}" for problem in made.problems)
     found_root = hash_parts(log.parts(at))
     if root and found_root != root:
@@ -202,12 +214,8 @@ def _verify_part(
     output: str,
     manifests: Mapping[str, AnyManifest],
     unread: Sequence[str],
-    decode: int | None,
     root: str,
-    quick: bool,
-    base: str,
-    options: RunOptions,
-    progress: StageProgress,
+    how: _How,
     apart: Collection[str],
 ) -> Report:
     """As verify, of what one build made. unread: why manifests are missing, which are problems.
@@ -220,13 +228,13 @@ def _verify_part(
     present = [path for path in storage.list_tree(output) if not is_of_history(path) and path not in apart]
     named = _check_names(manifests, entries, present, problems)
     own = [(stage, entry) for stage, entry in entries if stage != BUILD or entry.path not in apart]
-    _check_files(output, own, options, problems, progress)
+    _check_files(output, own, how.options, problems, how.progress)
     build = manifests.get("build")
     if build is not None and root and build.root != root:
         problems.append(f"{MANIFEST}: its root is {build.root}, expected {root}")
     num_read = num_decoded = 0
     if build is not None and not problems:
-        num_read, num_decoded = _check_parts(output, manifests, decode, quick, base, options, problems, progress)
+        num_read, num_decoded = _check_parts(output, manifests, how, problems)
     return Report(
         problems=tuple(problems),
         root=build.root if build is not None else "",
@@ -258,16 +266,7 @@ def _check_files(
             shown.advance(entry.size_bytes)
 
 
-def _check_parts(
-    output: str,
-    manifests: Mapping[str, AnyManifest],
-    decode: int | None,
-    quick: bool,
-    base: str,
-    options: RunOptions,
-    problems: list[str],
-    progress: StageProgress,
-) -> tuple[int, int]:
+def _check_parts(output: str, manifests: Mapping[str, AnyManifest], how: _How, problems: list[str]) -> tuple[int, int]:
     """That manifests, tables, shards and sources agree; (documents read, documents compared with their source).
 
     Each check begins only if those before it found nothing.
@@ -276,21 +275,21 @@ def _check_parts(
     try:
         built = require_all_manifests(manifests)
         num_documents = built.shards.totals.records.documents
-        spec = None if quick else load_spec(output)
+        spec = None if how.quick else load_spec(output)
         problems.extend(check_manifests(output, built, spec))
         if spec is not None and not problems:
-            with progress.stage("read", num_documents, "documents", minor=True) as shown:
-                num_read = _check_content(output, built, spec, options, problems, shown)
+            with how.progress.stage("read", num_documents, "documents", minor=True) as shown:
+                num_read = _check_content(output, built, spec, how.options, problems, shown)
         if spec is not None and built.mixed is not None and not problems:
-            with progress.stage("mixture", built.mixed.totals.documents, "documents", minor=True) as shown:
-                _check_mixed(output, built, built.mixed, spec, options, problems, shown)
+            with how.progress.stage("mixture", built.mixed.totals.documents, "documents", minor=True) as shown:
+                _check_mixed(output, built, built.mixed, spec, how.options, problems, shown)
         if spec is not None and built.packed is not None and not problems:
-            with progress.stage("rows", built.packed.totals.rows, "rows", minor=True) as shown:
-                _check_packed(output, built, built.packed, spec, options, problems, shown)
-        if not problems and decode != 0:
-            wanted = num_documents if decode is None else decode
-            with progress.stage("decode", wanted, "documents", minor=True) as shown:
-                num_decoded = _decode(output, built, decode, base or read_base(output), options, problems, shown)
+            with how.progress.stage("rows", built.packed.totals.rows, "rows", minor=True) as shown:
+                _check_packed(output, built, built.packed, spec, how.options, problems, shown)
+        if not problems and how.decode != 0:
+            wanted = num_documents if how.decode is None else how.decode
+            with how.progress.stage("decode", wanted, "documents", minor=True) as shown:
+                num_decoded = _decode(output, built, how, problems, shown)
     except FormatError as error:
         problems.append(str(error))
     return num_read, num_decoded
@@ -531,23 +530,16 @@ def read_base(output: str) -> str:
         return str(Path.cwd())
 
 
-def _decode(
-    output: str,
-    manifests: BuiltManifests,
-    decode: int | None,
-    base: str,
-    options: RunOptions,
-    problems: list[str],
-    shown: Phase,
-) -> int:
+def _decode(output: str, manifests: BuiltManifests, how: _How, problems: list[str], shown: Phase) -> int:
     """Compare documents with their sources; how many were. Spreads a limited number over the work items."""
-    plan = read_plan(output, manifests.plan)
+    plan, options = read_plan(output, manifests.plan), how.options
+    base = how.base or read_base(output)
     shards: dict[int, list[str]] = {}
     files: dict[int, list[str]] = {}
     for shard in list_named_shards(manifests.shards):
         shards.setdefault(shard.facts.item, []).extend(path for _, path in find_main_files(shard))
         files.setdefault(shard.facts.item, []).extend(file.path for file in shard.files)
-    limit = None if decode is None else -(-decode // max(1, len(plan.items)))
+    limit = None if how.decode is None else -(-how.decode // max(1, len(plan.items)))
     config = manifests.shards.config
     is_shuffled = config.shuffle is not None
     num_tokens = manifests.shards.totals.tokens
@@ -568,8 +560,11 @@ def _decode(
         for number in range(min(num_jobs, len(plan.items)))
     ]
     num_decoded = 0
-    with open_pool(options.num_workers) as pool, ThreadPoolExecutor(options.num_workers) as threads:
-        for compared, found in threads.map(lambda job: pool.run(decode_items, job), jobs):
+    pool = how.workers.start()
+    with ThreadPoolExecutor(options.num_workers) as threads:
+        for compared, found in threads.map(
+            lambda job: decode_items(job) if pool is None else pool.run(decode_items, job), jobs
+        ):
             num_decoded += compared
             shown.advance(compared)
             problems.extend(found)

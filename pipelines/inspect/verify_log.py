@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from pipelines.inspect.verify_manifests import compute_identity_under
+from pipelines.local.pool import Workers
 from pipelines.stages.commit import MANIFEST, find_manifest
 from pipelines.stages.dataset_card import CARD, write_commit_card
 from pipelines.stages.find_removed import find_removed
@@ -139,7 +140,7 @@ def _find_unburied(output: str, part: Part, log: Log, commit: Commit) -> str:
     return ""
 
 
-def find_brought_back(output: str, part: Part, removed: Tombstones) -> Iterator[str]:
+def find_brought_back(output: str, part: Part, removed: Tombstones, workers: Workers) -> Iterator[str]:
     """The documents and files of a part that tombstones say were removed, a few of them. Reads its shards."""
     url = locate_part(output, part)
     for file in read_pinned_files(url):
@@ -147,5 +148,5 @@ def find_brought_back(output: str, part: Part, removed: Tombstones) -> Iterator[
             yield f"plan/{FILES}: {file.uri}: was removed, and is there"
     made = find_manifest(url, "shards")
     if made is not None:
-        for found in itertools.islice(find_removed(url, made, removed), _MOST_NAMED):
+        for _, found in itertools.islice(find_removed([(url, made)], removed, workers), _MOST_NAMED):
             yield f"shards: {found.source}, ordinal {found.ordinal}: was removed, and is there"

@@ -7,11 +7,15 @@ the ids as text, since no id of a rejected record is stored.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import io
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from pipelines.local.pool import Workers
+from pipelines.local.run_options import RunOptions
 from pipelines.stages import ledger
 from pipelines.stages.commit import find_manifest, require_manifest
 from pipelines.stages.find_removed import find_removed
@@ -49,10 +53,11 @@ class RemovalReport:
     commits: int  # that can be read, and were looked at
 
 
-def verify_removed(output: str, ids: Sequence[str]) -> RemovalReport:
+def verify_removed(output: str, ids: Sequence[str], options: RunOptions | None = None) -> RemovalReport:
     """Look for documents in all commits: those of these ids, and all that the log says were removed.
 
-    Raises ConfigError if there is no finished build, FormatError for a broken log or a damaged file.
+    options: how many workers read shards, if there are many documents. Raises ConfigError if there is no finished
+    build, FormatError for a broken log or a damaged file.
     """
     log = read_log(output)
     known = log.tombstones()
@@ -61,7 +66,9 @@ def verify_removed(output: str, ids: Sequence[str]) -> RemovalReport:
     if removed is None:
         return RemovalReport((), ("nothing was removed, and no id is given",), (), 0, log.newest + 1 - log.oldest)
     num_commits = log.newest + 1 - log.oldest
-    held = [_look(output, part, numbers, removed, ids) for part, numbers in log.reachable().items()]
+    reachable = log.reachable()
+    documents = _count_documents(output, reachable, removed, options or RunOptions())
+    held = [_look(output, part, numbers, removed, ids, documents[part]) for part, numbers in reachable.items()]
     left = tuple(one for one in held if one.documents or one.files or one.rejects)
     problems = [_describe(log, one) for one in left]
     if lacking := {*wanted} - {*(known.hashes if known is not None else ())}:
@@ -77,10 +84,19 @@ def verify_removed(output: str, ids: Sequence[str]) -> RemovalReport:
     )
 
 
-def _look(output: str, part: Part, commits: Iterable[int], removed: Tombstones, ids: Sequence[str]) -> Held:
+def _count_documents(output: str, parts: Iterable[Part], removed: Tombstones, options: RunOptions) -> Counter[Part]:
+    """Part -> documents in its shards that were removed."""
+    of = {locate_part(output, part): part for part in parts}
+    places = [(url, require_manifest(url, "shards", "encode")) for url in of]
+    with contextlib.closing(Workers(options, ())) as workers:
+        return Counter(of[url] for url, _ in find_removed(places, removed, workers))
+
+
+def _look(
+    output: str, part: Part, commits: Iterable[int], removed: Tombstones, ids: Sequence[str], documents: int
+) -> Held:
     url = locate_part(output, part)
     gone = {file.uri for file in read_pinned_files(url) if removed.spell("source", file.uri) in removed}
-    documents = sum(1 for _ in find_removed(url, require_manifest(url, "shards", "encode"), removed))
     return Held(part.path, tuple(commits), documents, len(gone), _count_rejects(url, gone, ids))
 
 

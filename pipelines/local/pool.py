@@ -159,16 +159,6 @@ class _Worker:
                 pipe.close()
 
 
-@contextmanager
-def open_pool(workers: int) -> Iterator[Pool]:
-    """A pool that is closed when the block ends."""
-    pool = Pool(workers)
-    try:
-        yield pool
-    finally:
-        pool.close()
-
-
 class Workers:
     """The pool of a build: started when a stage first needs it, kept for the next stage."""
 

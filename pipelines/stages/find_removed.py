@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
+from pipelines.local.pool import Workers
 from pipelines.store.main_files import copy_shard_if_remote, find_main_files
+from schemas.refs import ShardRef
 from schemas.shard_entries import list_named_shards
 from schemas.stage_manifests import ShardsManifest
 from schemas.tombstones import Kind, Tombstones
 from tokcore.format_table import FormatFile
 from tokcore.labels import Labels
+
+# Fewer documents are looked through before worker processes have started.
+_WORTH_WORKERS = 500_000
 
 
 class FoundDocument(NamedTuple):
@@ -21,11 +27,29 @@ class FoundDocument(NamedTuple):
     tombstones: tuple[str, ...]  # those that it has
 
 
-def find_removed(output: str, made: ShardsManifest, removed: Tombstones) -> Iterator[FoundDocument]:
-    """The documents of an output's shards that have one of these tombstones. Reads all shards.
+def find_removed(
+    places: Iterable[tuple[str, ShardsManifest]], removed: Tombstones, workers: Workers
+) -> Iterator[tuple[str, FoundDocument]]:
+    """(place, document) for the documents in shards that have one of these tombstones. Reads all shards.
 
-    output: URL of what one build made. Raises FormatError for a damaged shard.
+    places: URLs of what builds made, with the manifest of their shards. workers: look through many documents; each
+    takes a shard at a time. Raises FormatError for a damaged shard.
     """
+    shards = [(output, shard) for output, made in places for shard in list_named_shards(made)]
+    is_worth_it = sum(shard.facts.documents for _, shard in shards) >= _WORTH_WORKERS
+    pool = workers.start() if is_worth_it else None
+    if pool is None:
+        for output, shard in shards:
+            yield from ((output, found) for found in look_through(output, shard, removed))
+        return
+    with ThreadPoolExecutor(len(pool.process_ids)) as threads:
+        looked = threads.map(lambda one: pool.run(look_through, *one, removed), shards)
+        for (output, _), documents in zip(shards, looked, strict=True):
+            yield from ((output, found) for found in documents)
+
+
+def look_through(output: str, shard: ShardRef, removed: Tombstones) -> list[FoundDocument]:
+    """The documents of a shard of an output that have one of these tombstones."""
     hashes = frozenset(removed.hashes)
 
     def has(kind: Kind, name: str) -> str:
@@ -36,13 +60,14 @@ def find_removed(output: str, made: ShardsManifest, removed: Tombstones) -> Iter
         found = [has(kind, name) for name in labels.names]
         return [found[code] for code in labels.codes.tolist()]
 
-    for shard in list_named_shards(made):
-        name, path = find_main_files(shard)[0]
-        with copy_shard_if_remote(output, shard) as folder:
-            for batch in FormatFile(name, f"{folder}/{path}").open().batches():
-                langs, sources = look_up("lang", batch.langs), look_up("source", batch.sources)
-                ids = [has("id", one) if one is not None else "" for one in batch.ids]
-                for i, tombstones in enumerate(zip(ids, langs, sources, strict=True)):
-                    if any(tombstones):
-                        kept = tuple(filter(None, tombstones))
-                        yield FoundDocument(batch.sources[i], int(batch.ordinals[i]), kept)
+    documents = []
+    name, path = find_main_files(shard)[0]
+    with copy_shard_if_remote(output, shard) as folder:
+        for batch in FormatFile(name, f"{folder}/{path}").open().batches():
+            langs, sources = look_up("lang", batch.langs), look_up("source", batch.sources)
+            ids = [has("id", one) if one is not None else "" for one in batch.ids]
+            for i, tombstones in enumerate(zip(ids, langs, sources, strict=True)):
+                if any(tombstones):
+                    kept = tuple(filter(None, tombstones))
+                    documents.append(FoundDocument(batch.sources[i], int(batch.ordinals[i]), kept))
+    return documents

@@ -7,11 +7,13 @@ out. The commit keeps a tombstone for each name that was removed, which later co
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from pipelines.local.pool import Workers
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.commit import require_manifest
@@ -143,10 +145,11 @@ class Remove:
         documents = Counter({held[uri].part: 0 for uri in files})
         found: Counter[str] = Counter()
         sources: set[str] = set()
-        for part in log.parts():
-            url = locate_part(self.output, part)
-            for document in find_removed(url, require_manifest(url, "shards", "encode"), wanted):
-                documents[part.path] += 1
+        parts = {locate_part(self.output, part): part.path for part in log.parts()}
+        places = [(url, require_manifest(url, "shards", "encode")) for url in parts]
+        with contextlib.closing(Workers(self.options, ())) as workers:
+            for url, document in find_removed(places, wanted, workers):
+                documents[parts[url]] += 1
                 found.update(document.tombstones)
                 sources.add(document.source)
         names = frozenset([*found, *(wanted.spell("source", uri) for uri in files)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from pathlib import Path
@@ -141,26 +140,21 @@ def test_pinned_special_tokens_come_after_the_bytes(folder):
         loaded(255)
 
 
-class Here:
-    """A pool that works in this process, because patches do not reach other processes."""
-
-    def run(self, function, *arguments):
-        return function(*arguments)
+HERE = RunOptions(here=True)  # patches do not reach other processes
 
 
 def test_a_lossy_tokenizer_is_verified_by_its_encodings(folder, tmp_path, monkeypatch):
     """A byte model that claims to lose text: its ids must be those of the source, and are never decoded."""
     monkeypatch.setattr(ByteModel, "lossless", False)
     monkeypatch.setattr(Tokenizer, "decode", None)
-    monkeypatch.setattr("pipelines.inspect.verify.open_pool", lambda *_: contextlib.nullcontext(Here()))
     small_corpus(tmp_path)
     output = tmp_path / "out"
     run(build_file(tmp_path, settings=BYTE), output)
-    report = verify(str(output), decode=None)
+    report = verify(str(output), decode=None, options=HERE)
     assert (report.problems, report.num_decoded) == ((), 102)
     source = tmp_path / "ru.jsonl"
     lines, stat = source.read_bytes().splitlines(keepends=True), source.stat()
     source.write_bytes(b"".join([lines[1], lines[0], *lines[2:]]))
     os.utime(source, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    found = verify(str(output), decode=None).problems
+    found = verify(str(output), decode=None, options=HERE).problems
     assert any("ru.jsonl, record 0: its tokens are not those of the text" in problem for problem in found), found

@@ -17,14 +17,14 @@ import pytest
 from support.builds import ROOT, build_file, jsonl, run, texts, write
 
 from pipelines.graph.local_pool import SharedPool
-from pipelines.local.pool import Pool, WorkerDied, Workers, open_pool
+from pipelines.local.pool import Pool, WorkerDied, Workers
 from pipelines.local.run_options import RunOptions
 from pipelines.local.worker import report_progress
 from tokcore.errors import StageError
 
 
 def test_results_and_errors_come_back():
-    with open_pool(2) as pool:
+    with contextlib.closing(Pool(2)) as pool:
         assert pool.run(divmod, 7, 2) == (3, 1)
         with pytest.raises(ZeroDivisionError):
             pool.run(divmod, 7, 0)
@@ -32,13 +32,13 @@ def test_results_and_errors_come_back():
 
 
 def test_work_is_spread_over_all_workers():
-    with open_pool(2) as pool, ThreadPoolExecutor(4) as threads:
+    with contextlib.closing(Pool(2)) as pool, ThreadPoolExecutor(4) as threads:
         list(threads.map(lambda _: pool.run(time.sleep, 0.2), range(4)))
         assert set(threads.map(lambda _: pool.run(os.getpid), range(64))) <= set(pool.process_ids)
 
 
 def test_copies_of_a_transform_reach_their_pool_and_no_other():
-    with open_pool(1) as pool, open_pool(1) as other:
+    with contextlib.closing(Pool(1)) as pool, contextlib.closing(Pool(1)) as other:
         shared, of_other = SharedPool(pool), SharedPool(other)
         copied = pickle.dumps((shared, of_other))
         for copy, own in zip(pickle.loads(copied), (pool, other), strict=True):
@@ -54,7 +54,7 @@ def test_copies_of_a_transform_reach_their_pool_and_no_other():
 
 
 def test_a_killed_worker_is_named_and_nothing_hangs():
-    with open_pool(2) as pool, ThreadPoolExecutor(4) as threads:
+    with contextlib.closing(Pool(2)) as pool, ThreadPoolExecutor(4) as threads:
         calls = [threads.submit(pool.run, time.sleep, 30) for _ in range(4)]
         time.sleep(0.3)
         for pid in pool.process_ids:
@@ -67,7 +67,7 @@ def test_a_killed_worker_is_named_and_nothing_hangs():
 
 def test_closing_ends_workers_in_the_middle_of_their_work():
     with ThreadPoolExecutor(1) as threads:
-        with open_pool(1) as pool:
+        with contextlib.closing(Pool(1)) as pool:
             call = threads.submit(pool.run, time.sleep, 60)
             time.sleep(0.2)
             pids = pool.process_ids

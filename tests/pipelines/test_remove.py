@@ -24,7 +24,10 @@ from support.updates import SETTINGS, update_here
 
 from pipelines.inspect.verify import verify
 from pipelines.inspect.verify_removed import verify_removed
+from pipelines.local import pool
+from pipelines.local.run_options import RunOptions
 from pipelines.stages.read_log import read_log
+from pipelines.stages.remove_documents import Remove
 from pipelines.store import crashpoints
 from schemas.commit_log import Reason, hash_parts
 from schemas.tombstones import spell_tombstone
@@ -215,6 +218,21 @@ def test_names_are_nowhere_in_clear(corpus):
     assert read_log(str(corpus / "out")).commits[-1].removed == tuple(
         sorted([spell_tombstone(key, "id", "a-3"), spell_tombstone(key, "lang", "de")])
     )
+
+
+def test_workers_look_through_many_documents(corpus, monkeypatch):
+    """One pool for all parts, and the same answers."""
+    output = str(corpus / "out")
+    here = verify_removed(output, sorted(GONE))
+    monkeypatch.setattr("pipelines.stages.find_removed._WORTH_WORKERS", 1)
+    pools = []
+    monkeypatch.setattr(pool, "Pool", lambda *given, make=pool.Pool: pools.append(make(*given)) or pools[-1])
+    assert verify_removed(output, sorted(GONE), RunOptions(2)) == here
+    done = Remove(output, tuple(GONE), base=str(corpus), options=RunOptions(1)).run()
+    assert (done.unknown, done.commit.why.removed) == (0, 3)
+    pools.clear()
+    assert verify(output, decode=None, base=str(corpus), options=RunOptions(1)).problems == ()
+    assert len(pools) == 1
 
 
 def test_removals_in_logs_of_version_1_hold(corpus):

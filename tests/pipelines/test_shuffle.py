@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import io
 import json
@@ -20,7 +19,6 @@ from support.builds import tokcore as command
 from support.forging import Forger
 
 import tokcore
-from pipelines.inspect import verify as verify_module
 from pipelines.inspect.rebuild import rebuild
 from pipelines.inspect.repair import repair
 from pipelines.inspect.verify import verify
@@ -213,13 +211,8 @@ def test_decoding_reads_each_provenance_file_once_per_worker(folder, monkeypatch
         opened[path] += 1
         return open_provenance(path)
 
-    class InThisProcess:
-        def run(self, function, job):
-            return function(job)
-
     monkeypatch.setattr(decode_item, "_open_provenance", count)
-    monkeypatch.setattr(verify_module, "open_pool", lambda num_workers: contextlib.nullcontext(InThisProcess()))
-    report = verify(str(folder / "out"), decode=decode, base=str(folder), options=RunOptions(workers=2))
+    report = verify(str(folder / "out"), decode=decode, base=str(folder), options=RunOptions(workers=2, here=True))
     assert report.problems == ()
     assert report.num_decoded >= (decode or len(DOCUMENTS))
     assert len(list_items(folder / "out")) > 4
@@ -239,17 +232,12 @@ def test_decoding_finds_records_that_are_not_in_their_source(folder, monkeypatch
         rows = find_rows(assignments, provenance)
         return rows[1:] if len(rows) > 1 else rows
 
-    class InThisProcess:
-        def run(self, function, job):
-            return function(job)
-
-    monkeypatch.setattr(verify_module, "open_pool", lambda num_workers: contextlib.nullcontext(InThisProcess()))
     monkeypatch.setattr(decode_item, "_find_rows", find_others)
-    problems = verify(str(folder / "out"), decode=None, base=str(folder)).problems
+    problems = verify(str(folder / "out"), decode=None, base=str(folder), options=RunOptions(here=True)).problems
     assert any("stored 0 times, in 2 format(s)" in one for one in problems)
     monkeypatch.setattr(decode_item, "_find_rows", find_rows)
     monkeypatch.setattr(decode_item.WrittenRows, "take", lambda rows, source, ordinal: [])
-    problems = verify(str(folder / "out"), decode=None, base=str(folder)).problems
+    problems = verify(str(folder / "out"), decode=None, base=str(folder), options=RunOptions(here=True)).problems
     assert any("in a shard, but not in the source" in one for one in problems)
 
 
