@@ -266,8 +266,7 @@ def machine(warm: Warm, base: Path, scheme: str) -> type[RuleBasedStateMachine]:
             for split in ("train", "validation"):
                 mine, theirs = (tokcore.open_shards(place, split) for place in (self.output, folder / "out"))
                 assert sorted(ids.tolist() for ids in mine) == sorted(ids.tolist() for ids in theirs)
-            # Documents are compared with their sources in processes of their own, which have no such store.
-            is_compared = self.is_as_pinned() and not scheme
+            is_compared = self.is_as_pinned()
             report = self.run(("verify", None if is_compared else 0))
             assert report.get("problems") == [], report
             if is_compared and not self.was_decoded:

@@ -23,6 +23,7 @@ from support.removals import SOURCES, write_documents
 
 import tokcore
 from pipelines.cli import commands
+from pipelines.inspect.verify import verify
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.build import Build
 from pipelines.stages.compact_output import Compact
@@ -115,7 +116,7 @@ def play(place: Place) -> dict[str, Any]:
     said["expire 7"] = expire(output, keep=2)._asdict()
     (place.files / "ids.txt").write_text("\n".join(IDS))
     said["removed"] = place.run("verify", output, "--removed", str(place.files / "ids.txt"))
-    said["verify"] = place.run("verify", output, "--decode", "all")
+    said["verify"] = dataclasses.asdict(verify(output, decode=None, options=OPTIONS))
     said["log"] = place.run("log", output)
     said["commits"] = [(one.root, one.removed, one.totals) for one in read_log(output).commits]
     return {name: strip(what, place.url) for name, what in said.items()}
