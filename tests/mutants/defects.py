@@ -1482,8 +1482,8 @@ _STORING = (
         "restored-stream-commits-again",
         "a pane that was committed before a restore is committed once more",
         "pipelines/watch/stream_steps.py",
-        "left = [one for batch in given if (one := _leave_out_done(batch, log, held)) is not None]",
-        "left = [*given]",
+        "left = [one for batch in batches if (one := _leave_out_done(batch, log, held)) is not None]",
+        "left = [*batches]",
         _tests("pipelines/test_stream.py::test_an_engine_that_was_restored_may_deal_files_into_other_panes"),
     ),
     Defect(
