@@ -175,6 +175,7 @@ def test_a_soak(following: Following):
     following.wait_for_checkpoint()
     faults = [kill_task_managers, kill_driver, kill_job_manager, kill_job_server, kill_job_manager]
     landed: list[str] = []
+    stretch = NUM_LANDED // len(faults)
     for number in range(NUM_LANDED):
         name = f"soak-{number:04d}"
         following.land(name)
@@ -187,7 +188,7 @@ def test_a_soak(following: Following):
             path = following.folder / f"en/{chance.choice(landed)}.jsonl"
             path.write_bytes(path.read_bytes())
         time.sleep(0.1)
-        if number % (NUM_LANDED // len(faults)) == NUM_LANDED // len(faults) // 2:
+        if number % stretch == stretch // 2:
             faults.pop()(following)
     assert not faults
     following.wait()

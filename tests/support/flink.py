@@ -71,6 +71,8 @@ _SETTINGS = {
     # That a process is dead shows after two heartbeats. The limits are for machines with much other work.
     "heartbeat.interval": "2000",
     "heartbeat.timeout": "60000",
+    # A slot of a job whose JobManager is gone is free so long after that was noticed.
+    "taskmanager.slot.timeout": "10 s",
     "akka.ask.timeout": "60 s",
     # How long the job server waits for a JobManager that is gone.
     "rest.retry.max-attempts": "5",
