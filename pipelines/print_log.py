@@ -159,11 +159,22 @@ def print_status(output: str, status: dict[str, Any]) -> None:
         click.echo(f"    last sign {max(0, int(time.time()) - one['said']):,} s ago, by this machine's clock")
         for trouble in filter(None, (one["trouble"], one.get("queue_trouble"))):
             click.echo(f"    trouble: {trouble}")
-    if not status["watchers"]:
+    _print_stream(status["stream"])
+    if not (status["watchers"] or status["stream"]):
         click.echo("  no watcher: tokcore watch BUILD.toml")
     for note in status["quarantine"]:
         click.echo(f"  left alone: {note['uri']}: {note['error']}")
     _print_drift(status["drift"])
+
+
+def _print_stream(look: dict[str, int] | None) -> None:
+    """What the last look of a stream left, which goes on without its driver."""
+    if look is not None:
+        oldest = f", the oldest for {look['oldest_waiting_s']:,} s" if look["waiting_files"] else ""
+        click.echo(
+            f"  a stream looked {max(0, int(time.time()) - look['said']):,} s ago: {look['waiting_files']:,} files "
+            f"with {format_size(look['waiting_bytes'])} wait{oldest}"
+        )
 
 
 def _print_drift(drift: dict[str, Any] | None) -> None:

@@ -19,6 +19,8 @@ from schemas.build_tables import VERSION, BuildConfig
 from schemas.config import parse_config
 from schemas.stage_manifests import BUILD, PIECE_SETTINGS, CountsConfig, LearnedConfig, SpecialConfig
 from tokcore.errors import ConfigError
+from tokcore.models import MODELS
+from tokcore.models.model import describe_kind
 from tokcore.normalize import name_space_step
 from tokcore.tokenizer_spec import TokenizerSpec
 
@@ -112,7 +114,10 @@ _MIX_DECIMALS = ("alpha", "density", "density_cap", "max_epochs")
 def _describe_imported(spec: TokenizerSpec) -> dict[str, dict[str, Any]]:
     """The tables that give a tokenizer of the same kind and size."""
     special = [SpecialConfig(token.text, token.role, None) for token in spec.special]
-    return {"learn": {"model": spec.model.kind, "vocab_size": spec.vocab_size}, "special": _describe_special(special)}
+    model = next((name for name, one in MODELS.items() if spec.model.kind in one.kinds), None)
+    if model is None:
+        raise ConfigError(f"its tokenizer is {describe_kind(spec.model.kind)}, which is not learned: use a build file")
+    return {"learn": {"model": model, "vocab_size": spec.vocab_size}, "special": _describe_special(special)}
 
 
 def _describe_special(special: Sequence[SpecialConfig]) -> dict[str, Any]:

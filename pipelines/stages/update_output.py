@@ -122,7 +122,7 @@ class Update:
         A part that is dropped goes as a whole. So of a file that changed or vanished nothing is chosen unless
         all others of its part that did are among uris, too, or among lost: those whose documents are then left out.
         """
-        held = self.held()
+        held, uris = self.held(), frozenset(uris)
         gone = {*changes.changed, *changes.vanished}
         waiting = {held[uri].part for uri in gone if uri not in uris and uri not in lost}
         dropped = {held[uri].part for uri in gone if uri in uris} - waiting
@@ -214,11 +214,15 @@ class Update:
         require_parts_apart(self.output, build, "updated")
 
     def _compare(self, plan: Plan, held: Mapping[str, HeldFile]) -> Changes:
-        now = {file.uri: file for file in plan.files}
-        new = [uri for uri in now if uri not in held]
-        pins = {uri: make_pin(file, plan.settings[file.settings]) for uri, file in now.items()}
-        changed = [uri for uri in now if uri in held and pins[uri] != held[uri].pin]
-        gone = [uri for uri in held if uri not in now]
+        new, changed, left = [], [], dict.fromkeys(held)
+        for file in plan.files:  # of which there may be very many: none is kept
+            if file.uri not in held:
+                new.append(file.uri)
+                continue
+            del left[file.uri]
+            if make_pin(file, plan.settings[file.settings]) != held[file.uri].pin:
+                changed.append(file.uri)
+        gone = [*left]
         if gone and self.vanished == "fail":
             raise StageError(
                 f"{name_some(gone)}: vanished since they were read. Choose what becomes of their documents: "
@@ -244,6 +248,8 @@ class Update:
 
     def _find_lost(self, changes: Changes) -> list[str]:
         """The files that vanished, and would have to be read."""
+        if not changes.kept:
+            return []
         now = {file.uri for file in changes.plan.files}
         if now.issuperset(changes.kept):
             return []

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import bisect
 import contextlib
-from collections.abc import Collection, Sequence
+import heapq
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from pipelines.store import storage, urls
 from pipelines.store.at_once import run_at_once
 from pipelines.store.listing import compile_glob, is_glob
 from pipelines.store.listing_after import can_list_after, list_files_after
+from schemas.packed_rows import PackedRows
 from tokcore.errors import ConfigError
 
 MOST_CONFIRMED = 1000  # files that are looked at one by one: a full listing has so many in one request
@@ -27,7 +30,7 @@ class KnownFiles:
         """keeps: whether any look asks for less than everything, so that what was listed is kept in memory."""
         self.keeps = keeps
         self.num_full = 0  # looks that listed everything
-        self._held: dict[str, dict[str, storage.FileId]] = {}  # pattern -> URL -> the file, in the order of URLs
+        self._held: dict[str, Sequence[storage.FileId]] = {}  # pattern -> its files, sorted by URL
         self.is_full = True  # whether the look at hand lists everything
         self._is_sorted = False
         self._confirm: Collection[str] = ()
@@ -55,30 +58,49 @@ class KnownFiles:
         """As storage.list_files."""
         held = self._held.get(pattern)
         is_known = held is not None and not self.is_full and is_glob(pattern)
-        found = self._bring_up_to_date(pattern, held or {}) if is_known else storage.list_files(pattern)
+        found = self._bring_up_to_date(pattern, held) if held is not None and is_known else storage.list_files(pattern)
         if self.keeps:
-            self._held[pattern] = {file.url: file for file in found}
+            self._held[pattern] = found
         return found
 
-    def _bring_up_to_date(self, pattern: str, held: dict[str, storage.FileId]) -> Sequence[storage.FileId]:
-        confirm = {url for url in self._confirm if url in held or _is_like(url, pattern)}
-        files = dict(held)
+    def _bring_up_to_date(self, pattern: str, held: Sequence[storage.FileId]) -> Sequence[storage.FileId]:
+        known = {url: _find(held, url) for url in self._confirm}
+        confirm = {url for url, place in known.items() if place is not None or _is_like(url, pattern)}
+        tail: Sequence[storage.FileId] = ()
+        start = len(held)
         if self._is_sorted:
             if not can_list_after(pattern):
                 return storage.list_files(pattern)
-            names = [*held]
             # Files that wait are mostly the newest: the listing begins before them, so that it shows them again.
-            near = sorted(url for url in confirm if url in held and url >= names[-_NEAR_END:][0])
-            start = bisect.bisect_left(names, near[0]) if near else len(names)
-            for url in names[start:]:
-                del files[url]
-            confirm -= {*names[start:]}
-            files |= {file.url: file for file in list_files_after(pattern, names[start - 1] if start else "")}
-        wanted = sorted(confirm - ({*files} - {*held}))
-        for url, found in zip(wanted, run_at_once(storage.list_files, wanted), strict=True):
-            files.pop(url, None)
-            files |= {file.url: file for file in found if file.url == url}
-        return sorted(files.values())
+            near = (place for url in confirm if (place := known[url]) is not None and place >= len(held) - _NEAR_END)
+            start = min(near, default=start)
+            confirm = {url for url in confirm if (place := known[url]) is None or place < start}
+            tail = list_files_after(pattern, held[start - 1].url if start else "")
+            confirm -= {file.url for file in tail}
+        wanted = sorted(confirm)
+        found = {
+            url: next((file for file in files if file.url == url), None)
+            for url, files in zip(wanted, run_at_once(storage.list_files, wanted), strict=True)
+        }
+        if all(known[url] is not None and held[known[url] or 0] == file for url, file in found.items()):
+            return held if start == len(held) and not tail else _pack(itertools.chain(_first(held, start), tail))
+        kept = (file for file in itertools.chain(_first(held, start), tail) if file.url not in found)
+        return _pack(heapq.merge(kept, (file for file in found.values() if file is not None)))
+
+
+def _find(files: Sequence[storage.FileId], url: str) -> int | None:
+    """The place of a URL among files that are sorted by it."""
+    place = bisect.bisect_left(files, url, key=lambda file: file.url)
+    return place if place < len(files) and files[place].url == url else None
+
+
+def _first(files: Sequence[storage.FileId], num: int) -> Iterator[storage.FileId]:
+    return itertools.islice(files, num)
+
+
+def _pack(files: Iterable[storage.FileId]) -> PackedRows[storage.FileId]:
+    """A name takes some dozen bytes so, and there may be millions."""
+    return PackedRows(tuple, storage.FileId, files)
 
 
 def _is_like(url: str, pattern: str) -> bool:

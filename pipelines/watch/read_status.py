@@ -11,6 +11,7 @@ from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER, WATCHERS
 from pipelines.watch.drift import Drift
 from pipelines.watch.quarantine import Quarantine
+from pipelines.watch.stream_steps import read_look
 from pipelines.watch.turn import SIGN
 from schemas.build_tables import WatchTable
 from schemas.commit_log import sum_up_parts
@@ -34,6 +35,7 @@ def read_status(output: str, with_drift: bool = False, baseline: str = "") -> di
         "gap": log.gap,
         "totals": to_jsonable(totals),
         "watchers": watchers,
+        "stream": read_look(output),
         "drift": drift,
         "quarantine": sorted(quarantine.notes.values(), key=lambda note: note["uri"]),
     }

@@ -26,7 +26,7 @@ from pipelines.store.options import use_options
 from pipelines.store.redaction import redact
 from pipelines.watch.begin import begin_output
 from pipelines.watch.blame import blames_machine, shorten
-from pipelines.watch.drift import Drift
+from pipelines.watch.drift_watch import DriftWatch
 from pipelines.watch.looks import Looks
 from pipelines.watch.marked import find_marked
 from pipelines.watch.meters import Meters
@@ -36,7 +36,7 @@ from pipelines.watch.quarantine import Quarantine
 from pipelines.watch.queues import open_queue
 from pipelines.watch.signals import Wishes
 from pipelines.watch.turn import Turn
-from pipelines.watch.waiting_files import Waiting, WaitingFiles
+from pipelines.watch.waiting_files import MOST_NEW, Waiting, WaitingFiles
 from schemas.changed_settings import describe_changed_settings
 from schemas.commit_log import Commit
 from schemas.config import BuildConfig
@@ -74,6 +74,7 @@ class Service:
         self._changes: dict[str, Waiting] = {}
         self._notifications = self._open_notifications()
         self._looks = Looks(self.settings, self._notifications)
+        self._beyond = (0, 0)  # new files that are left in the store until there is room, and their bytes
         self._update: Update | None = None
         self._has_turn = False
         self._looked_at: float | None = None  # when the sources were last listed
@@ -83,8 +84,6 @@ class Service:
         self._told: set[str] = set()  # about files that are not taken
         self._began = time.time()
         self._drift = self._make_drift()
-        self._drift_at = -1  # the newest commit when drift was last measured
-        self._drifted: dict[str, Any] | None = None  # as it was measured
 
     def run(self) -> None:
         """Follow the sources until told to end.
@@ -131,11 +130,8 @@ class Service:
         queue = open_queue(url, self.config.storage.s3)
         return Notifications(queue, self.wishes.wake, self.progress.say)
 
-    def _make_drift(self) -> Drift:
-        named = self.config.watch.drift_baseline
-        begun_with = self.config.tokenizer.from_ if self.config.tokenizer is not None else None
-        places = (urls.resolve(self.config.base, place) if place else "" for place in (named, begun_with))
-        return Drift(self.output, self.config.watch, *places)
+    def _make_drift(self) -> DriftWatch:
+        return DriftWatch(self.config, self.output, self.meters, lambda text: self.progress.say(f"watch: {text}"))
 
     def _serve(self) -> Pages | None:
         if not self.settings.listen:
@@ -175,7 +171,7 @@ class Service:
             self.progress.say(f"watch: reload refused: {redact(str(error))}")
             return
         self.config, self._update = config, update
-        self._drift, self._drift_at = self._make_drift(), -1
+        self._drift = self._make_drift()
         self._looks.change_settings(config.watch)
         self.settings = self._waiting.settings = config.watch
         self.progress.say(f"watch: {config.path} is read again")
@@ -228,10 +224,12 @@ class Service:
         self._begin_look()
         changes = self._update.look()
         held = self._update.held()
-        now = {file.uri: file for file in changes.plan.files}
-        if changes.vanished and not now and held:
+        if changes.vanished and not changes.plan.files and held:
             self.progress.say("watch: the sources are empty: nothing is removed until one of their files is back")
             changes = changes._replace(vanished=[])
+        changes = self._leave_beyond(changes)
+        wanted = {*changes.new, *changes.changed}
+        now = {file.uri: file for file in changes.plan.files if file.uri in wanted}
         self._changes = {
             uri: Waiting(
                 now[uri].size_bytes if uri in now else 0,
@@ -243,7 +241,7 @@ class Service:
         marked = find_marked(self.config, self._changes, self.settings.marker) if self.settings.marker else None
         self._waiting.observe(self._changes, time.monotonic(), marked)
         self._quarantine.read()
-        if self._has_turn:
+        if self._has_turn and not self._beyond[0]:
             self._quarantine.forget_others(self._changes)
         self._looked_at = time.monotonic()
         self._newest = self._update.newest
@@ -253,6 +251,16 @@ class Service:
             self._tell_once(self._update.stuck.replace("--vanished remove", 'update.vanished = "remove"'))
         self._measure()
         return changes
+
+    def _leave_beyond(self, changes: Changes) -> Changes:
+        """The changes, but of very many new files only those that there is room for; the others are counted."""
+        self._beyond = 0, 0
+        if len(changes.new) <= MOST_NEW or self.settings.marker:  # a file without its marker may take room for ever
+            return changes
+        chosen = self._waiting.choose_new(changes.new, self._quarantine.find(self._changes))
+        beyond = {*changes.new} - {*chosen}
+        self._beyond = len(beyond), sum(file.size_bytes for file in changes.plan.files if file.uri in beyond)
+        return changes._replace(new=chosen)
 
     def _make_batch(self, changes: Changes) -> bool:
         """Read and commit the next batch; whether to look again at once. A failure of a batch is noted here."""
@@ -268,13 +276,14 @@ class Service:
         try:
             commit = self._update.make(chosen)
         except (TokError, OSError) as error:
-            self._note_failed_batch(uris, error)
             self._update.discard(chosen)
+            self._note_failed_batch(uris, error)
             return True
         if commit is None:
             self.progress.say("watch: another watcher has committed meanwhile")
             return True
         reach("watch.committed")
+        self._waiting.grow(len(uris))
         self._tell_commit(commit, chosen, time.monotonic() - began)
         return True
 
@@ -296,10 +305,22 @@ class Service:
     # --------------------------------------------------------------------------------------------------------- trouble
 
     def _note_failed_batch(self, uris: Collection[str], error: Exception) -> None:
-        """Blame the machine, or the files; those that are to blame too often go into quarantine."""
+        """Blame the machine, or the files; those that are to blame too often go into quarantine.
+
+        Where files of the batch changed meanwhile, none is to blame: they wait anew, and the others are tried again.
+        """
         self.meters.note_failure("batch")
         if blames_machine(error, self.output):
             raise error
+        before = dict(self._changes)
+        self._look()
+        if num_changed := sum(self._changes.get(uri) != before[uri] for uri in uris):
+            self._waiting.shrink(len(uris))
+            self.progress.say(
+                f"watch: of a batch of {len(uris):,} files {num_changed:,} changed while it was read, and wait anew; "
+                f"the others are tried again"
+            )
+            return
         shown = shorten(error)
         spent = self._waiting.fail([*uris], time.monotonic())
         for uri in spent:
@@ -331,7 +352,7 @@ class Service:
 
     def _measure(self) -> None:
         quarantined = self._quarantine.find(self._changes)
-        files, size = self._waiting.count(quarantined)
+        files, size = self._count_waiting(quarantined)
         self.meters.waiting_files.set(files)
         self.meters.waiting_bytes.set(size)
         self.meters.oldest.set(self._waiting.find_oldest(time.monotonic(), quarantined))
@@ -342,27 +363,19 @@ class Service:
         if self._notifications is not None:
             self.meters.note_messages(*self._notifications.take_counts())
 
+    def _count_waiting(self, quarantined: Collection[str]) -> tuple[int, int]:
+        """(files that wait, their stored bytes), those that there is no room for included."""
+        files, size = self._waiting.count(quarantined)
+        return files + self._beyond[0], size + self._beyond[1]
+
     def _measure_drift(self) -> None:
-        """Compare what landed with the tokenizer's corpus, if more has landed. A failure of that holds up nothing."""
-        if self._update is None or self._drift_at == self._update.newest:
-            return
-        self._drift_at = self._update.newest
-        before = self._drifted["exceeded"] if self._drifted is not None else {}
-        try:
-            self._drifted = self._drift.measure(self._update.log)
-        except (TokError, OSError) as error:
-            self._tell_once(f"drift is not measured: {shorten(error)}")
-            return
-        self.meters.note_drift(self._drifted)
-        for what, words in self._drifted["exceeded"].items():
-            if what not in before:
-                self.progress.say(f"watch: does the tokenizer still fit? {words} (drift, `tokcore status` has more)")
-        self._turn.beat()
+        if self._update is not None and self._drift.measure(self._update.log):
+            self._turn.beat()
 
     def _describe(self) -> dict[str, Any]:
         """What `tokcore status` is told."""
         quarantined = self._quarantine.find(self._changes)
-        files, size = self._waiting.count(quarantined)
+        files, size = self._count_waiting(quarantined)
         return {
             "host": os.uname().nodename,
             "process": os.getpid(),
@@ -376,7 +389,7 @@ class Service:
             "trouble": self._trouble,
             "queue_trouble": self._notifications.trouble if self._notifications is not None else "",
             "listen": self.settings.listen,
-            "drift": self._drifted,
+            "drift": self._drift.found,
         }
 
 

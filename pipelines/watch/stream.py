@@ -22,10 +22,11 @@ from pipelines.store.attempts import FOLDER
 from pipelines.store.options import use_options
 from pipelines.store.redaction import redact
 from pipelines.watch.begin import begin_output
+from pipelines.watch.drift_watch import DriftWatch
 from pipelines.watch.meters import Meters
 from pipelines.watch.pages import METRICS_TYPE, Page, Pages
 from pipelines.watch.signals import Wishes
-from pipelines.watch.stream_steps import StreamSteps, locate_look, locate_wish
+from pipelines.watch.stream_steps import StreamSteps, locate_look, locate_wish, read_look
 from pipelines.watch.turn import Turn
 from schemas.build_tables import EngineTable
 from schemas.commit_log import Commit
@@ -33,6 +34,7 @@ from schemas.config import BuildConfig
 from tokcore.errors import ConfigError, StageError
 
 _LOOK_S = 1.0
+_WAITING = ("waiting_files", "waiting_bytes", "oldest_waiting_s")
 # So long a source may be silent: an engine may hold it back while batches are read. No checkpoint takes longer.
 _SILENT_S = 3600.0
 # A job that wears is drained after so many looks, which are hours and some MB, and another one takes its place.
@@ -55,7 +57,8 @@ class Stream:
         self._turn = Turn(self.output, float(config.watch.lease_seconds), self._describe)
         self._log: Log | None = None
         self._trouble = "the job has not begun"
-        self._look: bytes | None = None  # the number of the stream's last look
+        self._drift: DriftWatch | None = None
+        self._look: dict[str, int] | None = None  # what the stream's last look left
         self._looked_at = time.monotonic()
         self._began = time.time()
 
@@ -76,6 +79,7 @@ class Stream:
             StageProgress(level=-1),
             self.progress.say,
         )
+        self._drift = DriftWatch(begun, self.output, self.meters, lambda text: self.progress.say(f"stream: {text}"))
         steps = StreamSteps(begun, self.output)
         self._log = steps.check()
         poll_s = float(settings.poll_seconds)
@@ -129,7 +133,7 @@ class Stream:
                 self._tell_commits()
                 self._require_looks(job)
                 tells_next = time.monotonic() + float(self.config.watch.poll_seconds)
-            is_worn = is_worn or (job.wears and int(self._look or 0) >= _MOST_LOOKS)
+            is_worn = is_worn or (job.wears and (self._look or {}).get("look", 0) >= _MOST_LOOKS)
             if (self.wishes.is_over or is_worn) and not is_draining:
                 if self.wishes.is_over and self.options.detach:
                     self.progress.say("stream: goes on without this process; the same command finds it again")
@@ -142,6 +146,7 @@ class Stream:
         self._tell_commits()
         if is_worn and not self.wishes.is_over:
             return True
+        storage.remove_file(locate_look(self.output))
         self.progress.say("stream: ended; nothing is half done")
         return False
 
@@ -150,7 +155,8 @@ class Stream:
 
         Raises StageError. What is committed stays, and what is not is found by the next job, which begins anew.
         """
-        look = storage.read_if_there(locate_look(self.output))
+        look = read_look(self.output)
+        self._note_waiting(look)
         now = time.monotonic()
         if look != self._look or self.wishes.is_over:
             self._look, self._looked_at = look, now
@@ -162,6 +168,13 @@ class Stream:
                 f"kept: run the same command again, and it begins anew"
             )
 
+    def _note_waiting(self, look: dict[str, int] | None) -> None:
+        if look is not None:
+            self.meters.waiting_files.set(look["waiting_files"])
+            self.meters.waiting_bytes.set(look["waiting_bytes"])
+            self.meters.oldest.set(look["oldest_waiting_s"])
+            self.meters.quarantined.set(look["quarantined"])
+
     def _wish_to_end(self) -> None:
         scratch = urls.join(self.output, FOLDER)
         storage.create_exclusive(locate_wish(self.output), b"end\n", scratch)
@@ -172,6 +185,8 @@ class Stream:
         self._log = read_log(self.output, known=before)
         for commit in self._log.commits[before.newest if before is not None else 0 :]:
             self._tell_commit(commit)
+        if self._drift is not None and self._drift.measure(self._log):
+            self._turn.beat()
 
     def _tell_commit(self, commit: Commit) -> None:
         parts = [read_part(self.output, part) for part in commit.added]
@@ -203,12 +218,11 @@ class Stream:
             "role": f"drives a stream of {self.config.engine.name}",
             "began": int(self._began),
             "said": int(time.time()),
-            "waiting_files": 0,
-            "waiting_bytes": 0,
-            "oldest_waiting_s": 0,
+            **{name: (self._look or {}).get(name, 0) for name in _WAITING},
             "newest_commit": self._log.newest if self._log is not None else 0,
             "trouble": self._trouble,
             "listen": self.config.watch.listen,
+            "drift": self._drift.found if self._drift is not None else None,
         }
 
 
@@ -221,6 +235,11 @@ def _refuse_without_streams(config: BuildConfig, options: RunOptions) -> None:
             f"--streaming: {where} has no streams: its sources do not wait for files that are still to come. Leave "
             f"--streaming out, and `tokcore watch` runs one bounded pipeline after another; or name an engine: "
             f"--engine flink, prism or dataflow"
+        )
+    if config.watch.notifications:
+        raise ConfigError(
+            "watch.notifications: a stream hears of no queue: its workers list the sources every poll_seconds. "
+            "Remove it, and set watch.sorted_names if names sort by date; or leave --streaming out"
         )
     if name == "flink" and config.engine.checkpoints is None:
         raise ConfigError(

@@ -7,11 +7,13 @@ the log before it is read, and again before it is committed, and of two commits 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
+import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pipelines.local.progress import StageProgress
@@ -24,6 +26,7 @@ from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER, WATCHERS
 from pipelines.store.crashpoints import reach
 from pipelines.watch.blame import blames_machine, shorten
+from pipelines.watch.looks import Looks
 from pipelines.watch.marked import find_marked
 from pipelines.watch.quarantine import Quarantine
 from pipelines.watch.waiting_files import Waiting
@@ -34,6 +37,7 @@ from schemas.commit_log import Part, Reason
 from schemas.config import BuildConfig
 from schemas.plan import InputFile, Plan, ReadSettings
 from schemas.tombstones import Tombstones
+from tokcore.canonical import write_canonical_json
 from tokcore.errors import TokError
 
 T = TypeVar("T")
@@ -42,8 +46,24 @@ _HERE = RunOptions(workers=1, here=True)
 # So many arrivals are under way at most, in batches: what a burst brings beyond them waits in the store.
 _MOST_BATCHES = 8
 
+_NOTHING = {"waiting_files": 0, "waiting_bytes": 0, "oldest_waiting_s": 0, "quarantined": 0}
+
+
+@dataclasses.dataclass(slots=True)
+class _Opened:
+    """What a worker knows of an output, in all its threads."""
+
+    update: Update
+    looks: Looks
+    lock: threading.RLock = dataclasses.field(default_factory=threading.RLock)
+    waiting: set[str] = dataclasses.field(default_factory=set)  # uris that the last look showed
+    is_sure: bool = False  # whether that one went well
+    since: dict[str, float] = dataclasses.field(default_factory=dict)  # key of an arrival -> when it was seen first
+    told: dict[str, int] = dataclasses.field(default_factory=lambda: dict(_NOTHING))  # of what waits
+
+
 # Workers run several copies of a step in threads, and look at one output: its log is read once.
-_updates: dict[tuple[str, str, str], tuple[Update, threading.RLock]] = {}
+_updates: dict[tuple[str, str, str], _Opened] = {}
 _opening = threading.Lock()
 
 
@@ -67,13 +87,18 @@ class StreamSteps:
 
         Raises as Update.look() does.
         """
-        update, lock = self._open()
-        with lock:
+        opened = self._open_all()
+        update = opened.update
+        with opened.lock:
+            shown = {urls.resolve(self.config.base, uri) for uri in opened.waiting}
+            opened.looks.begin(shown, is_sure=opened.is_sure)
+            opened.is_sure = False
             changes = update.look()
             held = update.held()
-            now = {file.uri: file for file in changes.plan.files}
-            if changes.vanished and not now and held:
+            if changes.vanished and not changes.plan.files and held:
                 changes = changes._replace(vanished=[])  # empty sources are a store in trouble
+            wanted = {*changes.new, *changes.changed}
+            now = {file.uri: file for file in changes.plan.files if file.uri in wanted}
             waiting = {
                 uri: Waiting(
                     now[uri].size_bytes if uri in now else 0,
@@ -88,29 +113,41 @@ class StreamSteps:
             left_alone = quarantine.find(waiting)
             marker = self.config.watch.marker
             marked = {*waiting} if marker is None else find_marked(self.config, waiting, marker)
-            wanted = [uri for uri in waiting if uri not in left_alone and uri in marked]
-            return self._list_arrivals(update, changes, wanted, left_alone, held)
+            ready = [uri for uri in waiting if uri not in left_alone and uri in marked]
+            arrivals = self._list_arrivals(update, changes, ready, left_alone, held)
+            opened.waiting, opened.is_sure = {*waiting} - left_alone, True
+            _note_waiting(opened, waiting, left_alone, arrivals)
+            return arrivals
 
     def _list_arrivals(
         self, update: Update, changes: Changes, wanted: list[str], left_alone: set[str], held: dict[str, HeldFile]
     ) -> list[Arrival]:
+        most = _MOST_BATCHES * self.config.watch.batch_files
         new = {*changes.new}
-        arrivals = [_make_arrival(changes.plan, [uri]) for uri in wanted if uri in new]
         parts: dict[str, list[str]] = {}
         for uri in wanted:
             if uri not in new:
                 parts.setdefault(held[uri].part, []).append(uri)
+        chosen: list[tuple[str, Sequence[str], Sequence[str]]] = [
+            ("", [uri], ()) for uri in sorted(uri for uri in wanted if uri in new)[:most]
+        ]
         for part, uris in parts.items():
-            chosen = update.choose(changes, uris, left_alone)
-            if chosen.dropped:
-                arrivals.append(_make_arrival(changes.plan, chosen.wanted, part, chosen.vanished))
-        most = _MOST_BATCHES * self.config.watch.batch_files
+            one = update.choose(changes, uris, left_alone)
+            if one.dropped:
+                chosen.append((part, one.wanted, one.vanished))
+        named = {uri for _, uris, _ in chosen for uri in uris}
+        files = {file.uri: file for file in changes.plan.files if file.uri in named}
+        arrivals = [
+            _make_arrival(changes.plan, [files[uri] for uri in uris if uri in files], part, vanished)
+            for part, uris, vanished in chosen
+        ]
         return sorted(arrivals, key=lambda arrival: arrival.first)[:most]
 
     def sign(self, number: int) -> None:
-        """Leave the number of a look where the driver sees that the stream goes on looking."""
+        """Leave the number of a look, and what waits, where the driver and `tokcore status` see it."""
+        told = {"look": number, "said": int(time.time()), **self._open_all().told}
         with storage.write_attempt(locate_look(self.output)) as file:
-            file.write(b"%d" % number)
+            file.write(write_canonical_json(told))
 
     def is_over(self) -> bool:
         """Whether the stream was told to end."""
@@ -241,14 +278,23 @@ class StreamSteps:
     # ------------------------------------------------------------------------------------------------------- shared
 
     def _open(self) -> tuple[Update, threading.RLock]:
-        """What is known of the output in this process, and the lock that guards it."""
+        """The output as it is known in this process, and the lock that guards it."""
+        opened = self._open_all()
+        return opened.update, opened.lock
+
+    def _open_all(self) -> _Opened:
         rule: Any = "keep" if self.config.update.vanished == "fail" else self.config.update.vanished
         key = (self.output, self.config.path, rule)
         with _opening:
             if key not in _updates:
-                quiet = StageProgress(level=-1)
-                update = Update(self._local_config(), _HERE, self.output, quiet, rule, grows=True, takes_over=False)
-                _updates[key] = update, threading.RLock()
+                quiet, looks = StageProgress(level=-1), Looks(self.config.watch, None)
+                update = Update(
+                    *(self._local_config(), _HERE, self.output, quiet, rule),
+                    grows=True,
+                    takes_over=False,
+                    list_files=looks.known.list_files,
+                )
+                _updates[key] = _Opened(update, looks)
             return _updates[key]
 
     def _local_config(self) -> BuildConfig:
@@ -262,8 +308,30 @@ def locate_wish(output: str) -> str:
 
 
 def locate_look(output: str) -> str:
-    """The URL of the file with the number of a stream's last look."""
+    """The URL of the file with the number of a stream's last look, and what waited then."""
     return urls.join(output, FOLDER, WATCHERS, "look")
+
+
+def read_look(output: str) -> dict[str, int] | None:
+    """What a stream's last look left: its number (look), when it was (said), and what waited; None if there is none."""
+    data = storage.read_if_there(locate_look(output))
+    with contextlib.suppress(ValueError):  # one that is being written
+        return _NOTHING | json.loads(data) if data else None
+    return None
+
+
+def _note_waiting(
+    opened: _Opened, waiting: Mapping[str, Waiting], left_alone: Collection[str], arrivals: Sequence[Arrival]
+) -> None:
+    now = time.monotonic()
+    opened.since = {one.key: opened.since.get(one.key, now) for one in arrivals}
+    sizes = [one.size_bytes for uri, one in waiting.items() if uri not in left_alone]
+    opened.told = {
+        "waiting_files": len(sizes),
+        "waiting_bytes": sum(sizes),
+        "oldest_waiting_s": round(now - min(opened.since.values(), default=now)),
+        "quarantined": len(left_alone),
+    }
 
 
 def make_batch_plan(batch: Batch, range_bytes: int, log: Log) -> Plan:
@@ -280,14 +348,12 @@ def make_batch_plan(batch: Batch, range_bytes: int, log: Log) -> Plan:
     return make_plan(files, [*settings], range_bytes)
 
 
-def _make_arrival(plan: Plan, uris: Sequence[str], part: str = "", vanished: Sequence[str] = ()) -> Arrival:
-    wanted = {*uris}
+def _make_arrival(plan: Plan, chosen: Iterable[InputFile], part: str, vanished: Iterable[str]) -> Arrival:
     settings: dict[ReadSettings, int] = {}
     files = []
-    for file in plan.files:
-        if file.uri in wanted:
-            read = dataclasses.replace(plan.settings[file.settings], removed=None)
-            files.append(dataclasses.replace(file, settings=settings.setdefault(read, len(settings))))
+    for file in sorted(chosen, key=lambda file: file.uri):
+        read = dataclasses.replace(plan.settings[file.settings], removed=None)
+        files.append(dataclasses.replace(file, settings=settings.setdefault(read, len(settings))))
     return Arrival(tuple(files), tuple(settings), part, tuple(sorted(vanished)))
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from schemas.build_tables import WatchTable
 
 _LONGEST_PAUSE_S = 300.0
+MOST_NEW = 20_000  # new files that wait here: two of the largest batches, one that is read and one that settles
 
 
 class Waiting(NamedTuple):
@@ -35,6 +36,7 @@ class WaitingFiles:
         self.settings = settings
         self._seen: dict[str, _Seen] = {}
         self._marked: Collection[str] | None = None
+        self._most: int | None = None  # files of a batch, while files change as they are read; None: as settings say
 
     def observe(self, changes: Mapping[str, Waiting], now: float, marked: Collection[str] | None = None) -> None:
         """Take over what a listing shows. marked: the files whose marker is there; None: none is needed."""
@@ -44,6 +46,23 @@ class WaitingFiles:
             for uri, change in changes.items()
         }
         self._marked = marked
+
+    def choose_new(self, new: Iterable[str], without: Collection[str] = ()) -> list[str]:
+        """Of new files those to wait here: the ones that do, and others while there is room.
+
+        So what a burst brings waits in the store, and not in memory. without: files in quarantine, which take no room.
+        """
+        left_alone: list[str] = []
+        known: list[str] = []
+        others: list[str] = []
+        for uri in new:
+            if uri in without:
+                left_alone.append(uri)
+            elif uri in self._seen:
+                known.append(uri)
+            elif len(others) < MOST_NEW:
+                others.append(uri)
+        return [*left_alone, *known, *others[: max(0, MOST_NEW - len(known))]]
 
     def count(self, without: Collection[str] = ()) -> tuple[int, int]:
         """(files that wait, their stored bytes), those in quarantine left out."""
@@ -76,6 +95,16 @@ class WaitingFiles:
         if not (is_full or hurry or self.age(ready[0], now) >= settings.batch_seconds):
             return []
         return self._cut(ready)
+
+    def shrink(self, num_files: int) -> None:
+        """Make smaller batches than one of so many files, of which some changed while it was read."""
+        self._most = max(1, num_files // 2)
+
+    def grow(self, num_files: int) -> None:
+        """Let batches become larger again than one of so many files, which was committed."""
+        if self._most is not None:
+            self._most = max(self._most, 2 * num_files)
+            self._most = self._most if self._most < self.settings.batch_files else None
 
     def fail(self, uris: Sequence[str], now: float) -> list[str]:
         """Note that a batch failed; the uris of those that have failed, alone, as often as they may.
@@ -118,7 +147,7 @@ class WaitingFiles:
         for uri in ready:
             parts.setdefault(self._seen[uri].change.part or f"file {uri}", []).append(uri)
         batch: list[str] = []
-        size, most = 0, self.settings.batch_files
+        size, most = 0, self._most or self.settings.batch_files
         for uris in parts.values():
             limit = min((self._seen[uri].most for uri in uris if self._seen[uri].most), default=most)
             if batch and (len(batch) + len(uris) > min(most, limit) or size >= self.settings.batch_bytes):

@@ -27,6 +27,7 @@ from pipelines.stages.make_commit import create_commit as create_any_commit
 from pipelines.stages.read_log import read_log
 from pipelines.store import crashpoints
 from pipelines.watch import stream, stream_steps
+from pipelines.watch.drift_watch import DriftWatch
 from pipelines.watch.quarantine import Quarantine
 from pipelines.watch.stream_steps import StreamSteps
 from schemas.arrivals import Arrival, Batch, PaneCommitted
@@ -441,6 +442,42 @@ def test_marked_files_and_the_wish_to_end(steps, tmp_path):
     assert steps.is_over()
 
 
+def test_what_waits_for_a_stream_is_told(steps, tmp_path, monkeypatch):
+    """In `tokcore status`, with its driver and without, and in the driver's metrics; drift, too."""
+    land(tmp_path, "d")
+    config = dataclasses.replace(steps.config, engine=EngineTable(name="prism", shared_filesystem=True))
+    driver = stream.Stream(config, RunOptions(), steps.output, StageProgress(level=-1))
+    now = [1000.0]
+    monkeypatch.setattr(stream_steps.time, "monotonic", lambda: now[0])
+    steps.look()
+    now[0] += 60
+    arrivals = steps.look()
+    steps.sign(7)
+    driver._require_looks(SimpleNamespace())
+    size = (tmp_path / "en/d.jsonl").stat().st_size
+    told = {"waiting_files": 1, "waiting_bytes": size, "oldest_waiting_s": 60}
+    assert told.items() <= driver._describe().items()
+    assert b"tokcore_oldest_waiting_seconds 60.0" in driver.meters.write()
+    status = tokcore("status", steps.output)
+    assert "1 files with" in status.stdout
+    assert "the oldest for 60 s" in status.stdout
+    steps.commit(read_all(steps, arrivals))
+    driver._drift = DriftWatch(config, steps.output, driver.meters, driver.progress.say)
+    driver._tell_commits()
+    assert driver._describe()["drift"]["window"]["text_bytes"] > 0
+    assert b"tokcore_drift_bytes_per_token" in driver.meters.write()
+
+
+def test_a_stream_lists_what_comes_after_the_last_name(steps, tmp_path, monkeypatch):
+    """With watch.sorted_names, as other watchers do: only some looks list everything."""
+    watch = dataclasses.replace(steps.config.watch, sorted_names=True, full_looks=3)
+    sorted_steps = dataclasses.replace(steps, config=dataclasses.replace(steps.config, watch=watch))
+    stream_steps._updates.clear()
+    for _ in range(6):
+        sorted_steps.look()
+    assert sorted_steps._open_all().looks.known.num_full == 2
+
+
 def test_a_job_whose_source_has_stopped_is_given_up(steps, monkeypatch):
     """The next one begins without its checkpoints. One that looks is left alone."""
     config = dataclasses.replace(steps.config, engine=EngineTable(name="prism", shared_filesystem=True))
@@ -510,6 +547,7 @@ def test_a_job_that_wears_makes_room_for_another(steps, monkeypatch, wears, call
         ((), "its sources do not wait"),
         (("--engine=flink", "--shared-filesystem"), "engine.checkpoints: missing"),
         (("--engine=prism", "--shared-filesystem", "--set=engine.checkpoints=c"), "keeps none"),
+        (("--engine=prism", "--shared-filesystem", "--set=watch.notifications=sqs://q"), "hears of no queue"),
         (("--", "--runner=FnApiRunner"), "this runner has no streams"),
     ],
 )

@@ -7,7 +7,7 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.watch.waiting_files import Waiting, WaitingFiles
+from pipelines.watch.waiting_files import MOST_NEW, Waiting, WaitingFiles
 from schemas.build_tables import WatchTable
 
 
@@ -114,3 +114,30 @@ def test_what_is_chosen_waits_is_ready_and_comes_once(rounds):
             assert {uri for uri in waiting if waiting[uri].part == part} - without <= set(batch)
         if fails and batch:
             assert set(files.fail(batch, now)) <= set(batch)
+
+
+def test_batches_are_smaller_while_files_change_as_they_are_read():
+    files = queue(batch_files=64)
+    files.observe({f"{i:03d}": new() for i in range(200)}, 0)
+    sizes = []
+    for _ in range(3):
+        sizes.append(len(files.choose_batch(40)))
+        files.shrink(sizes[-1])
+    for _ in range(5):
+        sizes.append(len(files.choose_batch(40)))
+        files.grow(sizes[-1])
+    assert sizes == [64, 32, 16, 8, 16, 32, 64, 64]
+
+
+def test_a_burst_waits_in_the_store():
+    """100,000 files: so many are known of as there is room for, and those that are known of go first."""
+    files = queue()
+    burst = [f"{i:06d}" for i in range(100_000)]
+    files.observe({uri: new() for uri in burst[50_000:50_100]}, 0)
+    chosen = files.choose_new(burst, without={burst[0]})
+    assert len(chosen) == MOST_NEW + 1
+    assert {burst[0], *burst[1:1000], *burst[50_000:50_100]} <= {*chosen}
+    files.observe({uri: new() for uri in chosen}, 0)
+    later = burst[MOST_NEW // 2 :]  # the others are done
+    assert {*chosen} & {*later} <= {*files.choose_new(later)}
+    assert len(files.choose_new(later)) == MOST_NEW

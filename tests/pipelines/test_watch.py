@@ -39,6 +39,7 @@ from pipelines.stages.commit import find_manifest
 from pipelines.stages.make_commit import create_commit
 from pipelines.stages.read_log import read_log
 from pipelines.store import crashpoints
+from pipelines.watch import service, waiting_files
 from pipelines.watch.read_status import read_status
 from schemas.commit_log import Reason, describe_part
 from schemas.stage_manifests import BUILD
@@ -290,6 +291,46 @@ def test_a_full_disk_is_no_fault_of_files(corpus, monkeypatch, number):
         assert read_status(str(corpus / "out"))["quarantine"] == []
         watcher.go_round()
         assert newest(corpus).why.new == 1
+    require_fresh(corpus)
+
+
+def test_a_file_that_changes_while_it_is_read_is_nobodys_fault(corpus, monkeypatch):
+    """It waits anew; the others of its batch are tried again at once, and none is nearer to quarantine."""
+    make = update_output.Update.make
+    calls = []
+
+    def overwrite(self, changes):
+        if not calls:
+            write_file(corpus, "en/e.jsonl", make_texts("changed", 7))
+        calls.append(sorted(changes.new))
+        return make(self, changes)
+
+    monkeypatch.setattr(update_output.Update, "make", overwrite)
+    with watching(corpus, tries=1) as watcher:
+        for name in "efg":
+            write_file(corpus, f"en/{name}.jsonl", make_texts(name, 5))
+        while read_status(str(corpus / "out"))["totals"]["files"] < 6:
+            watcher.go_round()
+        assert said(watcher).count("of a batch of 3 files 1 changed while it was read") == 1
+    assert calls[0] == ["en/e.jsonl", "en/f.jsonl", "en/g.jsonl"]
+    assert read_status(str(corpus / "out"))["quarantine"] == []
+    require_fresh(corpus)
+
+
+def test_what_a_burst_brings_is_counted_and_waits_in_the_store(corpus, monkeypatch):
+    monkeypatch.setattr(service, "MOST_NEW", 3)
+    monkeypatch.setattr(waiting_files, "MOST_NEW", 3)
+    for number in range(8):
+        write_file(corpus, f"en/burst-{number}.jsonl", make_texts(f"burst {number}", 2))
+    with watching(corpus, batch_files=2) as watcher:
+        watcher._look()
+        assert len(watcher._changes) == 3
+        assert watcher._describe()["waiting_files"] == 8
+        size = sum(path.stat().st_size for path in (corpus / "en").glob("burst-*"))
+        assert watcher._describe()["waiting_bytes"] == size
+        while read_status(str(corpus / "out"))["totals"]["files"] < 11:
+            watcher.go_round()
+        assert watcher._describe()["waiting_files"] == 0
     require_fresh(corpus)
 
 
