@@ -43,6 +43,7 @@ from pipelines.watch import service, waiting_files
 from pipelines.watch.read_status import read_status
 from schemas.commit_log import Reason, describe_part
 from schemas.stage_manifests import BUILD
+from tokcore.canonical import COMMIT_VERSION
 from tokcore.errors import ConfigError, IdentityError, StageError
 
 REASON = Reason("update", 0, 0, 0, 0)
@@ -402,7 +403,9 @@ def test_an_output_of_a_later_release_ends_the_watcher(corpus, command):
     process = command()
     wait_for(lambda: "watch: this watcher commits" in lines(corpus))
     path.write_bytes(kept)  # what is known is not read again
-    (corpus / "out" / "log" / "2.json").write_bytes(kept.replace(b'"format_version":1', b'"format_version":9'))
+    later = kept.replace(b'"format_version":%d' % COMMIT_VERSION, b'"format_version":9')
+    assert later != kept
+    (corpus / "out" / "log" / "2.json").write_bytes(later)
     assert process.wait(60) == 3
     assert "format_version 9, this release reads" in (corpus / "log").read_text()
     (corpus / "out" / "log" / "2.json").unlink()
