@@ -39,12 +39,14 @@ class NewFolder:
 def make_folder(target: Path) -> Iterator[NewFolder]:
     """A folder that gets its name when the block ends. If the block fails, or is killed, nothing has that name.
 
-    What a killed process left is removed first. Raises ConfigError if something has that name, or if another process
-    makes the same folder now.
+    Folders above it are made. What a killed process left is removed first. Raises ConfigError if something has that
+    name, or if another process makes the same folder now.
     """
     require_free(target)
-    if not target.parent.is_dir():
-        raise ConfigError(f"{target}: there is no folder {target.parent}. Make it, or name another one")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise ConfigError(f"{target}: a file is in the way of {target.parent}. Name another folder") from error
     work = target.parent / f".{target.name}.part"
     with _lock(target.parent / f".{target.name}.lock", target):
         local_files.remove_folder(work)

@@ -118,8 +118,9 @@ def test_nothing_is_replaced(output, tmp_path):
         done = tokcore("convert", output, "--to", "mds", "-o", tmp_path / name)
         assert (done.returncode, done.stdout) == (2, "")
         assert f"{name}: is there already" in done.stderr
-    done = tokcore("convert", output, "--to", "mds", "-o", tmp_path / "none" / "new")
-    assert "there is no folder" in done.stderr
+    done = tokcore("convert", output, "--to", "mds", "-o", tmp_path / "file" / "deep" / "new")
+    assert (done.returncode, "a file is in the way" in done.stderr) == (2, True)
+    assert tokcore("convert", output, "--to", "mds", "-o", tmp_path / "none" / "new").returncode == 0
     (tmp_path / "empty").mkdir()
     assert tokcore("convert", output, "--to", "mds", "-o", tmp_path / "empty").returncode == 0
 
