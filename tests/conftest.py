@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 import pytest
@@ -20,7 +21,10 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 @pytest.fixture(scope="session")
 def sanitized(tmp_path_factory: pytest.TempPathFactory) -> Programs:
     """Programs of tests/native and tests/fuzz under the address and undefined-behaviour sanitizers."""
+    base = tmp_path_factory.getbasetemp()
+    # With several processes of tests, that of each is below a common one.
+    folder = base.parent / "sanitized" if "PYTEST_XDIST_WORKER" in os.environ else base / "sanitized"
     try:
-        return Programs(tmp_path_factory.mktemp("sanitized"))
+        return Programs(folder)
     except NotPossibleError as error:
         pytest.skip(str(error))  # who installed a wheel may have no compiler that has the sanitizers

@@ -1,7 +1,11 @@
-"""Builds the programs of tests/native and tests/fuzz with sanitizers; the kernel is compiled once for all of them."""
+"""Builds the programs of tests/native and tests/fuzz with sanitizers; the kernel is compiled once for all of them.
+
+Several processes may build in one folder: they do so one after the other.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -29,7 +33,7 @@ class Programs:
         if not cmake or not compiler:
             raise NotPossibleError("no C++ compiler" if cmake else "no CMake")
         folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / "probe"
+        probe = folder / f"probe-{os.getpid()}"
         flags = [f"-fsanitize={sanitizers}", "-x", "c++", "-", "-o", str(probe)]
         built = subprocess.run([compiler, *flags], input=b"int main() {}", stderr=subprocess.DEVNULL)
         if built.returncode != 0 or subprocess.run([probe], stderr=subprocess.DEVNULL).returncode != 0:
@@ -46,6 +50,8 @@ class Programs:
         return [self._folder / "bin" / name for name in names]
 
     def _run(self, command: list[str]) -> None:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        with (self._folder / "lock").open("ab") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # given up when the file is closed
+            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if done.returncode != 0:
             raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout}")
