@@ -27,7 +27,7 @@ demo: $(VENV)/installed ## run the main job on the corpus in deploy/demo
 	$(BIN)/tokcore build deploy/demo/build.toml --output $(OUT)
 	$(BIN)/tokcore verify $(OUT) --decode all
 
-# In the order of folders: the files that take long do not come last, when one process alone would wait for them.
+# In the order of folders, so that no slow file comes last, when only one process would still work.
 test: $(VENV)/installed ## run all tests
 	$(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 

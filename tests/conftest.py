@@ -22,7 +22,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 def sanitized(tmp_path_factory: pytest.TempPathFactory) -> Programs:
     """Programs of tests/native and tests/fuzz under the address and undefined-behaviour sanitizers."""
     base = tmp_path_factory.getbasetemp()
-    # With several processes of tests, that of each is below a common one.
+    # Processes of pytest-xdist have folders of their own below a common one, where the kernel is compiled once.
     folder = base.parent / "sanitized" if "PYTEST_XDIST_WORKER" in os.environ else base / "sanitized"
     try:
         return Programs(folder)

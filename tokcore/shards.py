@@ -417,16 +417,17 @@ def find_shard_files(path: str | os.PathLike[str]) -> list[FormatFile]:
 def find_named_shards(place: Path) -> dict[Path, list[FormatFile]]:
     """Folder of an output -> the shards, in every format, that its manifests name.
 
-    place: the output, a folder above it, or what is below it. Manifests that cannot be read are passed over.
+    place: the output, a folder above it, or a file or folder in it. Manifests that cannot be read are passed over.
     """
     found: dict[Path, list[FormatFile]] = {}
     paths = {*place.rglob(_MANIFEST), *(folder / _MANIFEST for folder in place.parents[:_FOLDERS_OF_A_SHARD])}
     for path in sorted(paths):
         root = path.parent
         with contextlib.suppress(OSError, ValueError, RecursionError, TokError):
-            content = json.loads(path.read_bytes())
+            data = path.read_bytes()
+            content = json.loads(data)
             if isinstance(content, dict) and content.get("stage") in _STAGES:
-                files, _ = _list_named_shards(root, parse_canonical(path.read_bytes(), str(path)))
+                files, _ = _list_named_shards(root, parse_canonical(data, str(path)))
                 output = root.parent if root.name in _STAGES else root
                 found.setdefault(output, []).extend(FormatFile(file.format, file.path) for file in files)
     return found

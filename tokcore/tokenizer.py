@@ -104,8 +104,8 @@ class Tokenizer(Vocabulary):
     def from_gpt2(cls, folder: str | PathLike[str], *, pattern: str = "gpt2") -> Tokenizer:
         """The tokenizer of a folder's vocab.json and merges.txt, a byte-level BPE.
 
-        pattern: a pattern's name or a regular expression; the files hold none. Tokens that come of no merge are
-        special. Raises FormatError, naming the entry or line, for other files.
+        pattern: a pattern's name or a regular expression; the files hold none. A token is special if it is no single
+        byte and no merge makes it. Raises FormatError, naming the entry or line, for other files.
 
         >>> same = tokcore.Tokenizer.from_gpt2("out/first/tokenizer", pattern="cl100k")
         >>> same.encode("lower").tolist()

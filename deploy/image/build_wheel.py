@@ -6,7 +6,7 @@
 
 The compiler is that of the package ziglang: it has old C libraries, so no container is needed. On arm64 the kernel is
 its portable code. Each wheel is for the Python that runs this program. auditwheel looks at one for this machine, and
-refuses it if it asks for more than its platform promises; in one for another machine, this program looks itself.
+refuses it if it needs more than its platform promises. Wheels for another machine are checked by this program.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Platform(NamedTuple):
     """What a wheel is for."""
 
     machine: str
-    glibc: tuple[int, int]  # the oldest that it promises to need
+    glibc: tuple[int, int]  # the oldest version of the C library that it runs with
 
     @property
     def target(self) -> str:
@@ -102,7 +102,7 @@ def build_wheel(platform: str, output: Path) -> Path:
 
 
 def require_versions(wheel: Path, told: Platform) -> None:
-    """Raise SystemExit unless a wheel's libraries are for the machine, and ask for no newer C library."""
+    """Raise SystemExit unless a wheel's libraries are for the platform's machine, and need no newer C library."""
     with zipfile.ZipFile(wheel) as archive:
         libraries = {name: archive.read(name) for name in archive.namelist() if name.endswith(".so")}
     for name, data in libraries.items():

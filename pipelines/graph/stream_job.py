@@ -111,11 +111,11 @@ class StreamJob:
         raise find_error(failure) or self._workers.explain(state, redact(failure))
 
     @property
-    def wears(self) -> bool:
-        """Whether each look leaves something behind, which goes only with the job.
+    def keeps_every_look(self) -> bool:
+        """Whether each look leaves a state in the job, which only ends with it.
 
-        It is so on Flink, until release 2.56 of Beam's job server at least (github.com/apache/beam/issues/27648): a
-        step that waits gets a state of another name each time. Flink writes them all into each checkpoint, and has
+        On Flink it does, at least until release 2.56 of Beam's job server (github.com/apache/beam/issues/27648): a
+        step that waits gets a state with a new name each time. Flink writes all of them into each checkpoint, and has
         room for 32,767.
         """
         return bool(self._folder)

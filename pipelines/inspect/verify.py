@@ -99,7 +99,7 @@ class Report:
 
 
 class _How(NamedTuple):
-    """How an output is verified, all of its parts alike: see verify."""
+    """What verify was asked for, the same for all parts of an output."""
 
     decode: int | None
     quick: bool

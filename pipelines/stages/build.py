@@ -147,16 +147,8 @@ class Build:
         with self.at_work():
             self._require_engine(BUILD)
             if find_manifest(self.output, BUILD) is not None:
-                imported = self.imported_tokenizer()
-                is_whole = not self.replace and self.chosen is None
-                if is_whole and (finished := find_finished(self.output, self.config, imported)) is not None:
-                    self.progress.say("finished, as its build file says: `tokcore check` looks for changed inputs")
+                if (finished := self._find_finished()) is not None:
                     return finished
-                if is_whole and self.progress.level <= 0 and not are_inputs_remote(self.config):
-                    with self.progress.stage("plan", minor=True):
-                        self._listed = plan_build(self.config, self.output)
-                    if (finished := find_finished(self.output, self.config, imported, self._listed)) is not None:
-                        return finished
             else:
                 self._workers.start()  # they import while inputs are listed and a tokenizer is read
             plan, planned = self._planned()
@@ -167,6 +159,22 @@ class Build:
             mix_corpus(self.run_of_stages())
             pack_corpus(self.run_of_stages())
             return self.finish()
+
+    def _find_finished(self) -> BuildManifest | None:
+        """The manifest of this build, if it is finished; None if its stages must be checked one by one."""
+        imported = self.imported_tokenizer()
+        if self.replace or self.chosen is not None:
+            return None
+        if are_inputs_remote(self.config):
+            finished = find_finished(self.output, self.config, imported)
+            if finished is not None:
+                self.progress.say("finished, as its build file says: `tokcore check` looks for changed inputs")
+            return finished
+        if self.progress.level > 0:
+            return None  # --verbose says for each stage that it is there
+        with self.progress.stage("plan", minor=True):
+            self._listed = plan_build(self.config, self.output)
+        return find_finished(self.output, self.config, imported, self._listed)
 
     # ---------------------------------------------------------------------------------------------------------- stages
 
@@ -262,14 +270,16 @@ class Build:
         )
 
     def _find_replaced(self, plan: Plan) -> Inheritance | None:
-        """What the stages that were replaced leave to take over: nothing if a file of them is damaged."""
+        """What this build takes over from the stages that it replaces: nothing if one of their files is damaged."""
         replaced = locate_replaced(self.output)
         try:
-            require_undamaged(replaced)
-            return find_inheritance(replaced, plan, self.config.base)
+            found = find_inheritance(replaced, plan, self.config.base)
+            if found is not None:
+                require_undamaged(replaced)
         except (FormatError, StageError) as error:
             self.progress.say(f"warning: {error}. So all files are read again, not only those that changed.")
             return None
+        return found
 
     def _planned(self) -> tuple[Plan, PlanManifest]:
         manifest = self.plan() if self._plan is None else require_manifest(self.output, "plan", "plan")

@@ -15,7 +15,7 @@ from schemas.tombstones import Kind, Tombstones
 from tokcore.format_table import FormatFile
 from tokcore.labels import Labels
 
-# Fewer documents are looked through before worker processes have started.
+# With fewer documents, this process is done before workers have started.
 _WORTH_WORKERS = 500_000
 
 
@@ -32,8 +32,8 @@ def find_removed(
 ) -> Iterator[tuple[str, FoundDocument]]:
     """(place, document) for the documents in shards that have one of these tombstones. Reads all shards.
 
-    places: URLs of what builds made, with the manifest of their shards. workers: look through many documents; each
-    takes a shard at a time. Raises FormatError for a damaged shard.
+    places: (URL of a build's output, manifest of its shards). workers: used if there are many documents; each takes a
+    shard at a time. Raises FormatError for a damaged shard.
     """
     shards = [(output, shard) for output, made in places for shard in list_named_shards(made)]
     is_worth_it = sum(shard.facts.documents for _, shard in shards) >= _WORTH_WORKERS

@@ -33,7 +33,7 @@ from tokcore.canonical import parse_canonical
 from tokcore.errors import StageError
 from tokcore.jsonable import from_jsonable
 
-_NEEDED = ("plan", "rejected", "shards", "counts", "tokenizer")  # what is read of a part
+_NEEDED = ("plan", "rejected", "shards", "counts")  # the stages that a part is known by
 
 
 class _Part(NamedTuple):
@@ -78,14 +78,14 @@ def find_inheritance(output: str, plan: Plan, base: str, again: Collection[str] 
 
 
 def require_undamaged(output: str) -> None:
-    """Raise StageError unless all files of a part's stages, if there are any, have the bytes that were committed."""
+    """Raise StageError if a file of a part's stages has other bytes than were committed. Reads all of them."""
 
     def check(file: tuple[str, str]) -> None:
         url, sha256 = file
         if storage.compute_sha256(url) != sha256:
             raise StageError(f"{redact(url)}: its bytes are not those that were committed")
 
-    stages = find_manifests(output, _NEEDED).items()
+    stages = find_manifests(output, (*_NEEDED, "tokenizer")).items()
     files = [(urls.join(get_folder(output, name), one.path), one.sha256) for name, made in stages for one in made.files]
     run_at_once(check, files)
 

@@ -1,7 +1,7 @@
 """The build file to learn from an output again, as its manifests have it: `tokcore learn OUTPUT`.
 
-Counting is as it was. What the output's own tokenizer was learned with is the default; one that was imported says its
-model, size and special tokens, and the rest has the defaults of build files.
+Settings of counting stay. The others are those that the output's own tokenizer was learned with. If it was imported,
+its model, size and special tokens are taken over, and the rest has the defaults of build files.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tokcore.tokenizer_spec import TokenizerSpec
 _DECIMALS = ("character_coverage",)
 _TAKEN_OVER = ("allow_smaller", "min_count", "min_documents", "max_token_bytes", "layout", *_DECIMALS, *PIECE_SETTINGS)
 _EXTEND = "learn.extend="
-# Never read: a build file names some.
+# A build file needs a source. This one is never read.
 _SOURCE = {"files": "*.jsonl", "lang_field": "lang"}
 
 
@@ -125,7 +125,7 @@ def _describe_special(special: Sequence[SpecialConfig]) -> dict[str, Any]:
 
 
 class _Plain(str):
-    """A number, exact."""
+    """A decimal number, written without quotes and without rounding."""
 
 
 def _write_text(tables: Mapping[str, Mapping[str, Any]]) -> str:

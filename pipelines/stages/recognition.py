@@ -1,11 +1,11 @@
-"""A finished build is known within a second, whatever its size: by hashes of its manifests, which are not read further.
+"""A finished build is recognised by the hashes of its manifests. They are not parsed: they may be large.
 
 The build's own manifest names those of all stages by their sha256, and its identity covers them and all settings. So
-where these agree, all that was compared when the build was committed still does.
+if these agree, everything still agrees that was compared when the build was committed.
 
-Where all inputs lie in stores, the build file is enough: its inputs are not listed again, for that costs requests. Then
-run.json must have the hash of the same settings, patterns included. What the patterns match by now is not looked at;
-`tokcore check` does that. Inputs on disks are listed, and compared with the plan.
+If all inputs lie in stores, they are not listed again, since that costs requests: run.json must have the hash of the
+same settings, patterns included. `tokcore check` lists what the patterns match now. Inputs on disks are listed, and
+compared with the plan.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tokcore.canonical import hash_sha256
 from tokcore.errors import FormatError
 from tokcore.tokenizer_spec import TokenizerSpec
 
-# Of a stage with a larger manifest (170,000 files) it is not looked whether these are there: verify --quick does that.
+# If a stage's manifest is larger (170,000 files), its files are not looked for here: verify --quick does that.
 _MOST_BYTES = 64 << 20
 
 
@@ -42,7 +42,7 @@ def are_inputs_remote(config: BuildConfig) -> bool:
 def find_finished(
     output: str, config: BuildConfig, imported: TokenizerSpec | None, plan: Plan | None = None
 ) -> BuildManifest | None:
-    """The manifest of the finished build of this build file; None if stages are to be looked at one by one.
+    """The manifest of the finished build of this build file; None if its stages must be checked one by one.
 
     plan: of the inputs as they are now; None if all are in stores. Raises StageError if a file of the build is gone.
     """
@@ -57,7 +57,7 @@ def find_finished(
 
 
 def is_finished(output: str, config: BuildConfig, imported: TokenizerSpec | None, plan: Plan) -> bool:
-    """Whether the output surely holds the finished build of this build file. At its files, it is not looked."""
+    """Whether the output surely holds the finished build of this build file. Does not look for its files."""
     return _recognize(output, config, imported, plan) is not None
 
 
@@ -88,7 +88,7 @@ def _recognize(
 
 
 def _read_stages(output: str, build: BuildManifest) -> dict[str, bytes]:
-    """Stage -> its manifest as it is stored; none if one is not that which the build names."""
+    """Stage -> its manifest as it is stored; empty unless all of them are those that the build names."""
     stages = [*build.inputs]
     found = run_at_once(lambda stage: storage.read_if_there(get_manifest_url(output, stage)), stages)
     read = {stage: data for stage, data in zip(stages, found, strict=True) if data is not None}

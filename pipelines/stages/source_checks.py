@@ -209,7 +209,7 @@ def _check_columns(config: BuildConfig, sample: SourceSample, is_much: bool) -> 
 
 
 def has_field(fields: Sequence[Field], name: str) -> bool:
-    """Whether fields have that name or are inside of it. For a path into a list, a list of unknown members counts."""
+    """Whether a field has that name or is inside of it. If a list's members are unknown, any path into it counts."""
     names = [field.name for field in fields]
     is_there = any(one == name or one.startswith((f"{name}.", f"{name}[*].")) for one in names)
     return is_there or name.partition("[")[0] in names

@@ -36,11 +36,11 @@ def read_tokenizer(
 ) -> TokenizerSpec:
     """The tokenizer at a URL: a rank file, what tokcore.formats.foreign reads, or a folder with one of these files.
 
-    A build's output stands for its tokcore.json, and so does its folder tokenizer; each of vocab.json and merges.txt
-    stands for both. pattern, special: of a rank file and of these two, which have none; the pattern of a published rank
-    file is known. normalize: of a vocab.txt, which names no normalizer. keys: what the user calls the URL and the
-    pattern. Raises ConfigError, naming one of them, if there is no tokenizer, if it is none of these forms, or if one
-    that needs a pattern comes without.
+    A build's output stands for its tokcore.json, and so does its folder tokenizer. vocab.json and merges.txt are one
+    tokenizer: the URL names either of them. pattern, special: for these two and for a rank file, which hold neither;
+    the pattern of a published rank file is known. normalize: for a vocab.txt, which names no normalizer. keys: what the
+    user calls the URL and the pattern. Raises ConfigError, naming one of them, if there is no tokenizer, if it is none
+    of these forms, or if it needs a pattern and none is given.
     """
     names = (*FOLDER_NAMES, vocabulary_files.NAMES[0], tiktoken.FILE_NAME)
     below = ((FILE_NAME,), ("tokenizer", FILE_NAME), *((name,) for name in names))
@@ -56,13 +56,13 @@ def read_tokenizer(
         storage.require_bucket(url)
         raise ConfigError(f"{keys[0]}: there is no {name}: expected a file or a build's output.")
     try:
+        if not normalize and (folder := _find_folder_of_pair(url)) is not None:
+            return _read_pair(folder, pattern, special, keys[1])
         data = storage.read_bytes(url)
         if pattern is None and normalize and bert.is_vocab_txt(data) and not is_json(data):
             return bert.read_vocab_txt(data, name, normalize)
         if normalize:
             raise FormatError(f"tokenizer.normalize is for a vocab.txt, and {name} is none: remove it")
-        if (folder := _find_folder_of_pair(url)) is not None:
-            return _read_pair(folder, pattern, special, keys[1])
         return _parse(pattern, special, data, name, keys[1])
     except FormatError as error:
         raise ConfigError(f"{keys[0]}: {error}") from error

@@ -12,6 +12,8 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
+from pipelines.store.refusals import is_unknown_host
+
 Option = str | bool
 
 # Holds the options for this process and those that it starts.
@@ -70,22 +72,23 @@ def make_arguments(scheme: str) -> dict[str, Any]:
         if "FSSPEC_GS_TOKEN" not in os.environ:
             told.setdefault("token", "anon")
     elif table == "gcs" and "token" not in told:
-        _look_for_metadata_server()
+        _skip_metadata_server_if_unknown()
     return told
 
 
 @functools.cache
-def _look_for_metadata_server() -> None:
-    """Tell Google's libraries not to ask the server that gives tokens to its own hosts, where its name is not known.
+def _skip_metadata_server_if_unknown() -> None:
+    """Keep Google's libraries from asking for a token where no metadata server is: they would try for 20 seconds.
 
-    They would ask for twenty seconds.
+    Only hosts on Google Cloud have that server, and know its name.
     """
     if "GCE_METADATA_HOST" in os.environ or "NO_GCE_CHECK" in os.environ:
         return
     try:
         socket.getaddrinfo("metadata.google.internal", 80)
-    except socket.gaierror:
-        os.environ["NO_GCE_CHECK"] = "true"
+    except socket.gaierror as error:
+        if is_unknown_host(error):
+            os.environ["NO_GCE_CHECK"] = "true"
 
 
 def _read_options(scheme: str) -> Mapping[str, Option]:

@@ -34,8 +34,7 @@ _FORBIDDEN = (
 )
 _KEY = "The store does not accept this key: correct it in the environment or in the store's own configuration"
 _NO_HOST = (
-    "No such host is known here: correct the account's or the endpoint's name, or look at this machine's network and "
-    "its proxy"
+    "No such host is known here: correct the name of the account or endpoint, or check this machine's network and proxy"
 )
 _ARCHIVED = "The object is archived: restore it, or name files of another storage class"
 
@@ -90,7 +89,7 @@ def has_expired(error: BaseException) -> bool:
 
 
 def is_unknown_host(error: BaseException) -> bool:
-    """Whether the store's name has no address, by an answer: a name server that does not answer may do so later."""
+    """Whether a name server answered that the store's name has no address. One that does not answer may do so later."""
     return any(_find_resolver_code(link) in _NO_ADDRESS for link in _list_links(error))
 
 
@@ -99,7 +98,7 @@ _NO_ADDRESS = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket
 
 
 def _find_resolver_code(error: BaseException) -> int | None:
-    """The code of the resolver, which aiohttp keeps aside."""
+    """The code of the resolver's error: of this one, or of one that aiohttp or Azure's library keeps in it."""
     for found in (error, getattr(error, "os_error", None), getattr(error, "inner_exception", None)):
         for link in (found, getattr(found, "os_error", None)):
             if isinstance(link, socket.gaierror):

@@ -1,4 +1,4 @@
-"""Drift, as a watcher follows it: measured when more has landed, in metrics, and said once when it is out of bounds."""
+"""Drift over the life of a watcher: measured when more has landed, kept in metrics, reported once if out of bounds."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tokcore.errors import TokError
 
 
 class DriftWatch:
-    """What became of the drift of one output."""
+    """The drift of one output."""
 
     def __init__(self, config: BuildConfig, output: str, meters: Meters, say: Callable[[str], None]) -> None:
-        """say: is told what is out of bounds, and why drift is not measured, each once."""
+        """say: called once for each figure that is out of bounds, and for each reason why drift is not measured."""
         named = config.watch.drift_baseline
         begun_with = config.tokenizer.from_ if config.tokenizer is not None else None
         places = (urls.resolve(config.base, place) if place else "" for place in (named, begun_with))
@@ -32,7 +32,7 @@ class DriftWatch:
     def measure(self, log: Log) -> bool:
         """Compare what landed with the tokenizer's corpus, if more has landed; whether there are new figures.
 
-        A failure of that is said, and holds up nothing.
+        A failure is reported, and stops nothing.
         """
         if self._at == log.newest:
             return False

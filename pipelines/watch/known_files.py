@@ -9,7 +9,7 @@ import bisect
 import contextlib
 import heapq
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from pipelines.store import storage, urls
 from pipelines.store.at_once import run_at_once
@@ -82,9 +82,10 @@ class KnownFiles:
             url: next((file for file in files if file.url == url), None)
             for url, files in zip(wanted, run_at_once(storage.list_files, wanted), strict=True)
         }
-        if all(known[url] is not None and held[known[url] or 0] == file for url, file in found.items()):
-            return held if start == len(held) and not tail else _pack(itertools.chain(_first(held, start), tail))
-        kept = (file for file in itertools.chain(_first(held, start), tail) if file.url not in found)
+        listed = itertools.chain(itertools.islice(held, start), tail)
+        if all((place := known[url]) is not None and held[place] == file for url, file in found.items()):
+            return held if start == len(held) and not tail else _pack(listed)
+        kept = (file for file in listed if file.url not in found)
         return _pack(heapq.merge(kept, (file for file in found.values() if file is not None)))
 
 
@@ -94,12 +95,8 @@ def _find(files: Sequence[storage.FileId], url: str) -> int | None:
     return place if place < len(files) and files[place].url == url else None
 
 
-def _first(files: Sequence[storage.FileId], num: int) -> Iterator[storage.FileId]:
-    return itertools.islice(files, num)
-
-
 def _pack(files: Iterable[storage.FileId]) -> PackedRows[storage.FileId]:
-    """A name takes some dozen bytes so, and there may be millions."""
+    """Files in some dozen bytes each, as there may be millions."""
     return PackedRows(tuple, storage.FileId, files)
 
 

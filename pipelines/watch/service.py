@@ -74,7 +74,7 @@ class Service:
         self._changes: dict[str, Waiting] = {}
         self._notifications = self._open_notifications()
         self._looks = Looks(self.settings, self._notifications)
-        self._beyond = (0, 0)  # new files that are left in the store until there is room, and their bytes
+        self._beyond = (0, 0)  # (new files that wait in the store until there is room, their bytes)
         self._update: Update | None = None
         self._has_turn = False
         self._looked_at: float | None = None  # when the sources were last listed
@@ -253,7 +253,7 @@ class Service:
         return changes
 
     def _leave_beyond(self, changes: Changes) -> Changes:
-        """The changes, but of very many new files only those that there is room for; the others are counted."""
+        """The changes without the new files that there is no room for; these are counted."""
         self._beyond = 0, 0
         if len(changes.new) <= MOST_NEW or self.settings.marker:  # a file without its marker may take room for ever
             return changes
@@ -307,7 +307,8 @@ class Service:
     def _note_failed_batch(self, uris: Collection[str], error: Exception) -> None:
         """Blame the machine, or the files; those that are to blame too often go into quarantine.
 
-        Where files of the batch changed meanwhile, none is to blame: they wait anew, and the others are tried again.
+        No file is to blame if some changed while the batch was read: these must settle again, and the others are tried
+        again.
         """
         self.meters.note_failure("batch")
         if blames_machine(error, self.output):
@@ -317,8 +318,8 @@ class Service:
         if num_changed := sum(self._changes.get(uri) != before[uri] for uri in uris):
             self._waiting.shrink(len(uris))
             self.progress.say(
-                f"watch: of a batch of {len(uris):,} files {num_changed:,} changed while it was read, and wait anew; "
-                f"the others are tried again"
+                f"watch: {num_changed:,} of the {len(uris):,} files of a batch changed while they were read: they must "
+                f"settle again, and the others are tried again"
             )
             return
         shown = shorten(error)
@@ -364,7 +365,7 @@ class Service:
             self.meters.note_messages(*self._notifications.take_counts())
 
     def _count_waiting(self, quarantined: Collection[str]) -> tuple[int, int]:
-        """(files that wait, their stored bytes), those that there is no room for included."""
+        """(files that wait, their stored bytes), including those that there is no room for."""
         files, size = self._waiting.count(quarantined)
         return files + self._beyond[0], size + self._beyond[1]
 

@@ -37,7 +37,7 @@ _LOOK_S = 1.0
 _WAITING = ("waiting_files", "waiting_bytes", "oldest_waiting_s")
 # So long a source may be silent: an engine may hold it back while batches are read. No checkpoint takes longer.
 _SILENT_S = 3600.0
-# A job that wears is drained after so many looks, which are hours and some MB, and another one takes its place.
+# If a job keeps something of every look, it is replaced by another one after so many: some hours, and some MB.
 _MOST_LOOKS = 2000
 
 
@@ -118,33 +118,33 @@ class Stream:
             raise
 
     def _start(self, job: Any, follow: Any) -> None:
-        """Go on with the job that is there, or begin one, which knows nothing of what an earlier one was told."""
+        """Go on with the job that is there, or begin one; what an earlier job was told and what it left are removed."""
         storage.remove_file(locate_wish(self.output))
         storage.remove_file(locate_look(self.output))
         self._look = None
         job.start(follow)
 
     def _follow_job(self, job: Any) -> bool:
-        """Say what a job commits, until it has ended or is left to itself; whether another one is to take its place."""
-        is_worn, is_draining, tells_next = False, False, 0.0
+        """Report what a job commits until it ends, or is left to run alone; whether another job must follow."""
+        is_full, is_draining, tells_next = False, False, 0.0
         while job.look():
             self._trouble = ""
             if time.monotonic() >= tells_next:
                 self._tell_commits()
                 self._require_looks(job)
                 tells_next = time.monotonic() + float(self.config.watch.poll_seconds)
-            is_worn = is_worn or (job.wears and (self._look or {}).get("look", 0) >= _MOST_LOOKS)
-            if (self.wishes.is_over or is_worn) and not is_draining:
+            is_full = is_full or (job.keeps_every_look and (self._look or {}).get("look", 0) >= _MOST_LOOKS)
+            if (self.wishes.is_over or is_full) and not is_draining:
                 if self.wishes.is_over and self.options.detach:
                     self.progress.say("stream: goes on without this process; the same command finds it again")
                     return False
                 self._wish_to_end()
                 is_draining = job.drain()
-                why = "told to end" if self.wishes.is_over else f"makes room after {_MOST_LOOKS:,} looks"
+                why = "told to end" if self.wishes.is_over else f"another job follows after {_MOST_LOOKS:,} looks"
                 self.progress.say(f"stream: {why}; it commits what it has found")
             time.sleep(_LOOK_S) if self.wishes.is_over else self.wishes.wait(_LOOK_S)
         self._tell_commits()
-        if is_worn and not self.wishes.is_over:
+        if is_full and not self.wishes.is_over:
             return True
         storage.remove_file(locate_look(self.output))
         self.progress.say("stream: ended; nothing is half done")

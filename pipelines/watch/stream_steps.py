@@ -46,7 +46,7 @@ _HERE = RunOptions(workers=1, here=True)
 # So many arrivals are under way at most, in batches: what a burst brings beyond them waits in the store.
 _MOST_BATCHES = 8
 
-_NOTHING = {"waiting_files": 0, "waiting_bytes": 0, "oldest_waiting_s": 0, "quarantined": 0}
+_NOTHING_WAITS = {"waiting_files": 0, "waiting_bytes": 0, "oldest_waiting_s": 0, "quarantined": 0}
 
 
 @dataclasses.dataclass(slots=True)
@@ -58,8 +58,8 @@ class _Opened:
     lock: threading.RLock = dataclasses.field(default_factory=threading.RLock)
     waiting: set[str] = dataclasses.field(default_factory=set)  # uris that the last look showed
     is_sure: bool = False  # whether that one went well
-    since: dict[str, float] = dataclasses.field(default_factory=dict)  # key of an arrival -> when it was seen first
-    told: dict[str, int] = dataclasses.field(default_factory=lambda: dict(_NOTHING))  # of what waits
+    since: dict[str, float] = dataclasses.field(default_factory=dict)  # key of an arrival -> when it was first seen
+    told: dict[str, int] = dataclasses.field(default_factory=lambda: dict(_NOTHING_WAITS))  # of what waits
 
 
 # Workers run several copies of a step in threads, and look at one output: its log is read once.
@@ -76,7 +76,8 @@ class StreamSteps:
 
     def check(self) -> Log:
         """The log of the output. Raises ConfigError if the build file does not fit it, or if it has no parts."""
-        update, lock = self._open()
+        opened = self._open()
+        update, lock = opened.update, opened.lock
         with lock:
             return update.follow_log()
 
@@ -87,7 +88,7 @@ class StreamSteps:
 
         Raises as Update.look() does.
         """
-        opened = self._open_all()
+        opened = self._open()
         update = opened.update
         with opened.lock:
             shown = {urls.resolve(self.config.base, uri) for uri in opened.waiting}
@@ -145,7 +146,7 @@ class StreamSteps:
 
     def sign(self, number: int) -> None:
         """Leave the number of a look, and what waits, where the driver and `tokcore status` see it."""
-        told = {"look": number, "said": int(time.time()), **self._open_all().told}
+        told = {"look": number, "said": int(time.time()), **self._open().told}
         with storage.write_attempt(locate_look(self.output)) as file:
             file.write(write_canonical_json(told))
 
@@ -158,8 +159,8 @@ class StreamSteps:
     def cut(self, arrivals: Iterable[Arrival]) -> Iterator[Batch]:
         """Batches of some arrivals, each of which fills up to batch_bytes or batch_files. Their order does not matter.
 
-        Versions of one file, or changes of one part, that are there at once get batches apart. All of them are read: a
-        step before this one lets an arrival through once, so one that were dropped here would not come again for long.
+        Versions of one file, and changes of one part, go into different batches. None may be dropped: the step before
+        this one lets each arrival through once, and would hold it back for long.
         """
         left = sorted({one.key: one for one in arrivals}.values(), key=lambda one: (one.first, one.key))
         while left:
@@ -189,7 +190,8 @@ class StreamSteps:
         arrival. A batch that fails is halved, until what is to blame is alone; that goes into quarantine. Raises what
         is no fault of a file.
         """
-        update, lock = self._open()
+        opened = self._open()
+        update, lock = opened.update, opened.lock
         with lock:
             log = update.follow_log()
             left = _leave_out_done(batch, log, update.held())
@@ -230,7 +232,8 @@ class StreamSteps:
 
     def _give_up(self, arrival: Arrival, error: Exception) -> None:
         """Note that a file, or what changed in a part, failed as often as it may."""
-        update, lock = self._open()
+        opened = self._open()
+        update, lock = opened.update, opened.lock
         with lock:
             held = update.held()
         quarantine = Quarantine(self.output)
@@ -244,9 +247,9 @@ class StreamSteps:
     def commit(self, batches: Iterable[Batch]) -> PaneCommitted | None:
         """Commit the batches of a pane; None if the output holds them already.
 
-        It is one commit, but for batches that have a file or a part in common: these make one after the other, and
-        what an earlier one did is left out. Reads only what somebody has removed, or what else has changed in the log
-        since the batches were read.
+        Batches without a common file or part make one commit together; others make one after the other, without what
+        is already committed. Sources are read again only if documents were removed, or if the log has changed, since
+        the batches were read.
         """
         left = sorted(batches, key=lambda batch: batch.arrivals[0].first)
         newest, num_files = 0, 0
@@ -257,7 +260,8 @@ class StreamSteps:
         return PaneCommitted(newest, num_files) if newest else None
 
     def _commit_at_once(self, batches: list[Batch]) -> PaneCommitted | None:
-        update, lock = self._open()
+        opened = self._open()
+        update, lock = opened.update, opened.lock
         while True:
             with lock:
                 log = update.follow_log()
@@ -277,12 +281,8 @@ class StreamSteps:
 
     # ------------------------------------------------------------------------------------------------------- shared
 
-    def _open(self) -> tuple[Update, threading.RLock]:
-        """The output as it is known in this process, and the lock that guards it."""
-        opened = self._open_all()
-        return opened.update, opened.lock
-
-    def _open_all(self) -> _Opened:
+    def _open(self) -> _Opened:
+        """The output as it is known in this process."""
         rule: Any = "keep" if self.config.update.vanished == "fail" else self.config.update.vanished
         key = (self.output, self.config.path, rule)
         with _opening:
@@ -313,10 +313,10 @@ def locate_look(output: str) -> str:
 
 
 def read_look(output: str) -> dict[str, int] | None:
-    """What a stream's last look left: its number (look), when it was (said), and what waited; None if there is none."""
+    """The last look of a stream: its number (look), its time (said), and what waited; None if there is none."""
     data = storage.read_if_there(locate_look(output))
-    with contextlib.suppress(ValueError):  # one that is being written
-        return _NOTHING | json.loads(data) if data else None
+    with contextlib.suppress(ValueError):  # it is just being written
+        return _NOTHING_WAITS | json.loads(data) if data else None
     return None
 
 
@@ -382,7 +382,7 @@ def _are_removed(files: Iterable[InputFile], removed: Tombstones | None) -> bool
 
 
 def _take_apart(items: Iterable[T], list_claims: Callable[[T], set[str]]) -> tuple[list[T], list[T]]:
-    """(the items of which no two claim the same, the others), each in their order; the first one is among the former.
+    """(items of which no two have a claim in common, the other items); both keep their order.
 
     >>> _take_apart(["ab", "bc", "cd"], set)
     (['ab', 'cd'], ['bc'])
@@ -401,7 +401,7 @@ def _take_apart(items: Iterable[T], list_claims: Callable[[T], set[str]]) -> tup
 
 
 def _list_claims(arrival: Arrival) -> set[str]:
-    """What no other arrival of a commit may have: its files, and the part that it drops."""
+    """The files of an arrival, and the part that it drops: no other arrival of its commit may have them."""
     return {*(f"file {file.uri}" for file in arrival.files), *([f"part {arrival.part}"] if arrival.part else [])}
 
 

@@ -36,7 +36,7 @@ class WaitingFiles:
         self.settings = settings
         self._seen: dict[str, _Seen] = {}
         self._marked: Collection[str] | None = None
-        self._most: int | None = None  # files of a batch, while files change as they are read; None: as settings say
+        self._most: int | None = None  # files of a batch, after some changed while they were read; None: batch_files
 
     def observe(self, changes: Mapping[str, Waiting], now: float, marked: Collection[str] | None = None) -> None:
         """Take over what a listing shows. marked: the files whose marker is there; None: none is needed."""
@@ -48,9 +48,9 @@ class WaitingFiles:
         self._marked = marked
 
     def choose_new(self, new: Iterable[str], without: Collection[str] = ()) -> list[str]:
-        """Of new files those to wait here: the ones that do, and others while there is room.
+        """The new files that wait here: those that do already, and others while there is room.
 
-        So what a burst brings waits in the store, and not in memory. without: files in quarantine, which take no room.
+        So the files of a burst wait in the store, not in memory. without: files in quarantine, which take no room.
         """
         left_alone: list[str] = []
         known: list[str] = []
@@ -97,14 +97,14 @@ class WaitingFiles:
         return self._cut(ready)
 
     def shrink(self, num_files: int) -> None:
-        """Make smaller batches than one of so many files, of which some changed while it was read."""
+        """Halve the batches, after some of num_files files changed while they were read."""
         self._most = max(1, num_files // 2)
 
     def grow(self, num_files: int) -> None:
-        """Let batches become larger again than one of so many files, which was committed."""
+        """Let halved batches grow again, after one of num_files files was committed."""
         if self._most is not None:
-            self._most = max(self._most, 2 * num_files)
-            self._most = self._most if self._most < self.settings.batch_files else None
+            most = max(self._most, 2 * num_files)
+            self._most = most if most < self.settings.batch_files else None
 
     def fail(self, uris: Sequence[str], now: float) -> list[str]:
         """Note that a batch failed; the uris of those that have failed, alone, as often as they may.

@@ -120,9 +120,10 @@ def make_environment(name: str) -> Path:
 
 
 def make_venv(folder: Path, *wanted: list[str], sees: Path | None = None) -> Path:
-    """An environment with what pip finds for each list of arguments. sees: another one, whose packages it sees, too.
+    """An environment in which pip has installed each list of arguments.
 
-    pip takes those as installed: it installs another version beside them only if somebody's pin asks for it.
+    sees: another environment, whose packages count as installed here. A second version of one is installed only if a
+    pin asks for it.
     """
     if not (folder / "installed").exists():
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)

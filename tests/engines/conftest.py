@@ -1,4 +1,4 @@
-"""The Flink cluster of tests/engines: one for each file of tests, as it was at first for each test."""
+"""The Flink cluster of tests/engines: one for each file of tests, whole again after each test."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkCl
 
 @pytest.fixture
 def cluster(shared_cluster: FlinkCluster) -> Iterator[FlinkCluster]:
-    """The cluster, of which no other test uses anything, or has broken anything."""
+    """The cluster of the file, all of whose parts run."""
     yield shared_cluster
     shared_cluster.recover()

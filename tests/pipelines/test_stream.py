@@ -475,7 +475,7 @@ def test_a_stream_lists_what_comes_after_the_last_name(steps, tmp_path, monkeypa
     stream_steps._updates.clear()
     for _ in range(6):
         sorted_steps.look()
-    assert sorted_steps._open_all().looks.known.num_full == 2
+    assert sorted_steps._open().looks.known.num_full == 2
 
 
 def test_a_job_whose_source_has_stopped_is_given_up(steps, monkeypatch):
@@ -497,11 +497,11 @@ def test_a_job_whose_source_has_stopped_is_given_up(steps, monkeypatch):
     assert given_up
 
 
-class Worn:
+class LookingJob:
     """A job that looks whenever it is asked whether it runs, and ends soon after it is told to."""
 
-    def __init__(self, driver: stream.Stream, steps: StreamSteps, number: int, wears: bool) -> None:
-        self.driver, self.steps, self.number, self.wears = driver, steps, number, wears
+    def __init__(self, driver: stream.Stream, steps: StreamSteps, number: int, keeps: bool) -> None:
+        self.driver, self.steps, self.number, self.keeps_every_look = driver, steps, number, keeps
         self.calls: list[str] = []
 
     def start(self, _follow) -> None:
@@ -523,9 +523,9 @@ class Worn:
 
 
 @pytest.mark.parametrize(
-    ("wears", "calls"), [(True, ["start", "drain", "start", "drain"]), (False, ["start", "drain"])]
+    ("keeps", "calls"), [(True, ["start", "drain", "start", "drain"]), (False, ["start", "drain"])]
 )
-def test_a_job_that_wears_makes_room_for_another(steps, monkeypatch, wears, calls):
+def test_a_job_that_keeps_every_look_is_replaced(steps, monkeypatch, keeps, calls):
     """Flink keeps something of each look of a job (beam issue 27648): another takes its place in time."""
     config = dataclasses.replace(steps.config, engine=EngineTable(name="prism", shared_filesystem=True))
     driver = stream.Stream(config, RunOptions(), steps.output, StageProgress(level=-1))
@@ -533,7 +533,7 @@ def test_a_job_that_wears_makes_room_for_another(steps, monkeypatch, wears, call
     monkeypatch.setattr(stream.time, "sleep", lambda _: None)
     ticks = iter(range(10**9))
     monkeypatch.setattr(stream.time, "monotonic", lambda: next(ticks))
-    job = Worn(driver, steps, stream._MOST_LOOKS - 3 if wears else 2999, wears)
+    job = LookingJob(driver, steps, stream._MOST_LOOKS - 3 if keeps else 2999, keeps)
     driver._watch(job, None)
     assert job.calls == calls
 

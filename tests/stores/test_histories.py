@@ -20,6 +20,7 @@ from stores.servers import Store
 from support import eager
 from support.builds import build_file
 from support.removals import SOURCES, write_documents
+from support.updates import SMALL
 
 import tokcore
 from pipelines.cli import commands
@@ -37,14 +38,6 @@ from pipelines.store import storage
 from schemas.config import load_config
 from tokcore.jsonable import to_jsonable
 
-SETTINGS = """
-[plan]
-range_bytes = 1000
-[learn]
-vocab_size = 280
-[shards]
-target_tokens = 300
-"""
 OPTIONS = RunOptions(2, eager.RUNNER)
 IDS = ["a-3", "e-1", "f-0", "h-2"]
 # What pins decide: hashes of manifests, which name them, and sizes and names made of such hashes. And times.
@@ -86,7 +79,7 @@ def play(place: Place) -> dict[str, Any]:
     def take_out(name: str, *ids: str) -> None:
         said[name] = Remove(output, ids, options=OPTIONS).run()
 
-    build_file(place.files, SOURCES, SETTINGS, build="max_rejected = 1")
+    build_file(place.files, SOURCES, SMALL, build="max_rejected = 1")
     place.send("build.toml")
     place.write("en/a.jsonl", 12)
     place.write("mixed/c.jsonl", 4, "de")

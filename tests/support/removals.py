@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Collection
 from pathlib import Path
 
-from support import eager
+from support import eager, updates
 from support.builds import build_file, build_here, jsonl, write
 from support.updates import build_fresh
 
@@ -27,18 +27,10 @@ lang_field = "lang"
 files = "mixed/*"
 id = "id"
 """
-SETTINGS = """
+SETTINGS = f"""
 [build]
 max_rejected = 1
-[plan]
-range_bytes = 1000
-[learn]
-vocab_size = 280
-[shards]
-target_tokens = 300
-validation = 0.2
-formats = ["arrow", "megatron", "nanogpt"]
-"""
+{updates.SETTINGS}"""
 
 
 def write_documents(folder: Path, name: str, num: int, lang: str = "", word: str = "") -> Path:

@@ -27,13 +27,16 @@ files = "en/*.jsonl"
 lang_field = "lang"
 files = "mixed/*"
 """
-SETTINGS = """
+# Small ranges and shards, so that a few documents make several.
+SMALL = """
 [plan]
 range_bytes = 1000
 [learn]
 vocab_size = 280
 [shards]
 target_tokens = 300
+"""
+SETTINGS = f"""{SMALL}
 validation = 0.2
 formats = ["arrow", "megatron", "nanogpt"]
 """

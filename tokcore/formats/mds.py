@@ -125,6 +125,8 @@ class MdsIds:
     Safe to read from several threads.
     """
 
+    mapped = None
+
     def __init__(self, path: str) -> None:
         """Raises FormatError unless every offset, size and length fits the file."""
         self.path = path
@@ -145,8 +147,6 @@ class MdsIds:
     def lengths(self, start: int, end: int) -> Offsets:
         """Numbers of ids of documents start to end, end excluded."""
         return self._lengths[start:end]
-
-    mapped = None
 
     def part(self, start: int, end: int) -> Ids:
         """int32 ids number start to end of all documents, end excluded; a copy."""

@@ -25,9 +25,9 @@ def read_vocabulary_files(
 ) -> TokenizerSpec:
     """The tokenizer of the bytes of the two files. pattern: Pretokenizer.spec, which the files do not hold.
 
-    A token that is no byte and comes of no merge is a special one. special: roles of these, and further special tokens,
-    which get the next ids. name: what errors call the files. Raises FormatError, naming the entry or line, unless they
-    are a byte-level BPE.
+    A token is special if it is no single byte and no merge makes it. special: the roles of such tokens, and further
+    special tokens, which get the next ids. name: what errors call the files. Raises FormatError, naming the entry or
+    line, unless the files are a byte-level BPE.
     """
     try:
         ids = _parse_vocabulary(vocabulary)

@@ -1,3 +1,5 @@
+// DESCRIPTION
+// Which of the instructions that wide scanners are compiled for this machine has. Asked once. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +10,8 @@
 
 namespace tokcore {
 
-// The instructions that processor and operating system support, of those that kernels are compiled for.
-// The processor is asked itself: __builtin_cpu_supports answers no wherever a compiler's own runtime stands
-// for GCC's, as zig's does.
+// What both the processor and the operating system support. It asks the processor, and not
+// __builtin_cpu_supports, which always says no where the runtime is not GCC's, as with zig.
 struct Processor {
   bool avx2 = false;    // AVX2, BMI1, BMI2, LZCNT, POPCNT and PCLMULQDQ
   bool avx512 = false;  // these, and AVX-512 F, BW, VL, VBMI and VBMI2
