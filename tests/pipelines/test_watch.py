@@ -312,7 +312,7 @@ def test_a_file_that_changes_while_it_is_read_is_nobodys_fault(corpus, monkeypat
             write_file(corpus, f"en/{name}.jsonl", make_texts(name, 5))
         while read_status(str(corpus / "out"))["totals"]["files"] < 6:
             watcher.go_round()
-        assert said(watcher).count("of a batch of 3 files 1 changed while it was read") == 1
+        assert said(watcher).count("1 of the 3 files of a batch changed while they were read") == 1
     assert calls[0] == ["en/e.jsonl", "en/f.jsonl", "en/g.jsonl"]
     assert read_status(str(corpus / "out"))["quarantine"] == []
     require_fresh(corpus)
