@@ -16,10 +16,11 @@ help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
 # Rebuilt when pyproject.toml or the C++ changes. Warnings are errors here, but not when a user runs pip install.
+# setuptools builds google-apitools, which has no wheel.
 $(VENV)/installed: pyproject.toml $(shell find tokcore/native -name '*.cpp' -o -name '*.h' -o -name CMakeLists.txt)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet "scikit-build-core>=0.11,<2" "nanobind>=2.9,<4" "cmake>=3.26" ninja
+	$(BIN)/python -m pip install --quiet "scikit-build-core>=0.11,<2" "nanobind>=2.9,<4" "cmake>=3.26" ninja "setuptools>=70.1"
 	$(BIN)/python -m pip install --quiet --no-build-isolation --config-settings=cmake.define.TOKCORE_WERROR=ON --editable '.[dev]'
 	touch $@
 
