@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
 from pipelines.inspect.verify_removed import RemovalReport
-from pipelines.local.terminal import format_size
+from pipelines.local.terminal import format_count, format_size
 from pipelines.stages.commit import describe_commit_date
 from pipelines.stages.compact_output import Compacted
 from pipelines.stages.expire_commits import Expired
@@ -112,7 +112,7 @@ def print_expired(output: str, done: Expired) -> None:
         click.echo(f"{redact(output)}: no further commit expires")
     else:
         click.echo(f"commit {done.commit.number}: the oldest that can be read is commit {done.commit.oldest}")
-    click.echo(f"removed {done.files:,} files of {format_size(done.size_bytes)}")
+    click.echo(f"removed {format_count(done.files, 'file')} of {format_size(done.size_bytes)}")
 
 
 def print_compacted(output: str, done: Compacted) -> None:
@@ -147,15 +147,14 @@ def print_status(output: str, status: dict[str, Any]) -> None:
     """Print what read_status gives."""
     totals = status["totals"]
     click.echo(
-        f"{redact(output)}: commit {status['newest_commit']}, {totals['files']:,} files, {totals['documents']:,} "
-        f"documents, {totals['tokens']:,} tokens"
+        f"{redact(output)}: commit {status['newest_commit']}, {format_count(totals['files'], 'file')}, "
+        f"{format_count(totals['documents'], 'document')}, {format_count(totals['tokens'], 'token')}"
     )
     if status["gap"]:
         click.echo(f"  commit {status['gap']} is missing, though later ones are there: see `tokcore verify`")
     for one in status["watchers"]:
-        waiting = f"{one['waiting_files']:,} files with {format_size(one['waiting_bytes'])} wait"
-        oldest = f", the oldest for {one['oldest_waiting_s']:,} s" if one["waiting_files"] else ""
-        click.echo(f"  watcher on {one['host']}, process {one['process']}: {one['role']}; {waiting}{oldest}")
+        waiting = _describe_waiting(one)
+        click.echo(f"  watcher on {one['host']}, process {one['process']}: {one['role']}; {waiting}")
         click.echo(f"    last sign {max(0, int(time.time()) - one['said']):,} s ago, by this machine's clock")
         for trouble in filter(None, (one["trouble"], one.get("queue_trouble"))):
             click.echo(f"    trouble: {trouble}")
@@ -170,11 +169,13 @@ def print_status(output: str, status: dict[str, Any]) -> None:
 def _print_stream(look: dict[str, int] | None) -> None:
     """What the last look of a stream left, which goes on without its driver."""
     if look is not None:
-        oldest = f", the oldest for {look['oldest_waiting_s']:,} s" if look["waiting_files"] else ""
-        click.echo(
-            f"  a stream looked {max(0, int(time.time()) - look['said']):,} s ago: {look['waiting_files']:,} files "
-            f"with {format_size(look['waiting_bytes'])} wait{oldest}"
-        )
+        click.echo(f"  a stream looked {max(0, int(time.time()) - look['said']):,} s ago: {_describe_waiting(look)}")
+
+
+def _describe_waiting(said: Mapping[str, Any]) -> str:
+    number = said["waiting_files"]
+    oldest = f", the oldest for {said['oldest_waiting_s']:,} s" if number else ""
+    return f"{format_count(number, 'file')} with {format_size(said['waiting_bytes'])} wait{'s' * (number == 1)}{oldest}"
 
 
 def _print_drift(drift: dict[str, Any] | None) -> None:

@@ -11,7 +11,7 @@ from pipelines.inspect.gc import Collected
 from pipelines.inspect.rebuild import Rebuilt
 from pipelines.inspect.repair import Repaired
 from pipelines.inspect.verify import Report, describe_problems
-from pipelines.local.terminal import format_duration, format_number, format_size, make_printable
+from pipelines.local.terminal import format_count, format_duration, format_number, format_size, make_printable
 from pipelines.stages.build import Build
 from pipelines.stages.commit import describe_commit_date
 from pipelines.stages.plan_corpus import hash_content, plan_build
@@ -21,7 +21,7 @@ from pipelines.store.redaction import redact
 from pipelines.work.inputs import LeftOut
 from schemas.manifest import AnyManifest
 from schemas.plan import Plan
-from schemas.stage_manifests import STAGES
+from schemas.stage_manifests import BUILD, STAGES
 from tokcore import kernel, unicode
 from tokcore.canonical import hash_sha256, write_canonical_json
 from tokcore.errors import ConfigError
@@ -48,7 +48,7 @@ def make_check_report(build: Build) -> dict[str, Any]:
         "output": build.output,
         "output_holds": holds,
         "refused": refused,
-        "problems": describe(stopping),
+        "problems": [*_find_engine_problem(build), *describe(stopping)],
         "warnings": left_out.idle + describe([finding for finding in findings if not finding.stops]),
         "estimates": None if estimated is None else estimated._asdict(),
         "vocab_size": build.config.vocab_sizes[-1] if imported is None else imported.vocab_size,
@@ -74,6 +74,14 @@ def make_check_report(build: Build) -> dict[str, Any]:
     }
 
 
+def _find_engine_problem(build: Build) -> Iterator[str]:
+    """Why the engine that a build would need cannot be used: no server answers, or its bucket is not there."""
+    try:
+        build.require_engine(BUILD)
+    except ConfigError as error:
+        yield str(error)
+
+
 def _format_inputs(plan: Plan) -> list[dict[str, Any]]:
     """The files of a plan, those that are read alike together."""
     return [
@@ -92,13 +100,13 @@ def print_check(report: dict[str, Any]) -> None:
     """Print the report of `tokcore check`."""
     print(f"output      {report['output']}")
     print(f"holds       {'a different build: see below' if report['refused'] else report['output_holds']}")
-    print(f"input       {report['files']} files, {format_size(report['stored_bytes'])} as stored")
+    print(f"input       {format_count(report['files'], 'file')}, {format_size(report['stored_bytes'])} as stored")
     width = max((len(read["lang"]) for read in report["inputs"]), default=0)
     for read in report["inputs"]:
         print(
             f"  {read['lang']:<{width}}{read['files']:>10,} {read['format']:<12}{format_size(read['stored_bytes']):>12}"
         )
-    print(f"work items  {report['work_items']}, count tables in {report['partitions']} partition(s)")
+    print(f"work items  {report['work_items']}, count tables in {format_count(report['partitions'], 'partition')}")
     if (imported := report["tokenizer"]) is not None:
         print(f"tokenizer   imported, {imported['vocab_size']:,} ids, {imported['special']} special tokens")
     if (estimates := report["estimates"]) is not None:
@@ -141,7 +149,7 @@ def _print_estimates(told: dict[str, Any], vocab_size: int) -> None:
 def print_stage(output: str, manifest: AnyManifest) -> None:
     """Print one line about a finished stage."""
     folder = urls.join(output, manifest.stage)
-    print(f"{manifest.stage}: {folder}, {len(manifest.files)} files, content {manifest.content_id()}")
+    print(f"{manifest.stage}: {folder}, {format_count(len(manifest.files), 'file')}, content {manifest.content_id()}")
 
 
 def print_no_work(output: str, stage: str, done: str) -> None:
@@ -154,15 +162,19 @@ def print_verified(report: Report) -> None:
     rate = report.size_bytes / 1e6 / report.seconds if report.seconds else 0
     if report.problems:
         print(describe_problems(report.problems))
-        print(f"{len(report.problems)} problem(s) in {report.num_files} files")
+        print(f"{format_count(len(report.problems), 'problem')} in {format_count(report.num_files, 'file')}")
         return
-    print(f"{report.num_files} files, {format_size(report.size_bytes)}, {rate:.0f} MB/s: all as committed")
+    print(
+        f"{format_count(report.num_files, 'file')}, {format_size(report.size_bytes)}, {rate:.0f} MB/s: all as committed"
+    )
     if report.num_read:
         print(f"{report.num_read:,} documents read: tables, shards, ledgers and manifests agree")
     if report.num_decoded:
         print(f"{report.num_decoded:,} documents decoded and equal to their source")
     if report.num_leftovers:
-        print(f"{report.num_leftovers} files of unfinished work in _attempts: `tokcore gc` removes them")
+        print(
+            f"{format_count(report.num_leftovers, 'file')} of unfinished work in _attempts: `tokcore gc` removes them"
+        )
     print(f"root {report.root}")
 
 
@@ -174,14 +186,15 @@ def print_repaired(report: Repaired) -> None:
         print(f"damaged  {make_printable(reason)}")
     if not report.repaired and not report.left:
         print("nothing to repair")
-    print(f"{report.num_files} files looked at, {len(report.repaired)} repaired, {len(report.left)} still damaged")
+    looked_at = format_count(report.num_files, "file")
+    print(f"{looked_at} looked at, {len(report.repaired)} repaired, {len(report.left)} still damaged")
 
 
 def print_rebuilt(report: Rebuilt) -> None:
     """Print the report of `tokcore verify --rebuild`."""
     if report.problems:
         print(describe_problems(report.problems))
-        print(f"{report.shard}: {len(report.problems)} problem(s)")
+        print(f"{report.shard}: {format_count(len(report.problems), 'problem')}")
         return
     for note in report.notes:
         print(note)
@@ -281,4 +294,4 @@ def print_collected(collected: Collected, dry_run: bool, older_than: str) -> Non
         print(f"{collected.num_uploads:,} unfinished uploads {verb}")
     if collected.uploads_expire:
         print("unfinished uploads: not listed; this store drops them by itself after a week")
-    print(f"{len(collected.removed):,} files, {format_size(collected.size_bytes)} {verb}")
+    print(f"{format_count(len(collected.removed), 'file')}, {format_size(collected.size_bytes)} {verb}")

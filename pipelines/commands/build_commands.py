@@ -47,6 +47,7 @@ def init(folder: str, path: str, force: bool) -> None:
     """
     from pipelines.inspect.build_text import write_build_text
     from pipelines.inspect.propose import propose
+    from pipelines.local.terminal import format_count
     from pipelines.store import urls
 
     to_stdout = path == "-"
@@ -62,8 +63,9 @@ def init(folder: str, path: str, force: bool) -> None:
         click.echo(text, nl=False)
         return
     target.write_text(text, encoding="utf-8")
-    num_files = sum(source.num_files for source in proposal.sources)
-    click.echo(f"{path}: {len(proposal.sources)} sources, {num_files:,} files, {len(proposal.left_out):,} left out")
+    sources = format_count(len(proposal.sources), "source")
+    files = format_count(sum(source.num_files for source in proposal.sources), "file")
+    click.echo(f"{path}: {sources}, {files}, {len(proposal.left_out):,} left out")
     click.echo(f"Read it, then: tokcore check {path}; tokcore build {path}")
 
 
@@ -73,10 +75,11 @@ def init(folder: str, path: str, force: bool) -> None:
 @SET
 @JSON
 def check(build_file: str, output: str, assigned: tuple[str, ...], as_json: bool) -> None:
-    """Look at the input, show the plan and estimates; do no work.
+    """Look at the input and the engine, show the plan and estimates; do no work.
 
-    Reads the start of some files of each source, and names wrong fields and formats. Exit code 2 if they would stop a
-    build, or if the output holds a different build.
+    Reads the start of some files of each source, and names wrong fields and formats; asks whether the engine's server
+    answers, or Dataflow's bucket for staging is there. Exit code 2 if any of these would stop a build, or if the output
+    holds a different build.
     """
     from pipelines.print_reports import make_check_report, print_check
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pipelines.inspect.estimate import Estimate, estimate
 from pipelines.inspect.propose import UNKNOWN_LANGUAGE, Proposal, Proposed, escape
-from pipelines.local.terminal import format_number, format_size, make_printable
+from pipelines.local.terminal import format_count, format_number, format_size, make_printable
 from pipelines.stages.plan_corpus import plan_build
 from pipelines.stages.source_checks import FOR_CHECK, check_samples, describe, sample_plan
 from pipelines.store import urls
@@ -63,7 +63,7 @@ def _write_text(proposal: Proposal, path: str, vocab_size: str, about: str) -> s
     for proposed in proposal.sources:
         lines += ["", *_write_source(proposed, start, output if _covers(proposal.folder, base) else "")]
     if proposal.left_out:
-        lines += ["", f"# Left out: {len(proposal.left_out):,} files."]
+        lines += ["", f"# Left out: {format_count(len(proposal.left_out), 'file')}."]
         lines += [
             f"#   {_write_comment(redact(name))}: {_write_comment(why)}"
             for name, why in proposal.left_out[:_MOST_SHOWN]

@@ -40,6 +40,15 @@ def format_number(value: int) -> str:
     return f"{value / scale:,.2f} {unit}"
 
 
+def format_count(number: int, noun: str) -> str:
+    """How many there are.
+
+    >>> format_count(1, "file"), format_count(1_234, "file")
+    ('1 file', '1,234 files')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def format_duration(seconds: int) -> str:
     """A time that is only about right.
 

@@ -145,7 +145,7 @@ class Build:
         Raises ConfigError if the output holds a different build, StageError and LearnError if a stage fails.
         """
         with self.at_work():
-            self._require_engine(BUILD)
+            self.require_engine(BUILD)
             if find_manifest(self.output, BUILD) is not None:
                 if (finished := self._find_finished()) is not None:
                     return finished
@@ -199,7 +199,7 @@ class Build:
     def count(self) -> CountsManifest:
         """Count pre-tokens per language into tables; commit the rejects."""
         with self.at_work():
-            self._require_engine("counts")
+            self.require_engine("counts")
             plan, planned = self._planned()
             return count_corpus(self.run_of_stages(), plan, planned)
 
@@ -210,7 +210,7 @@ class Build:
         """
         with self.at_work():
             if self.config.tokenizer is None:
-                self._require_engine("tokenizer")
+                self.require_engine("tokenizer")
             if self.reuse:
                 self._take_counts()
             else:
@@ -220,7 +220,7 @@ class Build:
     def encode(self) -> ShardsManifest:
         """Tokenize the corpus into shards."""
         with self.at_work():
-            self._require_engine("shards")
+            self.require_engine("shards")
             if self.reuse:
                 self._take_counts()
                 self._take_tokenizer()
@@ -397,7 +397,7 @@ class Build:
                 end_work(self.output, self._sign)
                 self._sign = ""
 
-    def _require_engine(self, kind: str) -> None:
+    def require_engine(self, kind: str) -> None:
         """Raise ConfigError, before anything is listed, if that manifest has to be made by an engine that is not there.
 
         Dataflow's bucket for staging must be there, too: else Beam tries for ten minutes to write to it.

@@ -10,6 +10,7 @@ from typing import Any, Generic, cast
 from pipelines.local.pool import Workers
 from pipelines.local.progress import Phase, StageProgress
 from pipelines.local.run_options import RunOptions
+from pipelines.local.terminal import format_count
 from pipelines.slices.session import Session
 from pipelines.stages.commit import (
     MANIFEST,
@@ -191,7 +192,7 @@ def _settle_objects(attempts: Attempts, files: Sequence[StoredFile]) -> None:
 
 def _say_in_words(run: BuildRun, manifest: AnyManifest) -> str:
     where = redact(get_folder(run.output, manifest.stage))
-    return f"{len(manifest.files)} files in {where}, content {manifest.content_id()}"
+    return f"{format_count(len(manifest.files), 'file')} in {where}, content {manifest.content_id()}"
 
 
 def take_over(run: BuildRun, theirs: AnyManifest, attempts: Attempts) -> Made[Any, Any, Any]:

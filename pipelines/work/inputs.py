@@ -192,7 +192,7 @@ def _list_source(listings: _Listings, pattern: str, where: str, excluded: _Exclu
     listings.left_out.no_data |= dropped.no_data
     if not is_any_kept and not listings.grows:
         raise ConfigError(
-            f"{shown}: all {len(found)} files that match are left out: {dropped.explain()}. "
+            f"{shown}: all files that match ({len(found)}) are left out: {dropped.explain()}. "
             f"Name other files, or one of these alone."
         )
 

@@ -2232,7 +2232,7 @@ _BUILDING = (
         "encode-without-a-look-at-the-engine",
         "tokcore encode alone does not look whether Dataflow's bucket for staging is there",
         "pipelines/stages/build.py",
-        'self._require_engine("shards")',
+        'self.require_engine("shards")',
         "pass",
         _tests("stores/test_dataflow_jobs.py::test_a_bucket_for_staging_that_is_not_there"),
     ),

@@ -264,7 +264,7 @@ def test_the_command(data):
     write(data / "en" / "a.jsonl", bare("en"))
     here = {"cwd": data.parent}
     done = tokcore("init", "data", **here)
-    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "build.toml: 1 sources, 1 files, 0 left out")
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "build.toml: 1 source, 1 file, 0 left out")
     assert tokcore("check", data.parent / "build.toml", **here).returncode == 0
     done = tokcore("init", "data", **here)
     assert done.returncode == 2

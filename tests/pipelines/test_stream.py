@@ -459,7 +459,7 @@ def test_what_waits_for_a_stream_is_told(steps, tmp_path, monkeypatch):
     assert told.items() <= driver._describe().items()
     assert b"tokcore_oldest_waiting_seconds 60.0" in driver.meters.write()
     status = tokcore("status", steps.output)
-    assert "1 files with" in status.stdout
+    assert "1 file with" in status.stdout
     assert "the oldest for 60 s" in status.stdout
     steps.commit(read_all(steps, arrivals))
     driver._drift = DriftWatch(config, steps.output, driver.meters, driver.progress.say)

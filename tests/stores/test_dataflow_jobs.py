@@ -216,6 +216,14 @@ def test_a_bucket_for_staging_that_is_not_there(dataflow, folder, command):
     assert not dataflow.jobs
 
 
+@pytest.mark.usefixtures("dataflow")
+def test_check_looks_at_the_bucket_for_staging(folder):
+    assert tokcore("check", f"{folder}/build.toml").returncode == 0
+    done = tokcore("check", f"{folder}/build.toml", "--set", "engine.staging=gs://not-there/staging")
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith("error: engine.staging = gs://not-there/staging: ")
+
+
 # -------------------------------------------------------------------------------------------------------------- streams
 
 
