@@ -221,7 +221,7 @@ def test_check_looks_at_the_bucket_for_staging(folder):
     assert tokcore("check", f"{folder}/build.toml").returncode == 0
     done = tokcore("check", f"{folder}/build.toml", "--set", "engine.staging=gs://not-there/staging")
     assert done.returncode == 2, done.stderr
-    assert done.stderr.startswith("error: engine.staging = gs://not-there/staging: ")
+    assert done.stderr.splitlines()[-1].startswith("error: engine.staging = gs://not-there/staging: ")
 
 
 # -------------------------------------------------------------------------------------------------------------- streams
