@@ -257,12 +257,23 @@ def test_any_strings_encode_as_their_utf8_does(strings):
         np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.parametrize("other", ["é", "”", "犬", "👍"])
+def test_a_character_beyond_ascii_at_every_place(other):
+    strings = [f"{'a' * place}{other}{'b' * (size - place)}" for size in (15, 16, 33) for place in range(size + 1)]
+    strings += [text + other for text in strings]
+    encoded = _cl100k_encoder().encode_strings(strings)
+    for found, wanted in zip(encoded, _cl100k_encoder().encode(make_texts_from_strings(strings)), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
 @functools.cache
 def _cl100k_encoder():
     return encoder_of(published_tokenizer("cl100k").spec.model, pattern="cl100k")
 
 
-@pytest.mark.parametrize("bad", ["a\ud800b", "\udfff" * 40, "犬" * 100 + "\udc00", "👍\ud83d"])
+@pytest.mark.parametrize(
+    "bad", ["a\ud800b", "\udfff" * 40, "犬" * 100 + "\udc00", "👍\ud83d", f"{'a' * 20}\ud800{'b' * 20}"]
+)
 def test_a_string_with_a_surrogate_is_no_text(bad):
     with pytest.raises(UnicodeEncodeError, match="surrogates not allowed"):
         _cl100k_encoder().encode_strings(["good", bad, "good"])

@@ -7,6 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 namespace tokcore {
 
@@ -57,33 +60,66 @@ inline uint8_t* put_any(uint32_t c, uint8_t* out) {
   return out + 4;
 }
 
-// Whole blocks are either all ASCII, and narrowed, or written character by character: text that mixes the two
-// changes from word to word, and a branch that follows it would often be wrong.
+constexpr ptrdiff_t kBlock = 16;  // units
+
+// Writes a block as if all of it were ASCII. Returns a bit for each unit that is not: its byte means nothing.
+#ifdef __SSE2__
+inline uint32_t put_ascii(const uint8_t* units, uint8_t* out) {
+  const __m128i all = _mm_loadu_si128(reinterpret_cast<const __m128i*>(units));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(out), all);
+  return static_cast<uint32_t>(_mm_movemask_epi8(all));
+}
+
+inline uint32_t put_ascii(const uint16_t* units, uint8_t* out) {
+  const auto* blocks = reinterpret_cast<const __m128i*>(units);
+  const __m128i low = _mm_loadu_si128(blocks), high = _mm_loadu_si128(blocks + 1);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm_packus_epi16(low, high));
+  const __m128i beyond = _mm_set1_epi16(~0x7F), none = _mm_setzero_si128();
+  const __m128i is_ascii = _mm_packs_epi16(_mm_cmpeq_epi16(_mm_and_si128(low, beyond), none),
+                                           _mm_cmpeq_epi16(_mm_and_si128(high, beyond), none));
+  return static_cast<uint32_t>(_mm_movemask_epi8(is_ascii)) ^ 0xFFFF;
+}
+#endif
+
+template <typename Unit>
+uint32_t put_ascii(const Unit* units, uint8_t* out) {
+  uint32_t beyond = 0;
+  for (ptrdiff_t i = 0; i < kBlock; ++i) {
+    out[i] = static_cast<uint8_t>(units[i]);
+    beyond |= uint32_t{units[i] > 0x7F} << i;
+  }
+  return beyond;
+}
+
+// A block with one character beyond ASCII, such as a quotation mark, is written up to it. One with more is
+// written character by character: text that mixes the two changes from word to word, and a branch that
+// follows it would often be wrong.
 template <typename Unit>
 uint8_t* write(const Unit* units, size_t num_units, uint8_t* out, bool* has_surrogate) {
-  constexpr size_t kBlock = 16;
   uint32_t surrogates = 0;
-  const auto put_units = [&](size_t num) {
-    for (size_t i = 0; i < num; ++i) {
-      const uint32_t c = units[i];
+  const Unit* const end = units + num_units;
+  const auto put_units = [&](ptrdiff_t num) {
+    for (const Unit* const last = units + num; units != last; ++units) {
+      const uint32_t c = *units;
       if constexpr (sizeof(Unit) > 1) surrogates |= (c - 0xD800) < 0x800;
       out = sizeof(Unit) > 2 ? put_any(c, out) : put(c, out);
     }
   };
-  const Unit* const end = units + num_units;
-  for (; end - units >= static_cast<ptrdiff_t>(kBlock); units += kBlock) {
-    uint64_t words[kBlock * sizeof(Unit) / 8], all = 0;
-    std::memcpy(words, units, sizeof(words));
-    for (const uint64_t word : words) all |= word;
-    constexpr uint64_t kBeyondAscii = ~(uint64_t{0x7F} * (~uint64_t{0} / static_cast<Unit>(~Unit{0})));
-    if ((all & kBeyondAscii) == 0) {
-      for (size_t i = 0; i < kBlock; ++i) out[i] = static_cast<uint8_t>(units[i]);
+  while (end - units >= kBlock) {
+    const uint32_t beyond = put_ascii(units, out);
+    if (beyond == 0) {
+      units += kBlock;
       out += kBlock;
+    } else if ((beyond & (beyond - 1)) == 0) {
+      const int num_ascii = std::countr_zero(beyond);
+      units += num_ascii;
+      out += num_ascii;
+      put_units(1);
     } else {
       put_units(kBlock);
     }
   }
-  put_units(static_cast<size_t>(end - units));
+  put_units(end - units);
   *has_surrogate = surrogates != 0;
   return out;
 }
