@@ -21,7 +21,7 @@ from pipelines.reading.sniff import WORDS
 from pipelines.stages.suggest_fixes import describe_fields, describe_wrong_content, guess_field
 from pipelines.store import storage, urls
 from pipelines.store.listing import compile_glob
-from pipelines.store.not_data import OwnOutputs, explain_not_data
+from pipelines.store.not_data import OwnOutputs, explain_bad_name, explain_not_data
 from pipelines.store.redaction import redact
 from schemas.config import Source, find_format
 from schemas.document import is_valid_lang
@@ -135,6 +135,8 @@ def _list_files(url: str) -> tuple[str, dict[str, storage.FileId], list[tuple[st
         if why:
             left_out.append((name, why))
         else:
+            if bad := explain_bad_name(pin.url):
+                raise ConfigError(bad)
             files[name] = pin
     return root, files, left_out
 

@@ -6,6 +6,7 @@ A glob never takes them, unless the last part of it names them: `README*`, `.*`.
 from __future__ import annotations
 
 import json
+import os
 import posixpath
 import re
 from collections.abc import Callable
@@ -40,6 +41,15 @@ def explain_not_data(path: str, start: str, pattern: str) -> str:
         if folder not in wanted and (folder.startswith(".") or folder in _WORKING_FOLDERS):
             return f"in the {'hidden' if folder.startswith('.') else 'working'} folder {folder}"
     return "" if _explain(re.split(r"[*?\[]", last, maxsplit=1)[0]) else _explain(name)
+
+
+def explain_bad_name(url: str) -> str:
+    """Why a file cannot be taken under its name, as a local file may be called; "" if it can."""
+    try:
+        url.encode()
+    except UnicodeEncodeError:
+        return f"{os.fsencode(url)!r}: the name is not UTF-8, so no manifest can hold it. Rename the file"
+    return ""
 
 
 def _explain(name: str) -> str:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pipelines.store import storage, urls
 from pipelines.store.at_once import run_at_once
 from pipelines.store.listing import compile_glob, find_fixed_folder, is_glob
-from pipelines.store.not_data import OwnOutputs, explain_not_data
+from pipelines.store.not_data import OwnOutputs, explain_bad_name, explain_not_data
 from pipelines.store.redaction import redact
 from schemas.config import BuildConfig, Source
 from schemas.splits import find_split, find_splits
@@ -185,6 +185,10 @@ def _list_source(listings: _Listings, pattern: str, where: str, excluded: _Exclu
             dropped.no_data[pin.url] = f"of the tokcore output {redact(folder)}"
         elif output is not None and _is_link_into(pin.url, output):
             raise ConfigError(f"{shown}: {pin.url} is a link into the build's output {redact(output)}. Remove it.")
+        elif why := explain_bad_name(pin.url):
+            if not listings.grows:
+                raise ConfigError(f"{shown}: {why}, or exclude it")
+            dropped.no_data[ascii(pin.url)] = why
         else:
             is_any_kept = True
             yield pin

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from pathlib import Path
 
 import fsspec
 import pytest
 from support.builds import jsonl, run, texts, tokcore, write
 
+from pipelines.inspect.propose import propose
 from pipelines.stages.plan_corpus import plan_build
-from pipelines.work.inputs import LeftOut
+from pipelines.work.inputs import LeftOut, find_inputs
 from schemas.config import BuildConfig, parse_config
 from tokcore.errors import ConfigError
 
@@ -150,6 +152,19 @@ def test_a_glob_of_what_is_no_data_alone_says_so(folder):
     write(folder / "dataset_info.json", b"{}")
     with pytest.raises(ConfigError, match=r"all files that match \(1\) are left out: .*dataset_info.json \(a mark"):
         taken(config_of(folder, '"*.json"'))
+
+
+def test_a_name_that_is_not_utf_8(folder):
+    name = os.fsdecode(b"x\xff.jsonl")
+    write(folder / name, DATA)
+    with pytest.raises(ConfigError, match=r"x\\xff.jsonl': the name is not UTF-8, .*Rename the file, or exclude it"):
+        taken(config_of(folder, '"*.jsonl"'))
+    with pytest.raises(ConfigError, match="the name is not UTF-8"):
+        propose(str(folder))
+    left_out = LeftOut()
+    found = find_inputs(config_of(folder, '"*.jsonl"'), None, left_out, grows=True)
+    assert [Path(one.pin.url).name for one in found] == ["a.jsonl", "b.jsonl"]
+    assert list(left_out.no_data) == [ascii(f"{folder}/{name}")]
 
 
 def test_outputs_are_never_data(folder):
