@@ -21,6 +21,7 @@ from apache_beam.options.pipeline_options import (
     StandardOptions,
     WorkerOptions,
 )
+from apache_beam.testing.load_tests import dataflow_cost_consts
 from google.api_core import exceptions
 from google.auth.exceptions import DefaultCredentialsError
 from google.protobuf import json_format, struct_pb2
@@ -332,3 +333,18 @@ def test_the_launcher_is_a_file_that_runs_anywhere(tmp_path):
     done = subprocess.run(command, cwd=tmp_path, env={**os.environ}, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith("error: --template_location: missing")
+
+
+@pytest.mark.parametrize(
+    ("amount", "price"),
+    [
+        (20.4, dataflow_cost_consts.VCPU_PER_HR_BATCH),
+        (81, dataflow_cost_consts.MEM_PER_GB_HR_BATCH),
+        (1275, dataflow_cost_consts.PD_PER_GB_HR),
+    ],
+)
+def test_the_page_s_prices_are_those_that_beam_carries(amount, price):
+    shown = f"${price:.6f}".rstrip("0")
+    row = next(line for line in (ROOT / "deploy" / "README.md").read_text().splitlines() if f"| {shown} for a " in line)
+    assert f"| {amount:,} " in row
+    assert row.endswith(f"| ${amount * price:.2f} |")
