@@ -12,26 +12,12 @@ import time
 from pathlib import Path
 
 import pytest
-from support.builds import ROOT, build_file, run, small_corpus, tokcore, tree
+from support.builds import ROOT, build_file, tokcore, tree
 
 from pipelines.inspect.gc import gc
 from pipelines.inspect.verify import verify
 from pipelines.store import storage
 from tokcore.errors import ConfigError
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("gc")
-    small_corpus(folder)
-    run(build_file(folder), folder / "out")
-    return folder
-
-
-@pytest.fixture
-def output(corpus: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(corpus / "out", tmp_path / "out"))
-
 
 LEFTOVERS = ("_attempts/shards-0123/files/piece", "_attempts/shards-0123/done/item.json", "shards/arrow/old.arrow")
 

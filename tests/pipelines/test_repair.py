@@ -17,19 +17,6 @@ from schemas.config import load_config
 from tokcore.errors import ConfigError, StageError
 
 
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("repair")
-    small_corpus(folder)
-    run(build_file(folder), folder / "out")
-    return folder
-
-
-@pytest.fixture
-def output(corpus: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(corpus / "out", tmp_path / "out"))
-
-
 def damage(path: Path) -> None:
     """Change some bytes, keep the size."""
     data = path.read_bytes()

@@ -13,21 +13,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from rich.cells import cell_len
-from support.builds import ROOT, build_file, run, small_corpus, tokcore
+from support.builds import ROOT, tokcore
 
 from pipelines.cli import commands
 from pipelines.local.terminal import WIDTH, cut_text, format_number, format_size, format_table
 from pipelines.print_build import print_build
 from pipelines.stages.commit import find_manifest
 from schemas.stage_manifests import BuildManifest
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("report")
-    small_corpus(folder)
-    run(build_file(folder), folder / "out")
-    return folder
 
 
 @pytest.fixture(scope="module")

@@ -23,20 +23,6 @@ from tokcore.formats.arrow_shards import ArrowShardWriter
 from tokcore.shards import open_shards
 
 
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("verify")
-    small_corpus(folder)
-    run(build_file(folder), folder / "out")
-    return folder
-
-
-@pytest.fixture
-def output(corpus: Path, tmp_path: Path) -> Path:
-    """A copy to damage."""
-    return Path(shutil.copytree(corpus / "out", tmp_path / "out"))
-
-
 def problems(output: Path, **options: object) -> tuple[str, ...]:
     return verify(str(output), **options).problems  # type: ignore[arg-type]
 
