@@ -2687,6 +2687,14 @@ _SHARDS = (
         _tests("tokcore/test_loader.py::test_a_shuffle_is_a_bijection"),
     ),
     Defect(
+        "small-ids-with-a-sign",
+        "the loader reads uint16 ids as int16: those from 32,768 on become negative",
+        KERNEL + "shards/id_parts.cpp",
+        "    uint16_t id;",
+        "    int16_t id;",
+        _tests("tokcore/test_id_parts.py::test_parts_follow_each_other"),
+    ),
+    Defect(
         "perfect-fit-missed",
         "a piece never goes where it leaves no room",
         "tokcore/packing.py",
