@@ -36,12 +36,13 @@ class CharacterTrie::Builder {
     shares_.assign(1, 0);
     for (const Entry& entry : entries_) shares_.push_back(shares_.back() + share_of(entry.score));
     grow(1);
-    waiting_.push({0, kNone, 0, entries_.size(), 0});
+    waiting_.push({0, CharacterTrie::kRoot, 0, entries_.size(), 0});
     while (!waiting_.empty()) {
       const Range range = waiting_.top();
       waiting_.pop();
       if (!place(range)) return false;
     }
+    link_suffixes();
     trie_.unit_memory_ = ZeroedMemory(units_.size() * sizeof(Unit));
     std::memcpy(trie_.unit_memory_.data(), units_.data(), units_.size() * sizeof(Unit));
     trie_.units_ = reinterpret_cast<const Unit*>(trie_.unit_memory_.data());
@@ -49,7 +50,6 @@ class CharacterTrie::Builder {
   }
 
  private:
-  static constexpr uint32_t kNone = UINT32_MAX;
   static constexpr size_t kMaxPlace = size_t{1} << 30;
 
   // The entries below a node, which have their first `depth` characters in common.
@@ -65,8 +65,7 @@ class CharacterTrie::Builder {
 
   void grow(size_t num_used) {
     if (units_.size() >= num_used + width_) return;
-    units_.resize(num_used + width_, {kFree, kDead, 0, kNoScore});
-    trie_.pieces_.resize(num_used + width_, kNone);
+    units_.resize(num_used + width_, {kFree, kDead, 0, kRoot, kNoScore, 0, kRoot, 0});
   }
 
   bool place(Range range) {
@@ -74,7 +73,7 @@ class CharacterTrie::Builder {
     if (range.first < range.last && starts_[range.first + 1] - starts_[range.first] == range.depth) {
       const Entry& own = entries_[range.first++];
       units_[range.node].score = own.score;
-      trie_.pieces_[range.node] = own.piece;
+      units_[range.node].piece = own.piece;
     }
     if (range.first == range.last) return true;
     std::vector<FreePlaces::Child>& children = children_;
@@ -86,16 +85,38 @@ class CharacterTrie::Builder {
     if (found + width_ > kMaxPlace) return false;
     grow(found + width_);
     const auto first = static_cast<uint32_t>(found);
-    (range.node == kNone ? trie_.root_ : units_[range.node].first) = first;
+    units_[range.node].first = first;
     for (size_t i = 0; i < children.size(); ++i) {
       const auto [label, begin] = children[i];
       const size_t end = i + 1 < children.size() ? children[i + 1].second : range.last;
       units_[first + label].character = label;
-      if (range.node != kNone) units_[range.node].children |= uint32_t{1} << label % 32;
+      units_[first + label].num_characters = static_cast<uint32_t>(range.depth) + 1;
+      units_[range.node].children |= uint32_t{1} << label % 32;
+      nodes_.push_back({range.node, first + label});
       waiting_.push({shares_[end] - shares_[begin], first + label, begin, end, range.depth + 1});
     }
     return true;
   }
+
+  // Shorter nodes first, because a suffix is shorter.
+  void link_suffixes() {
+    trie_.units_ = units_.data();
+    std::sort(nodes_.begin(), nodes_.end(), [&](const Node& a, const Node& b) {
+      const uint32_t sizes[] = {units_[a.place].num_characters, units_[b.place].num_characters};
+      return sizes[0] != sizes[1] ? sizes[0] < sizes[1] : a.place < b.place;
+    });
+    for (const Node& node : nodes_) {
+      Unit& unit = units_[node.place];
+      if (node.parent == kRoot) continue;
+      const uint32_t suffix = trie_.next(units_[node.parent].suffix, unit.character);
+      unit.suffix = units_[suffix].children != 0 ? suffix : units_[suffix].suffix;
+      unit.shorter = trie_.longest(suffix);
+    }
+  }
+
+  struct Node {
+    uint32_t parent, place;
+  };
 
   const std::vector<Entry>& entries_;
   const std::vector<uint32_t>& characters_;  // of all entries, by number
@@ -105,6 +126,7 @@ class CharacterTrie::Builder {
   std::vector<Unit> units_;
   std::vector<double> shares_;  // of all entries before one: the sum of their probabilities
   FreePlaces places_;
+  std::vector<Node> nodes_;                  // all but the root
   std::vector<FreePlaces::Child> children_;  // of the node in hand
   std::priority_queue<Range> waiting_;
 };
@@ -146,13 +168,11 @@ std::vector<CharacterTrie::Entry> CharacterTrie::number_characters(const std::ve
 }
 
 bool CharacterTrie::build(const std::vector<Entry>& entries) {
-  pieces_.clear();
-  root_ = kDead;
   std::vector<Entry> formed = number_characters(entries);
   size_t total = 0;
   for (const Entry& entry : formed) total += entry.text.size();
   // The characters of each, in the order of what they spell.
-  std::vector<uint32_t> given(total + 2);  // with room for what ends the last
+  std::vector<uint32_t> given(total);
   std::vector<std::pair<size_t, size_t>> spans(formed.size());
   size_t used = 0;
   for (size_t i = 0; i < formed.size(); ++i) {

@@ -1,8 +1,9 @@
 // DESCRIPTION
-// CharacterTrie finds all pieces that begin at a character of a text, and their scores. Characters are
-// numbered, the most frequent first, so that a step of a walk is a character, not a byte; a text is
-// translated once. Units of a double array hold what a step needs, and those of likely pieces lie close
-// together. Pieces that are not UTF-8 match nothing. Thread-safe once built.
+// CharacterTrie finds all pieces that end at a character of a text, and their scores, in one walk over the
+// text (Aho and Corasick 1975). Characters are numbered, the most frequent first, so that a step is a
+// character, not a byte; a text is translated once. A node is a unit of a double array, which holds all that
+// a step needs, and those of likely pieces lie close together. Pieces that are not UTF-8 match nothing.
+// Thread-safe once built.
 #pragma once
 
 #include <cstddef>
@@ -28,11 +29,16 @@ class CharacterTrie {
     float score;  // finite
   };
 
-  struct Unit {
-    uint32_t character;  // that leads here; kFree if none does
-    uint32_t first;      // where children begin; kDead if there are none
-    uint32_t children;   // a bit for each character that leads on, by the lowest bits of its number
-    float score;         // of the piece that ends here; kNoScore if none does
+  // A node: the start of some piece.
+  struct alignas(32) Unit {
+    uint32_t character;       // that leads here; kFree if none does
+    uint32_t first;           // where children begin; kDead if there are none
+    uint32_t children;        // a bit for each character that leads on, by the lowest bits of its number
+    uint32_t suffix;          // the node of its longest suffix that has children
+    float score;              // of the piece that this is; kNoScore if it is none
+    uint32_t num_characters;  // in it
+    uint32_t shorter;         // its longest suffix that is a piece; kRoot if none is
+    uint32_t piece;
 
     bool may_lead_on(uint32_t number) const { return (children >> number % 32 & 1) != 0; }
   };
@@ -40,8 +46,7 @@ class CharacterTrie {
   // entries: all of different text. False if they are too many. Throws std::bad_alloc.
   bool build(const std::vector<Entry>& entries);
 
-  // The numbers of a text's characters, at most one for each byte, and kNoCharacter twice behind the last.
-  // Returns how many there are. out: room for size + 2.
+  // The numbers of a text's characters, at most one for each byte. Returns how many there are.
   size_t translate(const uint8_t* text, size_t size, uint32_t* out) const {
     uint32_t* end = out;
     for (size_t i = 0; i < size;) {
@@ -53,15 +58,28 @@ class CharacterTrie {
         i += width;
       }
     }
-    end[0] = end[1] = kNoCharacter;
     return static_cast<size_t>(end - out);
   }
 
-  // The unit that a character may lead to from another is units()[first + character]. It does if it has that
-  // character. Where may_lead_on() says no, which nearly all walks end with, that memory is not touched.
+  static constexpr uint32_t kRoot = 0;
   const Unit* units() const { return units_; }
-  uint32_t root() const { return root_; }                          // where the children of no unit begin
-  uint32_t piece(uint32_t place) const { return pieces_[place]; }  // that ends at a unit with a score
+
+  // The node of the longest start of a piece that a text ends with, after one more character. Where
+  // may_lead_on() says no, which is so of most nodes that do not lead on, no other memory is touched.
+  uint32_t next(uint32_t node, uint32_t character) const {
+    for (;; node = units_[node].suffix) {
+      const Unit& unit = units_[node];
+      if (unit.may_lead_on(character)) {
+        const uint32_t place = unit.first + character;
+        if (units_[place].character == character) return place;
+      }
+      if (node == kRoot) return kRoot;
+    }
+  }
+  // The longest piece that a node ends with; kRoot if there is none.
+  uint32_t longest(uint32_t node) const {
+    return units_[node].score != kNoScore ? node : units_[node].shorter;
+  }
 
  private:
   class Builder;
@@ -94,8 +112,6 @@ class CharacterTrie {
   size_t num_characters_ = 1;
   const Unit* units_ = nullptr;
   ZeroedMemory unit_memory_;  // num_characters_ more than the last that is used
-  std::vector<uint32_t> pieces_;
-  uint32_t root_ = 0;
 };
 
 }  // namespace tokcore

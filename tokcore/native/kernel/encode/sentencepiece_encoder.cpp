@@ -65,6 +65,7 @@ class SentencepieceEncoder::Worker {
   static constexpr size_t kBatch = 64;
   // Longer words are cut before they are looked up.
   static constexpr size_t kMaxWholeBytes = PretokenCache::kMaxShortBytes + 2;
+  static constexpr size_t kStreamedBytes = 256;
   // In a cache of Unigram: the numbers of a word that hold up to some sum are preceded by these two.
   static constexpr int32_t kHasLimit = -1;
   static constexpr size_t kLimitNumbers = 2;
@@ -173,9 +174,15 @@ class SentencepieceEncoder::Worker {
     return look_up();
   }
 
-  // The first place that no piece crosses.
+  // The first place that no piece crosses, after kStreamedBytes where parts are not looked up.
   size_t part_end(const uint8_t* text, size_t word_end, size_t begin) const {
     if (encoder_.is_unigram_ && encoder_.is_converted_) return word_end;  // its score is one sum
+    if (encoder_.streams_) {
+      if (word_end - begin <= kStreamedBytes) return word_end;
+      begin += kStreamedBytes;
+      while (begin < word_end && (text[begin] & 0xC0) == 0x80) ++begin;
+      if (begin == word_end) return word_end;
+    }
     return encoder_.cuts_.next(text, word_end, begin);
   }
 
@@ -186,6 +193,10 @@ class SentencepieceEncoder::Worker {
     part->begins_word = begins_word;
     part->is_cut = is_cut;
     // The last byte of U+2581 stands for all of it: no text begins with such a byte.
+    if (encoder_.streams_) {
+      part->kept = Kept::kNot;
+      return;
+    }
     const size_t skipped = is_space_symbol_at(text, size, 0) ? 2 : 0;
     if (size - skipped <= PretokenCache::kMaxShortBytes && *text != kSpaceSymbol[2]) {
       part->key = cache_.entries().key_inside(text + skipped, size - skipped);
@@ -478,6 +489,7 @@ void SentencepieceEncoder::find_word_rule() {
     }
   }
   word_rule_ = !has_before ? WordRule::kBefore : !has_after ? WordRule::kAfter : WordRule::kNone;
+  streams_ = carries_sum_ && word_rule_ == WordRule::kNone;
 }
 
 size_t SentencepieceEncoder::word_end(const uint8_t* text, size_t size, size_t begin) const {

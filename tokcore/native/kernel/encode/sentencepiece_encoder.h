@@ -81,6 +81,7 @@ class SentencepieceEncoder {
   bool is_unigram_ = false;
   bool is_converted_ = false;  // from a tokenizer.json
   bool carries_sum_ = false;   // the cut of a word depends on the sum of scores before it
+  bool streams_ = false;       // text is encoded as it comes, and no part of it is remembered
   WordRule word_rule_ = WordRule::kBefore;
   EncodingPool<Worker> workers_;
 };

@@ -3,31 +3,8 @@
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
-#include <cstring>
 
 namespace tokcore {
-namespace {
-
-using Floats = float __attribute__((vector_size(16)));
-using Numbers = uint32_t __attribute__((vector_size(16)));
-
-constexpr Floats kNothingFound{CharacterTrie::kNoScore, CharacterTrie::kNoScore, CharacterTrie::kNoScore,
-                               CharacterTrie::kNoScore};
-
-template <typename Vector, typename Number>
-Vector load(const Number* from) {
-  Vector vector;
-  std::memcpy(&vector, from, sizeof(vector));
-  return vector;
-}
-
-template <typename Number, typename Vector>
-void store(Number* to, Vector vector) {
-  std::memcpy(to, &vector, sizeof(vector));
-}
-
-}  // namespace
-
 bool UnigramModel::build(const PieceVocabulary& vocabulary) {
   vocabulary_ = &vocabulary;
   std::vector<CharacterTrie::Entry> entries;
@@ -61,142 +38,97 @@ bool UnigramModel::build(const PieceVocabulary& vocabulary) {
     const bool is_first = (byte & 0xC0) != 0x80;
     scores_[vocabulary.byte(static_cast<uint8_t>(byte))] = is_first ? unknown_score_ : 0;
   }
-  stride_ = max_piece_characters_ + kStep;
-  num_lanes_ = std::clamp<size_t>(kMaxFound / stride_, 1, kLanes);
   return trie_.build(entries);
 }
 
-void UnigramModel::find_pieces(size_t start, size_t num_starts, size_t sizes[kLanes],
-                               Scratch& scratch) const {
-  const CharacterTrie::Unit* const units = trie_.units();
-  const uint32_t* const characters = scratch.characters.data() + start;
-  float* const scores = scratch.found_scores.data();
-  uint32_t* const found = scratch.found_places.data();
-  uint32_t places[kLanes];
-  size_t going[kLanes];
-  for (size_t lane = 0; lane < num_starts; ++lane) {
-    going[lane] = lane;
-    places[lane] = trie_.root() + characters[lane];
-  }
-  // No branch on what is found: the lanes that go on are listed anew each time.
-  size_t num_going = num_starts;
-  for (size_t depth = 0; num_going > 0; ++depth) {
-    size_t num_left = 0;
-    for (size_t i = 0; i < num_going; ++i) {
-      const size_t lane = going[i];
-      const uint32_t place = places[lane], next = characters[lane + depth + 1];
-      const CharacterTrie::Unit unit = units[place];
-      const bool is_found = unit.character == characters[lane + depth];
-      scores[lane * stride_ + depth] = unit.score;
-      found[lane * stride_ + depth] = place;
-      sizes[lane] = depth + static_cast<size_t>(is_found);
-      places[lane] = unit.first + next;
-      __builtin_prefetch(units + places[lane]);
-      going[num_left] = lane;
-      num_left += static_cast<size_t>(is_found & unit.may_lead_on(next));
-    }
-    num_going = num_left;
-  }
-  for (size_t lane = 0; lane < num_starts; ++lane)
-    store(scores + lane * stride_ + sizes[lane], kNothingFound);
-}
-
 size_t UnigramModel::begin(const uint8_t* text, size_t size, Scratch& scratch) const {
-  if (scratch.characters.size() < size + 2) {
-    scratch.characters.resize(size + 2);
-    scratch.ended.resize(size + 1 + kStep);
-    scratch.begun.resize(size + 1 + kStep);
-  }
-  if (scratch.found_scores.empty()) {
-    scratch.found_scores.resize(num_lanes_ * stride_);
-    scratch.found_places.resize(num_lanes_ * stride_);
+  if (scratch.characters.size() < size + 1) {
+    scratch.characters.resize(size + 1);
+    scratch.sums.resize(size + 1);
+    scratch.seconds.resize(size + 1);
+    scratch.exact_sums.resize(size + 1);
+    scratch.ended.resize(size + 1);
   }
   return trie_.translate(text, size, scratch.characters.data());
+}
+
+template <typename Offer>
+void UnigramModel::offer_all(size_t end, uint32_t node, const Offer& offer) const {
+  const CharacterTrie::Unit* const units = trie_.units();
+  size_t start = end;
+  for (uint32_t place = trie_.longest(node); place != CharacterTrie::kRoot; place = units[place].shorter) {
+    start = end - units[place].num_characters;
+    offer(start, units[place].score, place);
+  }
+  if (start != end - 1) offer(end - 1, unknown_score_, kUnknown);
 }
 
 size_t UnigramModel::encode(const uint8_t* text, size_t size, float* sum, Scratch& scratch,
                             uint32_t* numbers) const {
   const size_t count = begin(text, size, scratch);
-  scratch.sums.assign(count + 1 + kStep, CharacterTrie::kNoScore);
   float* const sums = scratch.sums.data();
-  uint32_t* const ended = scratch.ended.data();
-  uint32_t* const begun = scratch.begun.data();
   sums[0] = *sum;
-  size_t sizes[kLanes];
-  for (size_t start = 0, lane = num_lanes_; start < count; ++start) {
-    lane = lane + 1 < num_lanes_ ? lane + 1 : 0;
-    if (lane == 0) find_pieces(start, std::min(num_lanes_, count - start), sizes, scratch);
-    const float* const scores = scratch.found_scores.data() + lane * stride_;
-    const uint32_t* const places = scratch.found_places.data() + lane * stride_;
-    float here = sums[start];
+  scratch.restarts.clear();
+  size_t reach = 0;  // up to which place restarts matter
+  uint32_t node = CharacterTrie::kRoot;
+  for (size_t end = 1; end <= count; ++end) {
+    node = trie_.next(node, scratch.characters[end - 1]);
+    const float here = sums[end - 1];
     if (here < -kMaxSum || here > kMaxSum) [[unlikely]] {
-      // Nothing that began earlier ends further on.
-      const size_t last = std::min(count, start + max_piece_characters_);
-      for (size_t i = start; i <= last; ++i) sums[i] -= here;
-      here = 0;
+      scratch.restarts.push_back({end - 1, here});
+      sums[end - 1] = 0;
+      reach = end - 1 + max_piece_characters_;
     }
-    const Numbers now = Numbers{} + static_cast<uint32_t>(start);
-    for (size_t i = 0; i < sizes[lane]; i += kStep) {
-      const Floats offered = load<Floats>(scores + i) + here, known = load<Floats>(sums + start + 1 + i);
-      const auto is_better = offered > known;
-      store(sums + start + 1 + i, is_better ? offered : known);
-      store(ended + start + 1 + i,
-            is_better ? load<Numbers>(places + i) : load<Numbers>(ended + start + 1 + i));
-      store(begun + start + 1 + i, is_better ? now : load<Numbers>(begun + start + 1 + i));
+    Best<float> best;
+    if (end <= reach) [[unlikely]] {
+      best = find_best_after_restarts(end, node, scratch);
+    } else {
+      offer_all(end, node,
+                [&](size_t start, float score, uint32_t place) { best.offer(sums[start] + score, place); });
     }
-    if (scores[0] == CharacterTrie::kNoScore && here + unknown_score_ > sums[start + 1]) [[unlikely]] {
-      sums[start + 1] = here + unknown_score_;
-      ended[start + 1] = kUnknown;
-      begun[start + 1] = static_cast<uint32_t>(start);
-    }
+    sums[end] = best.sum;
+    scratch.ended[end] = best.place;
   }
   *sum = sums[count];
   bool is_certain;
   return write(text, size, count, scratch, numbers, &is_certain);
 }
 
+UnigramModel::Best<float> UnigramModel::find_best_after_restarts(size_t end, uint32_t node,
+                                                                 const Scratch& scratch) const {
+  // Sums of what began before a restart are rounded before it, and then made smaller.
+  const Restart* const last = scratch.restarts.data() + scratch.restarts.size();
+  const Restart* next = last;
+  while (next != scratch.restarts.data() && end - next[-1].place <= max_piece_characters_) --next;
+  Best<float> best;
+  offer_all(end, node, [&](size_t start, float score, uint32_t place) {
+    for (; next != last && next->place <= start; ++next) best.sum -= next->sum;
+    best.offer(scratch.sums[start] + score, place);
+  });
+  for (; next != last; ++next) best.sum -= next->sum;
+  return best;
+}
+
 UnigramModel::Measured UnigramModel::measure(const uint8_t* text, size_t size, Scratch& scratch,
                                              uint32_t* numbers) const {
   const size_t count = begin(text, size, scratch);
-  scratch.sums.assign(count + 1 + kStep, CharacterTrie::kNoScore);
-  scratch.seconds.assign(count + 1 + kStep, CharacterTrie::kNoScore);
   float* const sums = scratch.sums.data();
   float* const seconds = scratch.seconds.data();
-  uint32_t* const ended = scratch.ended.data();
-  uint32_t* const begun = scratch.begun.data();
   sums[0] = 0;
-  size_t sizes[kLanes];
-  for (size_t start = 0, lane = num_lanes_; start < count; ++start) {
-    lane = lane + 1 < num_lanes_ ? lane + 1 : 0;
-    if (lane == 0) find_pieces(start, std::min(num_lanes_, count - start), sizes, scratch);
-    const float* const scores = scratch.found_scores.data() + lane * stride_;
-    const uint32_t* const places = scratch.found_places.data() + lane * stride_;
-    const float here = sums[start], second_here = seconds[start];
-    const Numbers now = Numbers{} + static_cast<uint32_t>(start);
-    for (size_t i = 0; i < sizes[lane]; i += kStep) {
-      const Floats found = load<Floats>(scores + i);
-      const Floats offered = found + here, second_offered = found + second_here;
-      const Floats known = load<Floats>(sums + start + 1 + i);
-      Floats second = load<Floats>(seconds + start + 1 + i);
-      const auto is_better = offered > known;
-      second = second_offered > second ? second_offered : second;
-      const Floats worse = is_better ? known : offered;
-      store(seconds + start + 1 + i, worse > second ? worse : second);
-      store(sums + start + 1 + i, is_better ? offered : known);
-      store(ended + start + 1 + i,
-            is_better ? load<Numbers>(places + i) : load<Numbers>(ended + start + 1 + i));
-      store(begun + start + 1 + i, is_better ? now : load<Numbers>(begun + start + 1 + i));
-    }
-    if (scores[0] == CharacterTrie::kNoScore) [[unlikely]] {
-      const float offered = here + unknown_score_, known = sums[start + 1];
-      seconds[start + 1] =
-          std::max({seconds[start + 1], second_here + unknown_score_, std::min(known, offered)});
-      if (offered > known) {
-        sums[start + 1] = offered;
-        ended[start + 1] = kUnknown;
-        begun[start + 1] = static_cast<uint32_t>(start);
-      }
-    }
+  seconds[0] = CharacterTrie::kNoScore;
+  uint32_t node = CharacterTrie::kRoot;
+  for (size_t end = 1; end <= count; ++end) {
+    node = trie_.next(node, scratch.characters[end - 1]);
+    Best<float> best;
+    float second = CharacterTrie::kNoScore;
+    offer_all(end, node, [&](size_t start, float score, uint32_t place) {
+      const float sum = sums[start] + score;
+      second = std::max({second, seconds[start] + score, std::min(sum, best.sum)});
+      best.offer(sum, place);
+    });
+    sums[end] = best.sum;
+    seconds[end] = second;
+    scratch.ended[end] = best.place;
   }
   bool is_certain;
   const size_t num_tokens = write(text, size, count, scratch, numbers, &is_certain);
@@ -212,28 +144,19 @@ UnigramModel::Measured UnigramModel::measure(const uint8_t* text, size_t size, S
 size_t UnigramModel::encode_word(const uint8_t* text, size_t size, Scratch& scratch,
                                  uint32_t* numbers) const {
   const size_t count = begin(text, size, scratch);
-  scratch.exact_sums.assign(count + 1, 0);
-  std::fill_n(scratch.ended.begin(), count + 1, kNothing);
   double* const sums = scratch.exact_sums.data();
-  uint32_t* const ended = scratch.ended.data();
-  uint32_t* const begun = scratch.begun.data();
-  size_t sizes[kLanes];
-  for (size_t start = 0, lane = num_lanes_; start < count; ++start) {
-    lane = lane + 1 < num_lanes_ ? lane + 1 : 0;
-    if (lane == 0) find_pieces(start, std::min(num_lanes_, count - start), sizes, scratch);
-    const float* const scores = scratch.found_scores.data() + lane * stride_;
-    const auto offer = [&](size_t end, double score, uint32_t place) {
-      if (ended[end] != kNothing && !(sums[start] + score > sums[end])) return;
-      sums[end] = sums[start] + score;
-      ended[end] = place;
-      begun[end] = static_cast<uint32_t>(start);
-    };
-    for (size_t i = 0; i < sizes[lane]; ++i) {
-      if (scores[i] == CharacterTrie::kNoScore) continue;
-      const uint32_t place = scratch.found_places[lane * stride_ + i];
-      offer(start + 1 + i, vocabulary_->exact_score(trie_.piece(place)), place);
-    }
-    if (scores[0] == CharacterTrie::kNoScore) offer(start + 1, exact_unknown_score_, kUnknown);
+  sums[0] = 0;
+  uint32_t node = CharacterTrie::kRoot;
+  for (size_t end = 1; end <= count; ++end) {
+    node = trie_.next(node, scratch.characters[end - 1]);
+    Best<double> best;
+    offer_all(end, node, [&](size_t start, float, uint32_t place) {
+      const double score =
+          place == kUnknown ? exact_unknown_score_ : vocabulary_->exact_score(trie_.units()[place].piece);
+      best.offer(sums[start] + score, place);
+    });
+    sums[end] = best.sum;
+    scratch.ended[end] = best.place;
   }
   bool is_certain;
   return write(text, size, count, scratch, numbers, &is_certain);
@@ -245,13 +168,14 @@ size_t UnigramModel::write(const uint8_t* text, size_t size, size_t num_characte
   uint32_t* const tokens = scratch.tokens.data();
   size_t count = 0;
   bool has_unknown = false;
-  for (size_t end = num_characters; end > 0; end = scratch.begun[end]) {
-    tokens[count] = scratch.ended[end];
-    has_unknown |= tokens[count++] == kUnknown;
+  for (size_t end = num_characters; end > 0;) {
+    const uint32_t place = tokens[count++] = scratch.ended[end];
+    has_unknown |= place == kUnknown;
+    end -= place == kUnknown ? 1 : trie_.units()[place].num_characters;
   }
   *is_certain = true;
   if (!has_unknown) {
-    for (size_t i = 0; i < count; ++i) numbers[i] = trie_.piece(tokens[count - 1 - i]);
+    for (size_t i = 0; i < count; ++i) numbers[i] = trie_.units()[tokens[count - 1 - i]].piece;
     return count;
   }
   NumberWriter writer(*vocabulary_, numbers);
@@ -262,7 +186,7 @@ size_t UnigramModel::write(const uint8_t* text, size_t size, size_t num_characte
       at += width;
       *is_certain = *is_certain && (i + 1 == count || tokens[i + 1] != kUnknown);
     } else {
-      const uint32_t piece = trie_.piece(tokens[i]);
+      const uint32_t piece = trie_.units()[tokens[i]].piece;
       writer.put(piece);
       at += vocabulary_->text(piece).size();
     }

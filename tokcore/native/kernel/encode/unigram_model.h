@@ -8,12 +8,12 @@
 //
 // Hugging Face's tokenizers add up otherwise: in float64, and from 0 for each word. See encode_word().
 //
-// Cost: for each character of text, a step for each character of the pieces that begin there. Thread-safe
-// once built.
+// Cost: for each character of text, a step for each piece that ends there. Thread-safe once built.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "encode/character_trie.h"
@@ -27,6 +27,12 @@ class UnigramModel {
   // Scores beyond it count as it, so that no sum overflows.
   static constexpr float kMaxScore = 1e33F;
 
+  // A place between characters from which sums start at 0 again, and the sum that was there.
+  struct Restart {
+    size_t place;
+    float sum;
+  };
+
   // Memory that encoding reuses. One per thread.
   struct Scratch {
     std::vector<uint32_t> characters;  // see CharacterTrie::translate()
@@ -36,10 +42,7 @@ class UnigramModel {
     std::vector<float> seconds;
     std::vector<double> exact_sums;
     std::vector<uint32_t> ended;
-    std::vector<uint32_t> begun;  // where that piece begins
-    // What begins at each of several characters, by its characters: its score and its unit.
-    std::vector<float> found_scores;
-    std::vector<uint32_t> found_places;
+    std::vector<Restart> restarts;
     std::vector<uint32_t> tokens;  // the last first
   };
 
@@ -71,18 +74,28 @@ class UnigramModel {
 
  private:
   static constexpr uint32_t kUnknown = UINT32_MAX;
-  static constexpr uint32_t kNothing = kUnknown - 1;  // what ends at a place where nothing does yet
   static constexpr float kUnknownPenalty = 10.0F;
-  static constexpr size_t kLanes = 16;  // characters whose pieces are looked for at once
-  static constexpr size_t kStep = 4;    // places that are offered something at once
 
-  static constexpr size_t kMaxFound = size_t{1} << 16;  // of fewer characters at once where pieces are huge
+  // The best of what ends at a place; of equal sums the first.
+  template <typename Sum>
+  struct Best {
+    Sum sum = -std::numeric_limits<Sum>::infinity();
+    uint32_t place = kUnknown;
+
+    void offer(Sum other, uint32_t its_place) {
+      if (!(other > sum)) return;
+      sum = other;
+      place = its_place;
+    }
+  };
 
   // Translates a text and makes room. Returns its number of characters.
   size_t begin(const uint8_t* text, size_t size, Scratch& scratch) const;
-  // Looks for the pieces that begin at the next characters, side by side, because each step of a search waits
-  // for memory. sizes: of the longest, in characters.
-  void find_pieces(size_t start, size_t num_starts, size_t sizes[kLanes], Scratch& scratch) const;
+  // offer(start, score, place): of each piece that ends at a place, the longest first, or of what is unknown.
+  // node: see CharacterTrie::next().
+  template <typename Offer>
+  void offer_all(size_t end, uint32_t node, const Offer& offer) const;
+  Best<float> find_best_after_restarts(size_t end, uint32_t node, const Scratch& scratch) const;
   // What scratch.ended says, in order. *is_certain: no two unknown characters are neighbours.
   size_t write(const uint8_t* text, size_t size, size_t num_characters, Scratch& scratch, uint32_t* numbers,
                bool* is_certain) const;
@@ -94,8 +107,6 @@ class UnigramModel {
   double exact_unknown_score_ = 0;
   float max_score_ = 0;  // the highest absolute value
   size_t max_piece_characters_ = 1;
-  size_t stride_ = 2 * kStep;  // of what is found at a character; whole steps may go past the longest piece
-  size_t num_lanes_ = kLanes;
 };
 
 }  // namespace tokcore
