@@ -58,9 +58,10 @@ void CharacterBpe::build_symbols(const PieceVocabulary& vocabulary, const PieceT
   for (unsigned byte = 0; byte < 128; ++byte) ascii_[byte] = characters_.find(byte);
 }
 
-void CharacterBpe::build(const PieceVocabulary& vocabulary, const PieceTrie& user_defined) {
+bool CharacterBpe::build(const PieceVocabulary& vocabulary, const PieceTrie& user_defined) {
   build_symbols(vocabulary, user_defined);
   const auto num_pieces = static_cast<uint32_t>(vocabulary.num_pieces());
+  if (num_pieces >= kNoRank) return false;
   // Every piece, by its text.
   std::vector<PieceTrie::Entry> entries(num_pieces);
   for (uint32_t piece = 0; piece < num_pieces; ++piece) entries[piece] = {vocabulary.text(piece), piece, 0};
@@ -72,27 +73,16 @@ void CharacterBpe::build(const PieceVocabulary& vocabulary, const PieceTrie& use
   std::vector<uint32_t> distinct = keys;
   std::sort(distinct.begin(), distinct.end());
   distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
-  ranks_.resize(num_pieces);
-  for (uint32_t piece = 0; piece < num_pieces; ++piece) {
-    ranks_[piece] = static_cast<uint32_t>(std::lower_bound(distinct.begin(), distinct.end(), keys[piece]) -
-                                          distinct.begin());
-  }
-
-  results_.resize(num_pieces);
-  for (uint32_t piece = 0; piece < num_pieces; ++piece) results_[piece] = piece;
 
   // All ways to make a piece of two symbols.
-  struct Pair {
-    uint64_t key;
-    uint32_t result;
-  };
-  std::vector<Pair> pairs;
+  std::vector<PairRanks::Entry> merges;
   parts_.assign(num_pieces, {kNone, kNone});
   is_ambiguous_.assign(num_pieces, false);
   std::vector<uint32_t> starting;  // by place in the piece: the symbol that is all before it
   for (uint32_t piece = 0; piece < num_pieces; ++piece) {
     const uint8_t* const text = bytes_of(vocabulary, piece);
     const size_t size = vocabulary.text(piece).size();
+    const auto rank = std::lower_bound(distinct.begin(), distinct.end(), keys[piece]) - distinct.begin();
     const auto find = [&](size_t begin, size_t end) {
       if (character_bytes(text + begin, size - begin) >= end - begin)
         return symbol_of(text + begin, end - begin);
@@ -114,29 +104,34 @@ void CharacterBpe::build(const PieceVocabulary& vocabulary, const PieceTrie& use
       if (starting[cut] == kNone) continue;
       const uint32_t left = starting[cut], right = find(cut, size);
       if (right == kNone) continue;
-      pairs.push_back({uint64_t{left} << 32 | right, piece});
+      merges.push_back({key_of(left, right), static_cast<int32_t>(rank), piece});
       if (!is_unused(piece)) continue;
       is_ambiguous_[piece] = parts_[piece].first != kNone;
       if (!is_ambiguous_[piece]) parts_[piece] = {left, right};
     }
     has_unused_ = has_unused_ || is_unused(piece);
   }
-  pairs_.reset(pairs.size());
-  for (const Pair& pair : pairs) pairs_.add(pair.key, pair.result);
+  build_merges(std::move(merges));
+  return true;
 }
 
-void CharacterBpe::build(const PieceVocabulary& vocabulary, const PieceTrie& user_defined,
+bool CharacterBpe::build(const PieceVocabulary& vocabulary, const PieceTrie& user_defined,
                          const PieceMerges& merges) {
+  if (merges.count >= kNoRank) return false;
   build_symbols(vocabulary, user_defined);
   parts_.assign(vocabulary.num_pieces(), {kNone, kNone});
   is_ambiguous_.assign(vocabulary.num_pieces(), false);
-  pairs_.reset(merges.count);
-  ranks_.resize(merges.count);
-  results_.assign(merges.result, merges.result + merges.count);
-  for (uint32_t i = 0; i < merges.count; ++i) {
-    ranks_[i] = i;
-    pairs_.add(uint64_t{merges.left[i]} << 32 | merges.right[i], i);
-  }
+  std::vector<PairRanks::Entry> entries(merges.count);
+  for (uint32_t i = 0; i < merges.count; ++i)
+    entries[i] = {key_of(merges.left[i], merges.right[i]), static_cast<int32_t>(i), merges.result[i]};
+  build_merges(std::move(entries));
+  return true;
+}
+
+// The first of several of one pair counts.
+void CharacterBpe::build_merges(std::vector<PairRanks::Entry> merges) {
+  std::reverse(merges.begin(), merges.end());
+  merges_.build(merges);
 }
 
 uint32_t CharacterBpe::symbol_of(const uint8_t* character, size_t size) const {
@@ -178,9 +173,11 @@ size_t CharacterBpe::encode(const uint8_t* text, size_t size, bool is_text, Char
     for (const uint32_t piece : scratch.seen) scratch.seen_parts[piece] = {kNone, kNone};
     scratch.seen.clear();
   }
-  const bool is_done = count <= kMaxScanned && !records ? merge_by_scan(&count, scratch)
-                                                        : merge_by_heap(&count, is_text, scratch);
-  if (!is_done) return kNeedsText;
+  if (count <= kMaxScanned && !has_unused_) {
+    merge_by_scan(&count, scratch);
+  } else if (!merge_by_heap(&count, is_text, scratch)) {
+    return kNeedsText;
+  }
   NumberWriter writer(*vocabulary_, numbers);
   for (size_t i = 0; i < count; ++i) {
     const uint32_t start = scratch.starts[i];
@@ -189,52 +186,58 @@ size_t CharacterBpe::encode(const uint8_t* text, size_t size, bool is_text, Char
   return writer.count();
 }
 
-bool CharacterBpe::merge_by_scan(size_t* num_symbols, CharacterBpeScratch& scratch) const {
-  uint32_t* const symbols = scratch.symbols.data();
-  uint32_t* const starts = scratch.starts.data();
-  size_t count = *num_symbols;
-  uint32_t pairs[kMaxScanned];
-  const auto look_up = [&](size_t i) {
-    pairs[i] = find_pair(symbols[i], symbols[i + 1]);
-    return pairs[i] == kNone || !is_unused(pairs[i]) || !is_ambiguous_[pairs[i]];
+// A symbol stays at the place of its first character. Place -1 stands for the symbol before the first, and
+// kMaxScanned for the one after the last: that is what counting the zeros of an empty mask gives.
+void CharacterBpe::merge_by_scan(size_t* num_symbols, CharacterBpeScratch& scratch) const {
+  constexpr uint64_t kNoCandidate = UINT64_MAX;
+  const size_t count = *num_symbols;
+  // Of the pair of a symbol and the next: the rank and the place, the lowest of which is merged next.
+  uint64_t candidate_memory[kMaxScanned + 2];
+  uint32_t result_memory[kMaxScanned + 2], symbol_memory[kMaxScanned + 2];
+  uint64_t* const candidates = candidate_memory + 1;
+  uint32_t *const results = result_memory + 1, *const symbols = symbol_memory + 1;
+  symbols[-1] = symbols[kMaxScanned] = kNone;
+  std::copy_n(scratch.symbols.data(), count, symbols);
+  const auto look_up = [&](ptrdiff_t at, uint32_t left, uint32_t right) {
+    const Merge merge = find_merge(left, right);
+    candidates[at] =
+        merge.rank == kNoRank ? kNoCandidate : uint64_t{merge.rank} << 32 | static_cast<uint32_t>(at);
+    results[at] = merge.result;
   };
-  // Several lookups at once wait for memory together.
-  const auto prefetch = [&](size_t i) { pairs_.prefetch(uint64_t{symbols[i]} << 32 | symbols[i + 1]); };
-  for (size_t i = 0; i + 1 < count; ++i) prefetch(i);
-  for (size_t i = 0; i + 1 < count; ++i) {
-    if (!look_up(i)) return false;
-  }
+  for (size_t i = 0; i + 1 < count; ++i) look_up(static_cast<ptrdiff_t>(i), symbols[i], symbols[i + 1]);
+  uint64_t alive = ~uint64_t{0} >> (64 - count);
   for (;;) {
-    size_t best = 0;
-    uint32_t best_rank = kNone;
-    for (size_t i = 0; i + 1 < count; ++i) {
-      if (pairs[i] != kNone && ranks_[pairs[i]] < best_rank) {
-        best = i;
-        best_rank = ranks_[pairs[i]];
-      }
-    }
-    if (best_rank == kNone) break;
-    symbols[best] = results_[pairs[best]];
-    --count;
-    std::memmove(symbols + best + 1, symbols + best + 2, (count - best - 1) * sizeof(uint32_t));
-    if (best > 0) prefetch(best - 1);
-    if (best + 1 < count) prefetch(best);
-    std::memmove(starts + best + 1, starts + best + 2, (count - best) * sizeof(uint32_t));
-    std::memmove(pairs + best, pairs + best + 1, (count - best - 1) * sizeof(uint32_t));
-    if (best > 0 && !look_up(best - 1)) return false;
-    if (best + 1 < count && !look_up(best)) return false;
+    uint64_t best = kNoCandidate;
+    for (size_t i = 0; i + 1 < count; ++i) best = std::min(best, candidates[i]);
+    if (best == kNoCandidate) break;
+    const auto at = static_cast<uint32_t>(best);
+    const uint64_t after = alive & (~uint64_t{1} << at), rest = after & (after - 1);
+    const uint64_t before = alive & ((uint64_t{1} << at) - 1);
+    alive ^= after ^ rest;
+    symbols[at] = results[at];
+    candidates[std::countr_zero(after)] = kNoCandidate;
+    const ptrdiff_t next = std::countr_zero(rest), previous = 63 - std::countl_zero(before);
+    look_up(static_cast<ptrdiff_t>(at), symbols[at], symbols[next]);
+    look_up(previous, symbols[previous], symbols[at]);
   }
-  *num_symbols = count;
-  return true;
+  size_t left = 0;
+  for (uint64_t rest = alive; rest != 0; rest &= rest - 1) {
+    const auto at = static_cast<size_t>(std::countr_zero(rest));
+    scratch.symbols[left] = symbols[at];
+    scratch.starts[left++] = scratch.starts[at];
+  }
+  scratch.starts[left] = scratch.starts[count];
+  *num_symbols = left;
 }
 
 bool CharacterBpe::merge_by_heap(size_t* num_symbols, bool is_text, CharacterBpeScratch& scratch) const {
   const size_t count = *num_symbols;
   uint32_t* const symbols = scratch.symbols.data();
-  scratch.pairs.assign(count, kNone);
+  scratch.ranks.assign(count, kNoRank);
+  scratch.results.resize(count);
   scratch.previous.resize(count);
   scratch.next.resize(count);
-  uint32_t* const pairs = scratch.pairs.data();
+  uint32_t* const ranks = scratch.ranks.data();
   uint32_t* const previous = scratch.previous.data();
   uint32_t* const next = scratch.next.data();
   std::vector<uint64_t>& heap = scratch.heap;
@@ -242,12 +245,11 @@ bool CharacterBpe::merge_by_heap(size_t* num_symbols, bool is_text, CharacterBpe
 
   // Notes the pair of a symbol and the next. False if that asks for the rest of the text.
   const auto look_up = [&](uint32_t left) {
-    const uint32_t pair = find_pair(symbols[left], symbols[next[left]]);
-    pairs[left] = pair;
-    if (pair == kNone) return true;
-    heap.push_back(uint64_t{ranks_[pair]} << 32 | left);
-    // Where a piece is unused, no merges are listed: the pair has the number of its piece.
-    const uint32_t piece = pair;
+    const auto [rank, piece] = find_merge(symbols[left], symbols[next[left]]);
+    ranks[left] = rank;
+    if (rank == kNoRank) return true;
+    scratch.results[left] = piece;
+    heap.push_back(uint64_t{rank} << 32 | left);
     if (!has_unused_ || !is_unused(piece)) return true;
     if (!is_text) return !is_ambiguous_[piece];
     if (scratch.seen_parts[piece].first == kNone) scratch.seen.push_back(piece);
@@ -274,10 +276,10 @@ bool CharacterBpe::merge_by_heap(size_t* num_symbols, bool is_text, CharacterBpe
     heap.pop_back();
     const auto left = static_cast<uint32_t>(top);
     // A symbol that is gone has no pair; one whose neighbour changed has another.
-    if (pairs[left] == kNone || ranks_[pairs[left]] != top >> 32) continue;
+    if (ranks[left] != top >> 32) continue;
     const uint32_t right = next[left];
-    symbols[left] = results_[pairs[left]];
-    pairs[left] = pairs[right] = kNone;
+    symbols[left] = scratch.results[left];
+    ranks[left] = ranks[right] = kNoRank;
     next[left] = next[right];
     if (next[left] != kNone) previous[next[left]] = left;
     if (previous[left] != kNone && !add(previous[left])) return false;

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "encode/pair_ranks.h"
 #include "encode/piece_trie.h"
 #include "encode/piece_vocabulary.h"
 #include "memory/number_table.h"
@@ -22,7 +23,8 @@ namespace tokcore {
 struct CharacterBpeScratch {
   std::vector<uint32_t> symbols;
   std::vector<uint32_t> starts;  // where each begins, and the end
-  std::vector<uint32_t> pairs;   // of each symbol and the next one: the number of the pair
+  std::vector<uint32_t> ranks;   // of the pair of each symbol and the next one
+  std::vector<uint32_t> results;
   std::vector<uint32_t> previous;
   std::vector<uint32_t> next;
   std::vector<uint64_t> heap;
@@ -41,11 +43,11 @@ struct PieceMerges {
 
 class CharacterBpe {
  public:
-  // vocabulary, user_defined: must live as long. Throws std::bad_alloc.
-  void build(const PieceVocabulary& vocabulary, const PieceTrie& user_defined);
+  // vocabulary, user_defined: must live as long. False if it is too large. Throws std::bad_alloc.
+  bool build(const PieceVocabulary& vocabulary, const PieceTrie& user_defined);
 
   // The same with listed merges instead of scores. No piece is unused or user-defined.
-  void build(const PieceVocabulary& vocabulary, const PieceTrie& user_defined, const PieceMerges& merges);
+  bool build(const PieceVocabulary& vocabulary, const PieceTrie& user_defined, const PieceMerges& merges);
 
   static constexpr size_t kNeedsText = SIZE_MAX;
 
@@ -58,18 +60,31 @@ class CharacterBpe {
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
   static constexpr uint32_t kStays = UINT32_MAX - 1;  // a user-defined piece of the text: never merged
-  static constexpr size_t kMaxScanned = 48;
+  static constexpr size_t kMaxScanned = 64;
   static constexpr int kMaxDepth = 100;
 
   void build_symbols(const PieceVocabulary& vocabulary, const PieceTrie& user_defined);
+  void build_merges(std::vector<PairRanks::Entry> merges);
   uint32_t symbol_of(const uint8_t* character, size_t size) const;
-  // The number of a pair that is merged; kNone of any other.
-  uint32_t find_pair(uint32_t left, uint32_t right) const {
-    return pairs_.find(uint64_t{left} << 32 | right);
+  static constexpr uint32_t kNoRank = static_cast<uint32_t>(PairRanks::kNoRank);
+
+  // Of two symbols that are merged: the rank, the lowest of which is merged first, and the piece that they
+  // become. Others have kNoRank. Without listed merges, equal scores have equal ranks.
+  struct Merge {
+    uint32_t rank;
+    uint32_t result;
+  };
+  // Symbols count from 256 in keys, because PairRanks keeps pairs of bytes apart.
+  static uint64_t key_of(uint32_t left, uint32_t right) { return PairRanks::key(left + 256, right + 256); }
+  Merge find_merge(uint32_t left, uint32_t right) const {
+    const uint64_t key = key_of(left, right);
+    const size_t slot = merges_.slot_of(key);
+    return {static_cast<uint32_t>(merges_.rank(key, slot)), merges_.result(slot)};
   }
   // Symbols and their starts. Returns their number.
   size_t split(const uint8_t* text, size_t size, CharacterBpeScratch& scratch) const;
-  bool merge_by_scan(size_t* num_symbols, CharacterBpeScratch& scratch) const;
+  // Of kMaxScanned symbols at most.
+  void merge_by_scan(size_t* num_symbols, CharacterBpeScratch& scratch) const;
   bool merge_by_heap(size_t* num_symbols, bool is_text, CharacterBpeScratch& scratch) const;
   void write(uint32_t symbol, const uint8_t* text, size_t size, bool is_text, int depth,
              const CharacterBpeScratch& scratch, NumberWriter& writer) const;
@@ -85,11 +100,7 @@ class CharacterBpe {
   bool has_unused_ = false;
   uint32_t ascii_[128];
   NumberTable characters_;
-  NumberTable pairs_;
-  // By the number of a pair: its rank, the lowest of which is merged first, and the piece that it becomes.
-  // Without listed merges, that piece's number is the pair's, and equal scores have equal ranks.
-  std::vector<uint32_t> ranks_;
-  std::vector<uint32_t> results_;
+  PairRanks merges_;
   std::vector<uint32_t> sizes_;  // bytes, by symbol
   // Of unused pieces: the pair that they are seen as; kNone, kNone if there is none or are several.
   std::vector<std::pair<uint32_t, uint32_t>> parts_;

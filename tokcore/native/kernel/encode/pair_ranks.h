@@ -1,9 +1,9 @@
 // DESCRIPTION
-// PairRanks is the table of a vocabulary's merges: (left, right) -> rank. A perfect hash, found when the
-// table is built, gives each pair the one place where it can be, so a lookup is two loads without a branch. A
-// lookup can be split into finding the place, which can be prefetched, and reading it. The table is one
-// block, in large pages where the system has them: with small pages, a TLB miss costs more than the read.
-// Thread-safe once built.
+// PairRanks is the table of a vocabulary's merges: (left, right) -> rank, and a result beside it. A perfect
+// hash, found when the table is built, gives each pair the one place where it can be, so a lookup is two
+// loads without a branch. A lookup can be split into finding the place, which can be prefetched, and reading
+// it. The table is one block, in large pages where the system has them: with small pages, a TLB miss costs
+// more than the read. Thread-safe once built.
 #pragma once
 
 #include <cstddef>
@@ -23,11 +23,13 @@ class PairRanks {
   struct Entry {
     uint64_t key;
     int32_t rank;
+    uint32_t result = 0;
   };
 
   static uint64_t key(uint32_t left, uint32_t right) { return uint64_t{left} << 32 | right; }
 
-  // If several entries have the same key, the last one counts. Throws std::bad_alloc.
+  // If several entries have the same key, the last one counts. Pairs of two bytes have ranks alone. Throws
+  // std::bad_alloc.
   void build(const std::vector<Entry>& entries);
 
   // kNoRank if there is no such pair.
@@ -53,6 +55,8 @@ class PairRanks {
     const int32_t differs = -static_cast<int32_t>(entry.key != pair);
     return entry.rank | (differs & kNoRank);
   }
+  // Of a pair that has a rank.
+  uint32_t result(size_t slot) const { return entries_[slot].result; }
 
  private:
   bool try_build(const std::vector<Entry>& entries);

@@ -447,8 +447,8 @@ VocabularyResult SentencepieceEncoder::build(const PieceList& pieces, const Norm
   is_unigram_ = carries_sum_ = is_unigram;
   if (is_unigram) {
     if (!unigram_.build(vocabulary_)) return {VocabularyStatus::kTrieTooLarge, pieces.num_pieces};
-  } else {
-    bpe_.build(vocabulary_, user_defined_);
+  } else if (!bpe_.build(vocabulary_, user_defined_)) {
+    return {VocabularyStatus::kTrieTooLarge, pieces.num_pieces};
   }
   cuts_.build(vocabulary_);
   find_word_rule();
@@ -464,8 +464,8 @@ VocabularyResult SentencepieceEncoder::build_converted(const PieceList& pieces, 
   steps_ = std::move(rules.steps);
   if (is_unigram) {
     if (!unigram_.build(vocabulary_)) return {VocabularyStatus::kTrieTooLarge, pieces.num_pieces};
-  } else {
-    bpe_.build(vocabulary_, user_defined_, rules.merges);
+  } else if (!bpe_.build(vocabulary_, user_defined_, rules.merges)) {
+    return {VocabularyStatus::kTrieTooLarge, pieces.num_pieces};
   }
   cuts_.build(vocabulary_);
   find_word_rule();

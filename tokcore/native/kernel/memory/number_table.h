@@ -30,8 +30,6 @@ class NumberTable {
   }
 
   uint32_t find(uint64_t key) const { return slots_[slot_of(key)].number; }
-  // Asks for the memory that find() reads first.
-  void prefetch(uint64_t key) const { __builtin_prefetch(&slots_[first_slot(key)]); }
 
  private:
   struct Slot {
@@ -39,9 +37,8 @@ class NumberTable {
     uint32_t number;
   };
 
-  size_t first_slot(uint64_t key) const { return (key * 0x9E3779B97F4A7C15u) >> shift_; }
   size_t slot_of(uint64_t key) const {
-    size_t at = first_slot(key);
+    size_t at = (key * 0x9E3779B97F4A7C15u) >> shift_;
     while (slots_[at].number != kNone && slots_[at].key != key) at = (at + 1) & mask_;
     return at;
   }
