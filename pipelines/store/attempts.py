@@ -62,14 +62,16 @@ class Attempts:
     def new_file(self, name: str, skip_empty: bool = False) -> Iterator[NewFile]:
         """A file under a new attempt name, hashed while it is written and durable when the block ends.
 
-        skip_empty: create nothing if nothing was written, in an object store, where each file costs a request.
+        skip_empty: leave nothing there if nothing was written: a file costs a request, or syncs.
         Raises StageError if the store does not hold what was written.
         """
         attempt = f"{name.replace('/', '-')}.{uuid.uuid4().hex[:12]}"
         url = self.url(attempt)
         if urls.is_local(self.output):
-            with storage.write_attempt(url) as file:
-                yield NewFile(attempt, url, Sha256Writer(file))
+            with storage.write_attempt(url, skip_empty) as file:
+                new = NewFile(attempt, url, Sha256Writer(file))
+                yield new
+            new.is_checked = skip_empty and new.file.size_bytes == 0
             return
         with storage.write_once(url, skip_empty) as object:
             new = NewFile(attempt, url, Sha256Writer(object), object)
@@ -105,7 +107,8 @@ class Attempts:
     def take_over(self, url: str, file: StoredFile, path: str) -> StoredFile:
         """A file that another manifest of this output names, as one of this stage. path: its final one.
 
-        On a disk it is another name of the same bytes, which are not read. In an object store they are copied.
+        On a disk it is another name of the same bytes, which are not read; sync() makes it durable. In an object store
+        they are copied.
         Raises StageError if it is gone, or if its size, or what was copied, is not as the manifest says.
         """
         if urls.is_local(self.output):
@@ -120,6 +123,11 @@ class Attempts:
         if stored.sha256 != file.sha256:
             raise StageError(f"{redact(url)}: its bytes are not those that its manifest names")
         return stored
+
+    def sync(self) -> None:
+        """Make the names of files that were taken over durable."""
+        if urls.is_local(self.output):
+            storage.sync_folders([self.scratch])
 
     def begin(self) -> None:
         """Leave a new file that tells `tokcore gc` that a build is at work."""
@@ -173,7 +181,7 @@ class NewFile:
     url: str
     file: Sha256Writer
     object: NewObject | None = None  # in an object store
-    is_checked: bool = False  # whether it was asked if the store holds what was written
+    is_checked: bool = False  # whether what was written is known to be there, or nothing was
 
     def stored(self, path: str, content_sha256: str | None = None) -> StoredFile:
         """Check the closed file and describe it. content_sha256: None if the content is the file's own bytes.
@@ -183,10 +191,11 @@ class NewFile:
         Raises StageError if the store returns other bytes than were written.
         """
         sha256 = self.file.sha256
-        if self.object is None:
-            storage.require_sha256(self.url, sha256)
-        elif not self.is_checked:
-            self.object.require_content(sha256)
+        if not self.is_checked:
+            if self.object is None:
+                storage.require_sha256(self.url, sha256)
+            else:
+                self.object.require_content(sha256)
         return StoredFile(path, self.attempt, self.file.size_bytes, sha256, content_sha256 or sha256)
 
 
@@ -205,17 +214,19 @@ def publish(
 
     An interrupted build, or an equal one at work, may have moved some of them. Raises StageError if a file at a final
     name is not the recorded one. on_file: called with 1 for each file that is about to be moved. Files that have their
-    final names already, in object stores, are left alone.
+    final names already, in object stores, are left alone. The folders of names are synced at the end, each once.
     """
+    folders = set()
     for file in files:
         on_file(1)
         target = urls.join(folder, file.path)
         if not file.attempt and not urls.is_local(attempts.output):
             continue
         source = attempts.url(file.attempt)
+        folders.add(target.rpartition("/")[0])
         if storage.exists(source):
             try:
-                storage.publish(source, target)
+                storage.publish(source, target, durable=False)
                 continue
             except StageError:
                 if storage.exists(source):
@@ -225,6 +236,7 @@ def publish(
                 f"{redact(target)}: recorded with sha256 {file.sha256}, found {found}. "
                 f"Remove the output and build it again."
             )
+    storage.sync_folders(sorted(folders))
 
 
 def remove_attempts(attempts: Attempts) -> None:

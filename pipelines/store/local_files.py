@@ -27,13 +27,16 @@ def read_footprint(path: Path) -> Footprint:
 
 
 @contextlib.contextmanager
-def write_attempt(path: Path) -> Iterator[BinaryIO]:
-    """A new file to write; durable when the block ends, removed if it fails."""
+def write_attempt(path: Path, skip_empty: bool = False) -> Iterator[BinaryIO]:
+    """A new file to write; durable when the block ends, removed if it fails. skip_empty: removed if it is empty."""
     file = _open_new(path)
     try:
         with file:
             yield file
             file.flush()
+            if skip_empty and not file.tell():
+                path.unlink()
+                return
             reach("write.before_sync")
             os.fsync(file.fileno())
         sync_folder(path.parent)
@@ -58,8 +61,11 @@ def _open_new(path: Path) -> BinaryIO:
     return path.open("wb")
 
 
-def publish(source: Path, target: Path) -> None:
-    """Gives a finished file its final name; a file of that name must hold the same bytes."""
+def publish(source: Path, target: Path, durable: bool = True) -> None:
+    """Gives a finished file its final name; a file of that name must hold the same bytes.
+
+    durable: whether to return after sync_folder, which costs as much for many names as for one.
+    """
     _make_folder(target.parent)
     try:
         os.link(source, target)  # unlike a rename it fails if the name is taken
@@ -67,15 +73,18 @@ def publish(source: Path, target: Path) -> None:
         require_same(str(source), str(target))
     reach("publish.after_link")
     source.unlink(missing_ok=True)
-    sync_folder(target.parent)
+    if durable:
+        sync_folder(target.parent)
 
 
 def link(source: Path, target: Path) -> None:
-    """Gives a file another name, which is free. A copy gets it where there are no links, or already too many."""
+    """Gives a file another name, which is free, and durable after sync_folder.
+
+    A copy gets it where there are no links, or already too many.
+    """
     _make_folder(target.parent)
     try:
         os.link(source, target)
-        sync_folder(target.parent)
     except (FileNotFoundError, FileExistsError):
         raise
     except OSError:

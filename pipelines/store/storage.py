@@ -105,11 +105,16 @@ def read_footprint(url: str) -> Footprint | None:
 
 
 @contextlib.contextmanager
-def write_attempt(url: str) -> Iterator[BinaryIO]:
-    """A new file to write, under a name of its own; durable when the block ends, removed if it fails."""
+def write_attempt(url: str, skip_empty: bool = False) -> Iterator[BinaryIO]:
+    """A new file to write, under a name of its own; durable when the block ends, removed if it fails.
+
+    skip_empty: on a disk, leave nothing there if nothing was written.
+    """
     _, path = open_file_system(url)
     with name_errors("write", url):
-        writing = local_files.write_attempt(Path(path)) if is_local(url) else remote_files.write_attempt(url)
+        writing = (
+            local_files.write_attempt(Path(path), skip_empty) if is_local(url) else remote_files.write_attempt(url)
+        )
         with writing as file:
             yield file
 
@@ -141,19 +146,30 @@ def require_exclusive_creation(url: str) -> None:
         remove_file(url)
 
 
-def publish(source: str, target: str) -> None:
+def publish(source: str, target: str, durable: bool = True) -> None:
     """Gives a finished file its final name, on local disks. A reader that sees the name sees the whole file.
 
     If the target is there already with the same bytes (another attempt was first), the source is just removed; with
-    other bytes, StageError. In object stores files get their final names at once: write_once.
+    other bytes, StageError. In object stores files get their final names at once: write_once. durable: else the name
+    survives a power cut only after sync_folders.
     """
     reach("publish.before_link")
     with name_errors("publish", target):
-        local_files.publish(get_local_path(source), get_local_path(target))
+        local_files.publish(get_local_path(source), get_local_path(target), durable)
+
+
+def sync_folders(folders: Iterable[str]) -> None:
+    """Makes names in folders of local disks, new ones and removed ones, survive a power cut."""
+    for folder in folders:
+        with name_errors("write", folder):
+            local_files.sync_folder(get_local_path(folder))
 
 
 def link(source: str, target: str) -> None:
-    """Gives a file of a local disk another name, which is free; where a disk has no such links, a copy gets it."""
+    """Gives a file of a local disk another name, which is free, and survives a power cut after sync_folders.
+
+    Where a disk has no such links, a copy gets it.
+    """
     with name_errors("link", target):
         local_files.link(get_local_path(source), get_local_path(target))
 

@@ -128,6 +128,7 @@ def take_over_shards(
             ids.add(batch.tokens, batch.offsets)
         taken.append(_take_over_files(attempts, output, number, shard.shard, result_key))
         reach("inherit.shard")
+    attempts.sync()
     return TakenOver(tuple(taken), HashedDocuments(hashed.num_documents, hashed.hexdigest()), ids)
 
 

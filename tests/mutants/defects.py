@@ -1033,8 +1033,8 @@ _STORING = (
         "name-not-durable",
         "the folder of a final name is not synced",
         "pipelines/store/local_files.py",
-        "    source.unlink(missing_ok=True)\n    sync_folder(target.parent)\n",
-        "    source.unlink(missing_ok=True)\n",
+        "    if durable:\n        sync_folder(target.parent)\n",
+        "",
         _tests("pipelines/test_storage.py"),
     ),
     Defect(

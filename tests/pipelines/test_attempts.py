@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.store.attempts import Attempts
+from pipelines.store.attempts import Attempts, publish
 from schemas.refs import RunRef
 from tokcore.errors import StageError
 
@@ -64,6 +64,44 @@ def test_an_empty_working_file_is_not_sent(monkeypatch):
         pass
     assert new.stored("").size_bytes == 0
     assert sent == []
+
+
+def test_an_empty_working_file_is_not_kept(tmp_path):
+    own = attempts(tmp_path)
+    with own.new_file("item.rejects", skip_empty=True) as new:
+        pass
+    assert new.stored("").size_bytes == 0
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    with own.new_file("item.rejects", skip_empty=True) as new:
+        new.file.write(b"a")
+    assert new.stored("").size_bytes == 1
+
+
+def test_names_are_durable_before_files_are_published(tmp_path, monkeypatch):
+    """Each folder is synced once, however many files get their names there."""
+    own, files = attempts(tmp_path), []
+    for path in ("a/1", "a/2", "b/3"):
+        with own.new_file(path) as new:
+            new.file.write(path.encode())
+        files.append(new.stored(path))
+    for name in ("a", "b"):
+        (tmp_path / "counts" / name).mkdir(parents=True)
+    synced: list[str] = []
+    monkeypatch.setattr("pipelines.store.local_files.sync_folder", lambda folder: synced.append(folder.name))
+    publish(own, str(tmp_path / "counts"), files)
+    assert synced == ["a", "b"]
+    assert (tmp_path / "counts" / "b" / "3").read_bytes() == b"b/3"
+
+
+def test_a_file_that_is_taken_over_is_durable_after_sync(tmp_path, monkeypatch):
+    own = attempts(tmp_path)
+    with own.new_file("a") as new:
+        new.file.write(b"a")
+    synced: list[str] = []
+    monkeypatch.setattr("pipelines.store.local_files.sync_folder", lambda folder: synced.append(str(folder)))
+    taken = own.take_over(new.url, new.stored("a"), "b")
+    own.sync()
+    assert (Path(own.url(taken.attempt)).read_bytes(), synced) == (b"a", [own.scratch])
 
 
 def store() -> Attempts:
