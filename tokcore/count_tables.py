@@ -16,8 +16,9 @@ from tokcore.canonical import MANIFEST_FORMAT, MANIFEST_VERSIONS, hash_sha256, p
 from tokcore.commits import list_parts
 from tokcore.errors import ChecksumError, ConfigError, FormatError
 from tokcore.jsonable import from_jsonable, require_version
+from tokcore.many_runs import merge_many_rows
 from tokcore.pretoken_rows import CountRows
-from tokcore.pretoken_tables import convert_rows_to_table, merge_rows, read_table
+from tokcore.pretoken_tables import convert_rows_to_table, read_table
 from tokcore.url_files import RemoteFile, read_first
 
 _STAGE = "counts"
@@ -48,7 +49,7 @@ def open_counts(path: str | os.PathLike[str], lang: str, at: int | None = None) 
     runs = [
         _read_file(folder, file) for folder, manifest in manifests for file in manifest.files if file.about.lang == lang
     ]
-    return convert_rows_to_table(runs[0] if len(runs) == 1 else merge_rows(runs))
+    return convert_rows_to_table(runs[0] if len(runs) == 1 else merge_many_rows(runs))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -12,8 +11,9 @@ from pipelines.store.redaction import redact
 from schemas.stage_manifests import CountedLanguage, CountsManifest, parse_manifest
 from tokcore.canonical import hash_sha256
 from tokcore.errors import StageError
+from tokcore.many_runs import merge_many_rows
 from tokcore.pretoken_rows import CountRows
-from tokcore.pretoken_tables import merge_rows, read_table
+from tokcore.pretoken_tables import read_table
 
 _MANIFEST = "counts/manifest.json"
 
@@ -44,10 +44,8 @@ class CountedParts:
 
     def read_rows(self, lang: str) -> Iterator[CountRows]:
         """The rows of a language: those of its tables, those of the same pre-token added up."""
-        with contextlib.ExitStack() as stack:
-            files = [stack.enter_context(storage.open_read(url)) for name, url in self.tables if name == lang]
-            runs = [read_table(file) for file in files]
-            yield from runs[0] if len(runs) == 1 else merge_rows(runs)
+        runs = [_read_table(url) for name, url in self.tables if name == lang]
+        yield from runs[0] if len(runs) == 1 else merge_many_rows(runs)
 
     @property
     def most_rows(self) -> int:
@@ -67,6 +65,11 @@ class CountedParts:
             for lang, more in part.made.languages.items():
                 found[lang] = _add(found[lang], more) if lang in found else more
         return dict(sorted(found.items()))
+
+
+def _read_table(url: str) -> Iterator[CountRows]:
+    with storage.open_read(url) as file:
+        yield from read_table(file)
 
 
 def _add(one: CountedLanguage, other: CountedLanguage) -> CountedLanguage:

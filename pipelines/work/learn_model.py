@@ -17,11 +17,12 @@ from schemas.config import BuildConfig, check_dtype_of, make_pretokenizer
 from schemas.stage_manifests import CountedLanguage, MixedLanguage
 from tokcore import mixing
 from tokcore.errors import LearnError
+from tokcore.many_runs import merge_many_rows
 from tokcore.models import MODELS, LearnOptions, Model
 from tokcore.models.bpe import require_bpe
 from tokcore.models.extended_bpe import learn_further, shorten_further
 from tokcore.pretoken_rows import CountRows, Counts
-from tokcore.pretoken_tables import merge_rows, read_table
+from tokcore.pretoken_tables import read_table
 from tokcore.texts import Texts
 from tokcore.tokenizer_spec import TokenizerSpec, make_learned_spec
 
@@ -138,7 +139,7 @@ def _weight_rows(
     with progress.stage("weigh", counted.most_rows, "rows", minor=True) as shown:
         read = [_read_table(url, shown.advance) for _, url in tables]
         texts, weighted = _gather_rows(
-            merge_rows(read, [weights[lang] for lang, _ in tables]),
+            merge_many_rows(read, [weights[lang] for lang, _ in tables]),
             counted.most_rows,
             counted.most_bytes,
             config.learn.min_documents,

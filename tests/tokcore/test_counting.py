@@ -8,7 +8,7 @@ import io
 import itertools
 import random
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from tokcore import kernel, pretoken_tables, reference
 from tokcore.counting import count_pretokens
 from tokcore.errors import ConfigError, FormatError, LearnError
+from tokcore.many_runs import merge_many_rows
 from tokcore.pretoken_rows import CountRows, list_rows, make_rows
 from tokcore.pretoken_tables import merge_rows, read_run, read_table, write_run, write_table
 from tokcore.texts import Texts, make_texts_from_strings
@@ -279,6 +280,23 @@ def test_merge_is_associative(runs: list[CountRows]) -> None:
     a, b, c = runs
     ab, bc = make_rows(merged([a, b])), make_rows(merged([b, c]))
     assert merged([ab, c]) == merged([a, bc]) == merged([a, b, c])
+
+
+@given(st.lists(tables, max_size=9), st.integers(2, 4), st.data())
+def test_of_many_runs_few_are_open(runs: list[CountRows], most_open: int, data: st.DataObject) -> None:
+    """The sum is that of all at once."""
+    is_open: set[int] = set()
+
+    def read(number: int) -> Iterator[CountRows]:
+        is_open.add(number)
+        assert len(is_open) <= most_open
+        yield from in_blocks(runs[number], 3)
+        is_open.discard(number)
+
+    weights = st.lists(st.integers(1, 2**20), min_size=len(runs), max_size=len(runs))
+    multipliers = data.draw(st.none() | weights)
+    blocks = merge_many_rows([*map(read, range(len(runs)))], multipliers, most_open)
+    assert [row for block in blocks for row in list_rows(block)] == merged(runs, multipliers)
 
 
 @pytest.mark.parametrize("name", ["reference", NATIVE[0]])
