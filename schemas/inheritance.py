@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from schemas.plan import Assignment, Plan
 from schemas.refs import LanguageCounts, RangeLedger, RejectRef, ShardRef, StoredFile
+from schemas.tombstones import Tombstones
 
 LESS_KEY = "inherited"  # the record key of Less
 
@@ -23,6 +24,14 @@ class Inheritance:
     before: Plan  # its plan
     kept: Mapping[int, int]  # number of a work item of the new part -> its number there; at least one
     gone: Mapping[int, bool]  # number of each other one there -> whether its files are as they were read
+    # As kept, of items from whose files documents were removed; and the uris of these files, which are as they were.
+    thinned: Mapping[int, int] = dataclasses.field(default_factory=dict)
+    again: frozenset[str] = frozenset()
+
+    @property
+    def first(self) -> int:
+        """The number of the new work item whose record has the sums over all that are kept or thinned."""
+        return min([*self.kept, *self.thinned])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,10 +47,21 @@ class InheritedShard:
 class InheritedItem:
     """What is known of a work item without reading its files. Numbers of files are those of the new plan."""
 
-    ledgers: tuple[RangeLedger, ...]
+    output: str  # URL of the part before
+    ledgers: tuple[RangeLedger, ...]  # of files from which no document was removed
     rejects: tuple[RejectRef, ...]
     shards: tuple[InheritedShard, ...]  # only for the stage that encodes
     bears_sums: bool  # whether the record of this item has the sums over all that are inherited: one of them has
+    is_thinned: bool = False  # whether documents of it were removed
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ThinnedItem:
+    """A work item without some of its documents. Numbers of files are those of the new plan."""
+
+    assignment: Assignment  # of the files from which documents were removed, without those removed before
+    ledgers: tuple[RangeLedger, ...]  # of these files, as they were
+    shards: tuple[InheritedShard, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,6 +84,8 @@ class Less:
     masked: dict[str, dict[str, int]]  # this and tables only for the stage that counts
     tables: dict[str, StoredFile]  # by language, below counts/
     gone: tuple[GoneItem, ...]
+    thinned: tuple[ThinnedItem, ...] = ()
+    removed: Tombstones | None = None  # what the thinned items lack
 
 
 def make_inherited_key(number: int) -> str:

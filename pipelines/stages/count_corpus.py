@@ -12,7 +12,6 @@ from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.stages import ledger
 from pipelines.stages.commit import find_manifest
-from pipelines.stages.inherit import tell_workers
 from pipelines.stages.rejects import (
     check_rejected,
     commit_rejects,
@@ -22,6 +21,7 @@ from pipelines.stages.rejects import (
 )
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage
 from pipelines.stages.stage_passes import find_passes
+from pipelines.stages.tell_workers import tell_workers
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
 from pipelines.work.item_results import read_items, read_records, sum_up_languages

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from pipelines.stages import ledger
 from pipelines.stages.commit import find_manifest, require_manifest
-from pipelines.stages.inherit import tell_workers
 from pipelines.stages.rejects import LEDGER, check_rejected, commit_rejects, require_rejects, reuse_rejects
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
 from pipelines.stages.stage_passes import find_passes
+from pipelines.stages.tell_workers import tell_workers
 from pipelines.stages.token_count_table import write_token_counts
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts

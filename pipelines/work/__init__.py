@@ -5,7 +5,8 @@ read_source, write_bucket, sort_documents: what ReadDocuments and WriteShards do
 item_reader: the documents of a work item, with its ledgers. read_tokens: documents whose source is gone.
 read_plan, read_shards: the work items and the documents of an output, read back.
 count_item, encode_item, decode_item: count it, tokenize it, compare its shards with its sources.
-inherit_item: takes its results over from another part of the output instead.
+inherit_item: takes its results over from another part of the output instead. thin_shards: some of its documents, if
+others were removed. leaving: what another part has, and the new one has not.
 scatter_item, gather_part, scattered_runs: the two passes of a shuffle, and what lies between them.
 mix_part: mixtures, out of shuffled shards, which ordered_shards reads. pack_group: rows of one length, out of shards.
 derived_shards: how both read and write shards. free_memory: what all of these give back when they are done.

@@ -22,12 +22,12 @@ from pipelines.store.tokenizers import load_tokenizer
 from pipelines.work.inherit_item import (
     Inherited,
     find_inherited,
-    read_gone,
     require_less,
     subtract_counts,
     subtract_languages,
 )
 from pipelines.work.item_reader import ItemReader, LanguageTally, add_documents, write_rejects_to
+from pipelines.work.leaving import Leaving
 from pipelines.work.runs import read_sections, write_section
 from schemas.document import is_selected
 from schemas.inheritance import Less
@@ -129,16 +129,15 @@ def _inherit_item(job: CountJob, number: int, own: Inherited) -> ItemCounted:
 
     The one that bears the sums has what that part counted, less what the items brought that are gone.
     """
-    found = ItemCounted(number, own.item.ledgers, {}, (), {}, own.rejects)
     if not own.item.bears_sums:
-        return found
+        return ItemCounted(number, own.item.ledgers, {}, (), {}, own.rejects)
     less = require_less(job.attempts)
     tables = LanguageTables(job.attempts, "gone", job.max_pretoken_bytes, 1, job.mask)
     tallies: defaultdict[str, LanguageTally] = defaultdict(LanguageTally)
-    for item in less.gone:
-        for batch in read_gone(less, item, job.base, lambda: load_tokenizer(less.output)):
-            add_documents(tallies, batch)
-            _count_batches(job, tables, [batch], tallies)
+    leaving = Leaving(less, job.base)
+    for batch in leaving.read(lambda: load_tokenizer(less.output)):
+        add_documents(tallies, batch)
+        _count_batches(job, tables, [batch], tallies)
     gone = tables.close()
     languages = subtract_languages(less.languages, {lang: tally.freeze() for lang, tally in tallies.items()})
     runs = [
@@ -149,7 +148,8 @@ def _inherit_item(job: CountJob, number: int, own: Inherited) -> ItemCounted:
     reach("inherit.counts")
     report_progress("runs", sum(run.size_bytes for run in runs))
     masked = {lang: subtract_counts(less.masked.get(lang, {}), tables.masked.get(lang, {})) for lang in languages}
-    return dataclasses.replace(found, languages=languages, runs=tuple(runs), masked=masked if job.mask else {})
+    ledgers = (*own.item.ledgers, *leaving.list_ledgers())
+    return ItemCounted(number, ledgers, languages, tuple(runs), masked if job.mask else {}, own.rejects)
 
 
 def _subtract_table(attempts: Attempts, less: Less, lang: str, gone: Sequence[RunRef]) -> RunRef:

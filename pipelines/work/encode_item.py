@@ -13,6 +13,7 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from decimal import Decimal
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,9 +26,7 @@ from pipelines.work.encode_job import EncodeJob, Positions
 from pipelines.work.hashed_documents import add_up_hashed
 from pipelines.work.inherit_item import (
     Inherited,
-    count_tokens,
     find_inherited,
-    read_gone,
     require_less,
     subtract_counts,
     subtract_languages,
@@ -35,13 +34,15 @@ from pipelines.work.inherit_item import (
 )
 from pipelines.work.item_reader import ItemReader, LanguageTally, add_documents, write_rejects_to
 from pipelines.work.language_totals import add_up_languages
+from pipelines.work.leaving import Leaving, count_tokens
 from pipelines.work.result_keys import make_shards_key
 from pipelines.work.shard_streams import ShardStreams
+from pipelines.work.thin_shards import thin_shards
 from pipelines.work.token_count_runs import write_id_run
 from schemas.document import compute_group_key, is_selected
 from schemas.draws import compute_draw_seed
 from schemas.plan import AssignedRange, Assignment
-from schemas.refs import ItemEncoded, LanguageCounts
+from schemas.refs import ItemEncoded, LanguageCounts, RangeLedger
 from schemas.stage_manifests import ShardsConfig
 from tokcore.encoded import Encoded
 from tokcore.errors import IdentityError
@@ -110,43 +111,56 @@ def _inherit_item(job: EncodeJob, assignment: Assignment, own: Inherited) -> Ite
 
     The one that bears the sums has those of that part, less what the items brought that are gone.
     """
-    output = require_less(job.attempts).output
     result_key = make_shards_key(job.settings_sha256, assignment)
-    taken = take_over_shards(job.attempts, output, assignment.number, own.item.shards, result_key)
-    languages, spelled = _subtract_gone(job) if own.item.bears_sums else ({}, {})
+    if own.item.is_thinned:
+        taken = thin_shards(job, own.item.output, assignment, own.item.shards, result_key)
+    else:
+        taken = take_over_shards(job.attempts, own.item.output, assignment.number, own.item.shards, result_key)
+    left = _subtract_leaving(job) if own.item.bears_sums else _Left({}, {}, ())
     reach("encode.item")
     return ItemEncoded(
         item=assignment.number,
-        ledgers=own.item.ledgers,
-        languages=languages,
+        ledgers=(*own.item.ledgers, *left.ledgers),
+        languages=left.languages,
         shards=taken.shards,
         hashed=taken.hashed,
-        token_counts=write_id_run(job.attempts, f"item-{assignment.number:05d}", taken.ids.take()),
-        special_text=spelled,
+        token_counts=write_id_run(job.attempts, f"item-{assignment.number:05d}", taken.token_counts),
+        special_text=left.special_text,
         rejects=own.rejects,
     )
 
 
-def _subtract_gone(job: EncodeJob) -> tuple[dict[str, LanguageCounts], dict[str, int]]:
-    """(totals of each language, special tokens that texts spell) over all inherited items."""
+class _Left(NamedTuple):
+    """What is left of the sums of another part, over all inherited items."""
+
+    languages: dict[str, LanguageCounts]
+    special_text: dict[str, int]  # special tokens that texts spell
+    ledgers: tuple[RangeLedger, ...]  # of files from which documents were removed
+
+
+def _subtract_leaving(job: EncodeJob) -> _Left:
     less = require_less(job.attempts)
     tokenizer = load_job_tokenizer(job.tokenizer, job.tokenizer_sha256, job.settings.fingerprint)
     spelled: Counter[str] = Counter()
     tallies: defaultdict[str, LanguageTally] = defaultdict(LanguageTally)
     tokens: list[dict[str, LanguageCounts]] = []
     encode = tokenizer.encode_texts_with_special if job.special_text == "special" else tokenizer.encode_texts
-    for item in less.gone:
-        for batch in read_gone(less, item, job.base, lambda: tokenizer):
-            add_documents(tallies, batch)
-            spelled.update(tokenizer.spelled_special(batch.texts))
-            for part in cut_into_slices(batch.texts):
-                texts = Texts(batch.texts.data, batch.texts.offsets[part.start : part.stop + 1])
-                pretokens = encode(texts).pretokens
-                for lang, where in batch.langs[part].by_label().items():
-                    tallies[lang].num_pretokens += int(pretokens[where].sum())
-        tokens = [add_up_languages([*tokens, *count_tokens(less, item, job.unknown)])]
+    leaving = Leaving(less, job.base)
+    for batch in leaving.read(lambda: tokenizer):
+        add_documents(tallies, batch)
+        spelled.update(tokenizer.spelled_special(batch.texts))
+        for part in cut_into_slices(batch.texts):
+            texts = Texts(batch.texts.data, batch.texts.offsets[part.start : part.stop + 1])
+            pretokens = encode(texts).pretokens
+            for lang, where in batch.langs[part].by_label().items():
+                tallies[lang].num_pretokens += int(pretokens[where].sum())
+    leaves = [*((one.shards, None) for one in less.gone), *((one.shards, less.removed) for one in less.thinned)]
+    for shards, removed in leaves:
+        tokens = [add_up_languages([*tokens, *count_tokens(less.output, shards, removed, job.unknown)])]
     gone = add_up_languages([{lang: tally.freeze() for lang, tally in tallies.items()}, *tokens])
-    return subtract_languages(less.languages, gone), subtract_counts(less.special_text, spelled)
+    return _Left(
+        subtract_languages(less.languages, gone), subtract_counts(less.special_text, spelled), leaving.list_ledgers()
+    )
 
 
 def cut_into_slices(texts: Texts, slice_bytes: int = 4 << 20) -> Iterator[slice]:

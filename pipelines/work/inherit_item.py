@@ -2,33 +2,27 @@
 
 Shards are read once, in the format that is read fastest, and compared with what the part before says of them; their
 files are linked, or copied in an object store. Sums over all inherited items are in the record of one of them: those of
-the part before, less what the gone items brought, whose documents are read again.
+the part before, less what leaves (pipelines.work.leaving).
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from pipelines.local.worker import report_progress
-from pipelines.reading.records import Batch
 from pipelines.store import urls
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
-from pipelines.work.item_reader import ItemReader, write_rejects_to
-from pipelines.work.read_shards import decode_texts, read_shard
-from schemas.inheritance import LESS_KEY, GoneItem, InheritedItem, InheritedShard, Less, make_inherited_key
+from pipelines.work.item_reader import write_rejects_to
+from pipelines.work.read_shards import read_shard
+from schemas.inheritance import LESS_KEY, InheritedItem, InheritedShard, Less, make_inherited_key
 from schemas.plan import Assignment
 from schemas.refs import HashedDocuments, LanguageCounts, ShardRef, StoredFile, spell_shard_name
 from tokcore.documents_digest import DocumentsDigest
 from tokcore.errors import LedgerError, StageError
-from tokcore.kernel import IdCounter
-from tokcore.texts import make_texts_from_strings
-from tokcore.token_batch import count_in_rows
-from tokcore.tokenizer import Tokenizer
+from tokcore.kernel import IdCounter, IdRows
 
 
 class Inherited(NamedTuple):
@@ -83,25 +77,6 @@ def subtract_counts(total: Mapping[str, int], gone: Mapping[str, int]) -> dict[s
     return {name: number for name, number in left.items() if number}
 
 
-# ------------------------------------------------------------------------------------------- documents that are gone
-
-
-def read_gone(less: Less, item: GoneItem, base: str, load: Callable[[], Tokenizer]) -> Iterator[Batch]:
-    """The documents of a gone item: from its files as they were read, or else as its tokens spell them.
-
-    load: gives the tokenizer, which is only asked for where files are gone. base: folder of the build file.
-    """
-    if item.is_there:
-        for _, batch in ItemReader(item.assignment, base):
-            yield batch
-        return
-    tokenizer = load()
-    for shard in item.shards:
-        for tokens, _ in read_shard(less.output, shard):
-            texts = make_texts_from_strings(decode_texts(tokenizer, tokens, less.around))
-            yield Batch(texts, None, tokens.langs, tokens.ordinals, [], tokens.num_documents)
-
-
 # --------------------------------------------------------------------------------------------------- inherited shards
 
 
@@ -110,7 +85,7 @@ class TakenOver(NamedTuple):
 
     shards: tuple[ShardRef, ...]
     hashed: HashedDocuments
-    ids: IdCounter
+    token_counts: IdRows
 
 
 def take_over_shards(
@@ -129,7 +104,7 @@ def take_over_shards(
         taken.append(_take_over_files(attempts, output, number, shard.shard, result_key))
         reach("inherit.shard")
     attempts.sync()
-    return TakenOver(tuple(taken), HashedDocuments(hashed.num_documents, hashed.hexdigest()), ids)
+    return TakenOver(tuple(taken), HashedDocuments(hashed.num_documents, hashed.hexdigest()), ids.take())
 
 
 def _take_over_files(attempts: Attempts, output: str, number: int, shard: ShardRef, result_key: str) -> ShardRef:
@@ -141,15 +116,3 @@ def _take_over_files(attempts: Attempts, output: str, number: int, shard: ShardR
         for file in shard.files
     )
     return ShardRef(facts, shard.content_sha256, files)
-
-
-def count_tokens(less: Less, item: GoneItem, unknown: int | None) -> Iterator[dict[str, LanguageCounts]]:
-    """Tokens of each language in the shards of a gone item, and how many of them are unknown ones, that id."""
-    for shard in item.shards:
-        for tokens, _ in read_shard(less.output, shard):
-            lengths = np.diff(tokens.offsets)
-            of_each = count_in_rows(tokens, unknown) if unknown is not None else np.zeros_like(lengths)
-            yield {
-                lang: LanguageCounts(0, 0, num_tokens=int(lengths[where].sum()), num_unknown=int(of_each[where].sum()))
-                for lang, where in tokens.langs.by_label().items()
-            }

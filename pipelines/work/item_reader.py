@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from pipelines.local.worker import report_progress
 from pipelines.reading.input_range import Batch, FileRejected, Meter, Reject, read_documents
@@ -23,6 +24,7 @@ from schemas.tombstones import Tombstones
 from tokcore.canonical import Sha256Writer, write_canonical_json
 from tokcore.errors import LedgerError
 from tokcore.jsonable import to_jsonable
+from tokcore.labels import Labels
 
 
 def write_rejects_to(file: Sha256Writer) -> Callable[[RejectRef], object]:
@@ -150,26 +152,36 @@ class ItemReader:
 
 def _leave_out(batch: Batch, removed: Tombstones) -> tuple[Batch, int]:
     """(the batch without the documents that were removed, how many these are)."""
-    hashes = frozenset(removed.hashes)
-    stays = np.ones(batch.texts.num_texts, bool)
-    for lang, where in batch.langs.by_label().items():
-        if removed.spell("lang", lang) in hashes:
-            stays[where] = False
-    for i, document_id in enumerate(batch.ids or ()):
-        if removed.spell("id", document_id) in hashes:
-            stays[i] = False
-    if stays.all():
-        return batch, 0
-    where = np.flatnonzero(stays)
+    goes = mark_removed(batch.ids, batch.langs, removed)
+    return (_take(batch, np.flatnonzero(~goes)), int(goes.sum())) if goes.any() else (batch, 0)
 
+
+def keep_removed(batch: Batch, removed: Tombstones) -> Batch:
+    """The documents of a batch that were removed."""
+    return _take(batch, np.flatnonzero(mark_removed(batch.ids, batch.langs, removed)))
+
+
+def mark_removed(ids: Sequence[str | None] | None, langs: Labels, removed: Tombstones) -> npt.NDArray[np.bool_]:
+    """Whether each document was removed, by its id, if it has one, or its language."""
+    hashes = frozenset(removed.hashes)
+    goes = np.zeros(len(langs), bool)
+    for lang, where in langs.by_label().items():
+        if removed.spell("lang", lang) in hashes:
+            goes[where] = True
+    for i, document_id in enumerate(ids or ()):
+        if document_id is not None and removed.spell("id", document_id) in hashes:
+            goes[i] = True
+    return goes
+
+
+def _take(batch: Batch, where: npt.NDArray[np.int64]) -> Batch:
     def take(values: list[str] | None) -> list[str] | None:
         return [values[i] for i in where.tolist()] if values is not None else None
 
-    left = batch._replace(
+    return batch._replace(
         texts=batch.texts.take(where),
         ids=take(batch.ids),
         langs=batch.langs.take(where),
         ordinals=batch.ordinals[where],
         groups=take(batch.groups),
     )
-    return left, len(stays) - len(where)

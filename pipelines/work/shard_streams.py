@@ -33,12 +33,18 @@ def make_shard_key(stream: Stream, item: int, number: int) -> str:
 class ShardStreams:
     """One sequence of shards per split, and per language where shards are kept apart by language."""
 
-    def __init__(self, job: EncodeJob, item: int, result_key: str, stack: contextlib.ExitStack) -> None:
-        """item: number of the work item, or of the part of a shuffle. result_key: of its shards."""
+    def __init__(
+        self, job: EncodeJob, item: int, result_key: str, stack: contextlib.ExitStack, resumes: bool = True
+    ) -> None:
+        """item: number of the work item, or of the part of a shuffle. result_key: of its shards.
+
+        resumes: whether full shards are recorded, for another attempt to go on from.
+        """
         self._job = job
         self._item = item
         self._result_key = result_key
         self._stack = stack
+        self._resumes = resumes
         self._open: dict[Stream, ShardAttempt] = {}
         self._finished: dict[Stream, list[ShardEncoded]] = {}
         self._ahead: dict[Stream, int] = {}  # documents that come by and are in a shard of an earlier attempt
@@ -104,7 +110,10 @@ class ShardStreams:
 
     def _resumed(self, stream: Stream) -> list[ShardEncoded]:
         shards: list[ShardEncoded] = []
-        while (one := self._job.attempts.result(self._key(stream, len(shards)), ShardEncoded)) is not None:
+        while (
+            self._resumes
+            and (one := self._job.attempts.result(self._key(stream, len(shards)), ShardEncoded)) is not None
+        ):
             shards.append(one)
         return shards
 
@@ -135,4 +144,5 @@ class ShardStreams:
         attempts = self._job.attempts
         closed, rows = shard.close()
         counts = write_id_run(attempts, closed.shard.facts.shard, rows)
-        return attempts.record(key, dataclasses.replace(closed, token_counts=counts))
+        full = dataclasses.replace(closed, token_counts=counts)
+        return attempts.record(key, full) if self._resumes else full

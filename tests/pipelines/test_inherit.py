@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from support import eager
 from support.builds import build_file, build_here, tokcore, tree, write
-from support.updates import SETTINGS, SOURCES, build_fresh, make_texts, require_equal, update_here, write_file
+from support.updates import SETTINGS, SMALL, SOURCES, build_fresh, make_texts, require_equal, update_here, write_file
 
 from pipelines.inspect.verify import verify
+from pipelines.inspect.verify_removed import verify_removed
 from pipelines.local.run_options import RunOptions
 from pipelines.reading import input_range
 from pipelines.stages import make_commit
@@ -26,6 +27,7 @@ from pipelines.store import crashpoints
 from pipelines.store.main_files import find_main_files
 from pipelines.work import item_reader
 from pipelines.work.inherit_item import read_shard, subtract_counts, subtract_languages
+from pipelines.work.read_shards import list_item_shards
 from schemas.commit_log import Commit, Reason
 from schemas.config import load_config
 from schemas.inheritance import InheritedShard
@@ -198,7 +200,27 @@ def test_a_removal_reads_the_runs_of_its_documents_only(tmp_path, ids, reads, mo
     assert verify(str(tmp_path / "out"), decode=None, base=str(tmp_path)).problems == ()
 
 
-@pytest.mark.parametrize(
+def test_a_removal_reads_only_files_that_hold_its_documents(tmp_path, reads):
+    """Each is read once to count, and once to encode; shards are made of tokens."""
+    for name in NAMES:
+        write_ids(tmp_path, name, make_texts(name, 4))
+    sources = '[[source]]\nlang = "en"\nid = "id"\nfiles = "en/*.jsonl"\n'
+    build_here(build_file(tmp_path, sources, SETTINGS), tmp_path / "out")
+    reads.clear()
+    ids = [f"{name}-1" for name in NAMES[::3]]
+    commit = remove(ids)(tmp_path / "out")
+    assert sorted(reads) == sorted(2 * [f"{name}.jsonl" for name in NAMES[::3]])
+    assert (commit.why.removed, commit.why.read_again) == (len(ids), len(ids))
+    require_sound_without(tmp_path, ids)
+
+
+def require_sound_without(folder: Path, ids: Sequence[str]) -> None:
+    """Assert that an output decodes to its sources, and has these documents only in its first commit."""
+    assert verify(str(folder / "out"), decode=None, base=str(folder)).problems == ()
+    assert {one.commits for one in verify_removed(str(folder / "out"), ids).held} == {(0,)}
+
+
+SETTINGS_OF_ALL_KINDS = pytest.mark.parametrize(
     "settings",
     [
         'formats = [{}]\nby = "lang"\n'.format(", ".join(f'"{name}"' for name in SHARD_FORMATS)),
@@ -209,12 +231,32 @@ def test_a_removal_reads_the_runs_of_its_documents_only(tmp_path, ids, reads, mo
     ],
     ids=["all formats", "mask", "sample", "normalized", "dropout"],
 )
+
+
+@SETTINGS_OF_ALL_KINDS
 def test_it_holds_for_all_settings(tmp_path, settings, monkeypatch):
     build_corpus(tmp_path, SETTINGS.replace('formats = ["arrow", "megatron", "nanogpt"]\n', settings))
     (tmp_path / "en" / "02.jsonl").unlink()  # a later number for all other items
     write_file(tmp_path, "en/07.jsonl", make_texts("other", 5))
     require_as_if_read(tmp_path, lambda out: update_here(tmp_path / "build.toml", out, "remove"), monkeypatch)
     assert verify(str(tmp_path / "out"), decode=None, base=str(tmp_path)).problems == ()
+
+
+@SETTINGS_OF_ALL_KINDS
+def test_a_removal_holds_for_all_settings(tmp_path, settings, monkeypatch):
+    """Documents of small files, of two ranges of a cut one, all of a file's, and of a file with rejects."""
+    settings = SETTINGS.replace('formats = ["arrow", "megatron", "nanogpt"]\n', settings)
+    for name in (*NAMES, "large"):
+        write_ids(tmp_path, name, make_texts(name, 60 if name == "large" else 4))
+    path = tmp_path / "en" / "07.jsonl"
+    path.write_bytes(path.read_bytes() + b'{"text": 5, "id": "bad"}\nno json\n')
+    sources = '[[source]]\nlang = "en"\nid = "id"\nfiles = "en/*.jsonl"\n'
+    build = build_file(tmp_path, sources, settings)
+    build.write_text(build.read_text().replace("[build]\n", "[build]\nmax_rejected = 1\n"))
+    build_here(build, tmp_path / "out")
+    ids = ("03-1", "large-5", "large-55", *(f"11-{number}" for number in range(4)), "07-2")
+    assert require_as_if_read(tmp_path, remove(ids), monkeypatch).why.removed == len(ids)
+    require_sound_without(tmp_path, ids)
 
 
 @pytest.mark.parametrize("point", [*crashpoints.INHERITING_POINTS, "stage.worked", "build.committed"])
@@ -236,6 +278,24 @@ def test_a_damaged_shard_is_not_taken_over(corpus):
     other = dataclasses.replace(whole, shard=dataclasses.replace(shard, content_sha256="0" * 64))
     with pytest.raises(StageError, match=r"its documents are not those that were committed. `tokcore repair`"):
         list(read_shard(str(corpus / "out"), other))
+
+
+def test_a_damaged_shard_is_not_thinned(tmp_path):
+    """Nothing of it is left for the next run, which goes on once the file is back."""
+    write_ids(tmp_path, "large", make_texts("large", 60))
+    sources = '[[source]]\nlang = "en"\nid = "id"\nfiles = "en/*.jsonl"\n'
+    settings = f'{SMALL.replace("range_bytes = 1000", "range_bytes = 100000")}formats = ["megatron"]\n'
+    build_here(build_file(tmp_path, sources, settings), tmp_path / "out")
+    shards = list_item_shards(require_manifest(str(tmp_path / "out"), "shards", "encode"))[0]
+    path = tmp_path / "out" / "shards" / shards[-2].path
+    whole, changed = path.read_bytes(), bytearray(path.read_bytes())
+    changed[0] ^= 1  # an id of its first document, which fills the shard before
+    path.write_bytes(changed)
+    with pytest.raises(StageError, match=r"its documents are not those that were committed. `tokcore repair`"):
+        remove(["large-5"])(tmp_path / "out")
+    path.write_bytes(whole)
+    remove(["large-5"])(tmp_path / "out")
+    require_sound_without(tmp_path, ["large-5"])
 
 
 def test_a_damaged_table_is_not_taken_over(corpus):

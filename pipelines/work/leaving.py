@@ -1,0 +1,98 @@
+"""The documents that a part lacks of the part whose place it takes: those of items that are gone, and removed ones.
+
+They are read once for all items, to be taken away from the sums of the part before. No Beam.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+
+from pipelines.reading.records import Batch
+from pipelines.work.item_reader import ItemReader, keep_removed, mark_removed
+from pipelines.work.read_shards import decode_texts, read_shard
+from schemas.inheritance import GoneItem, InheritedShard, Less, ThinnedItem
+from schemas.refs import LanguageCounts, RangeLedger
+from schemas.tombstones import Tombstones
+from tokcore.texts import make_texts_from_strings
+from tokcore.token_batch import count_in_rows
+from tokcore.tokenizer import Tokenizer
+
+
+class Leaving:
+    """Iterates over the documents that leave; afterwards knows the ledgers of files from which some were removed."""
+
+    def __init__(self, less: Less, base: str) -> None:
+        """base: folder against which relative uris are resolved."""
+        self._less = less
+        self._base = base
+        self._num_removed = Counter[int]()  # by number of a file
+        self._removed_bytes = Counter[int]()
+
+    def read(self, load: Callable[[], Tokenizer]) -> Iterator[Batch]:
+        """The documents. load: gives the tokenizer, which is only asked for where files are gone."""
+        for gone in self._less.gone:
+            yield from self._read_gone(gone, load)
+        for thinned in self._less.thinned:
+            yield from self._read_removed(thinned)
+
+    def _read_gone(self, item: GoneItem, load: Callable[[], Tokenizer]) -> Iterator[Batch]:
+        """The documents of a gone item: from its files as they were read, or else as its tokens spell them."""
+        if item.is_there:
+            for _, batch in ItemReader(item.assignment, self._base):
+                yield batch
+            return
+        tokenizer = load()
+        for shard in item.shards:
+            for tokens, _ in read_shard(self._less.output, shard):
+                texts = make_texts_from_strings(decode_texts(tokenizer, tokens, self._less.around))
+                yield Batch(texts, None, tokens.langs, tokens.ordinals, [], tokens.num_documents)
+
+    def _read_removed(self, item: ThinnedItem) -> Iterator[Batch]:
+        """The documents that are removed now. Those that were before are in no sum."""
+        assert self._less.removed is not None
+        for source, batch in ItemReader(item.assignment, self._base):
+            removed = keep_removed(batch, self._less.removed)
+            self._num_removed[source.file] += removed.texts.num_texts
+            self._removed_bytes[source.file] += removed.texts.size_bytes
+            if removed.texts.num_texts:
+                yield removed
+
+    def list_ledgers(self) -> tuple[RangeLedger, ...]:
+        """The ledgers of files from which documents were removed, without these. The first range has all of a file."""
+        return tuple(
+            self._subtract(ledger) if ledger.start == 0 else ledger
+            for item in self._less.thinned
+            for ledger in item.ledgers
+        )
+
+    def _subtract(self, ledger: RangeLedger) -> RangeLedger:
+        num = self._num_removed[ledger.file]
+        return dataclasses.replace(
+            ledger,
+            num_documents=ledger.num_documents - num,
+            text_bytes=ledger.text_bytes - self._removed_bytes[ledger.file],
+            num_removed=ledger.num_removed + num,
+        )
+
+
+def count_tokens(
+    output: str, shards: Iterable[InheritedShard], removed: Tombstones | None, unknown: int | None
+) -> Iterator[dict[str, LanguageCounts]]:
+    """Tokens of each language in shards of an output, and how many of them are unknown ones, that id.
+
+    removed: only documents that were removed are counted; None: all are.
+    """
+    for shard in shards:
+        for tokens, _ in read_shard(output, shard):
+            if removed is not None:
+                tokens = tokens.take(np.flatnonzero(mark_removed(tokens.ids, tokens.langs, removed)).tolist())
+            lengths = np.diff(tokens.offsets)
+            of_each = count_in_rows(tokens, unknown) if unknown is not None else np.zeros_like(lengths)
+            yield {
+                lang: LanguageCounts(0, 0, num_tokens=int(lengths[where].sum()), num_unknown=int(of_each[where].sum()))
+                for lang, where in tokens.langs.by_label().items()
+            }
