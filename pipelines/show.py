@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import orjson
 from rich.cells import cell_len
 
 from pipelines.local.terminal import (
@@ -25,15 +26,17 @@ from pipelines.local.terminal import (
     format_table,
     make_printable,
 )
-from pipelines.stages.commit import find_manifest, require_manifest
+from pipelines.stages.commit import find_manifest, get_manifest_url, require_manifest
 from pipelines.stages.read_log import locate_part, read_log
-from pipelines.store import urls
+from pipelines.store import storage, urls
 from pipelines.store.local_copies import copy_if_remote
 from pipelines.store.tokenizers import load_tokenizer
 from schemas.commit_log import OWN, PARTS
 from schemas.shard_entries import list_named_shards
-from schemas.stage_manifests import MixtureManifest
+from schemas.stage_manifests import BUILD, MixtureManifest
+from tokcore.canonical import hash_sha256
 from tokcore.errors import ConfigError, FormatError, IdentityError
+from tokcore.formats.shard_format import ShardFacts
 from tokcore.shards import Shards, describe, open_shards
 from tokcore.tokenizer import Tokenizer
 
@@ -63,19 +66,31 @@ def list_shards(output: str) -> list[dict[str, Any]]:
 
     output: the URL of the output, or of its folder `packed` or `mixed`, which lists the shards there.
     """
-    output, stage = _find_stage(output)
-    made = require_manifest(output, stage, "build")
-    return [
-        {
-            "shard": shard.facts.stem,
-            "split": shard.facts.split,
-            "documents": shard.facts.documents,
-            "tokens": shard.facts.tokens,
-            "size_bytes": sum(file.size_bytes for file in shard.files),
-            "files": [file.path for file in shard.files],
-        }
-        for shard in list_named_shards(made)
-    ]
+    found: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for entry in _list_entries(*_find_stage(output)):
+        if "shard" not in (about := entry["about"]):
+            continue
+        shard = found.get(key := (about["shard"], about["lang"], about["split"]))
+        if shard is None:
+            told = {name: about[name] for name in ("split", "documents", "tokens")}
+            found[key] = shard = {"shard": ShardFacts(**about).stem, **told, "size_bytes": 0, "files": []}
+        shard["size_bytes"] += entry["size_bytes"]
+        shard["files"].append(entry["path"])
+    return [*found.values()]
+
+
+def _list_entries(output: str, stage: str) -> list[dict[str, Any]]:
+    """The files that the manifest of a stage names, as JSON has them.
+
+    If the manifest of the build has its hash, it is what tokcore wrote, and need not be checked field by field: there
+    may be very many.
+    """
+    data, build = storage.read_if_there(get_manifest_url(output, stage)), find_manifest(output, BUILD)
+    named = build.inputs.get(stage) if build is not None else None
+    if data is None or named is None or hash_sha256(data) != named.sha256:
+        data = require_manifest(output, stage, "build").to_bytes()
+    entries: list[dict[str, Any]] = orjson.loads(data)["files"]
+    return entries
 
 
 def list_shards_at(output: str, at: int) -> list[dict[str, Any]]:

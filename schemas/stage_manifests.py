@@ -16,7 +16,7 @@ from schemas.plan import ReadSettings, Runs
 from tokcore.canonical import MANIFEST_FORMAT, MANIFEST_VERSIONS, hash_sha256, parse_canonical
 from tokcore.errors import ChecksumError, FormatError
 from tokcore.formats.shard_format import ShardFacts
-from tokcore.jsonable import LEFT_OUT, Place, from_jsonable, require_version
+from tokcore.jsonable import LEFT_OUT, Place, from_jsonable, require_version, to_jsonable
 from tokcore.tokenizer_spec import TokenizerSpec
 
 Share = tuple[str, str]  # before and after weighting, decimals
@@ -488,7 +488,7 @@ def parse_manifest(data: bytes, name: str, stage: str = "") -> AnyManifest:
     for made_from, one in manifest.inputs.items():
         if not _SHA256.fullmatch(one.content_sha256):
             raise Place(name, f"inputs.{made_from}.content_sha256").error("a sha256", one.content_sha256)
-    if manifest.to_bytes() != data:
+    if to_jsonable(manifest) != value:
         raise FormatError(f"{name}: not a manifest as tokcore writes it: a field is missing, or says nothing")
     if manifest.root and manifest.root != manifest.content_id():
         raise ChecksumError(f"{name}: its root is {manifest.root}, its content gives {manifest.content_id()}")

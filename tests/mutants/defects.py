@@ -436,8 +436,8 @@ _COUNTING = (
         "first-of-a-language's-tables",
         "open_counts reads the first table of a language alone",
         "tokcore/count_tables.py",
-        "runs[0] if len(runs) == 1 else merge_rows(runs)",
-        "runs[0] if runs else merge_rows(runs)",
+        "runs[0] if len(runs) == 1 else merge_many_rows(runs)",
+        "runs[0] if runs else merge_many_rows(runs)",
         _tests("tokcore/test_count_tables.py::test_parts_are_added_up"),
     ),
     Defect(

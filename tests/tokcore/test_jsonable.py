@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.refs import LanguageCounts, RangeLedger, RejectRef, ShardRef, StoredFile
+from tokcore import jsonable
 from tokcore.canonical import parse_canonical, write_canonical_json
 from tokcore.errors import FormatError, VersionError
 from tokcore.jsonable import LEFT_OUT, Place, Read, from_jsonable, require_version, to_jsonable
@@ -79,6 +81,32 @@ def test_what_is_wrong_is_named(change, message):
     with pytest.raises(FormatError) as raised:
         from_jsonable(Outer, {**PLAIN, **change}, "file")
     assert str(raised.value).startswith(message)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 3) | st.sampled_from(["x", "red"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["size", "name", "k"]), inner),
+    max_leaves=5,
+)
+
+
+@given(st.dictionaries(st.sampled_from([*PLAIN, "more"]), json_values, max_size=2), st.sets(st.sampled_from([*PLAIN])))
+def test_the_quick_reader_gives_what_the_slow_one_does(changes, without):
+    value = {name: held for name, held in {**PLAIN, **changes}.items() if name not in without}
+
+    def read(function: Callable[[], Outer]) -> Outer | str:
+        try:
+            return function()
+        except FormatError as error:
+            return str(error)
+
+    expected = read(lambda: jsonable._decode(Outer, value, Place("file"), False))
+    assert read(lambda: from_jsonable(Outer, value, "file")) == expected
+    if isinstance(expected, Outer):
+        assert jsonable._make_reader(Outer)(value) == expected
+    else:
+        with pytest.raises(jsonable._MisfitError):
+            jsonable._make_reader(Outer)(value)
 
 
 def test_a_long_value_is_cut():
