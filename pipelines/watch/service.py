@@ -43,6 +43,7 @@ from schemas.config import BuildConfig
 from tokcore.errors import ConfigError, IdentityError, TokError, VersionError
 
 _LONGEST_PAUSE_S = 300.0
+_POLLS_OF_A_STANDBY = 10  # between two of its looks: each lists all sources
 
 
 class Service:
@@ -192,6 +193,8 @@ class Service:
                 self.progress.say("watch: this watcher commits")
             elif not self._has_turn and (had_turn or self._looked_at is None):
                 self.progress.say("watch: another watcher commits, and this one stands by")
+            if not self._has_turn and self._has_looked_lately():
+                return poll
             changes = self._look()
             if not self._has_turn:
                 return poll
@@ -206,6 +209,12 @@ class Service:
             return self._note_trouble("look", error)
         self._trouble, self._num_failed = "", 0
         return self._looks.choose_pause(self._waiting.count(self._quarantine.find(self._changes))[0] > 0)
+
+    def _has_looked_lately(self) -> bool:
+        """Whether a watcher that stands by can do without a look: one that takes over looks first anyway."""
+        if self._looked_at is None:
+            return False
+        return time.monotonic() - self._looked_at < _POLLS_OF_A_STANDBY * float(self.settings.poll_seconds)
 
     def _gather_hints(self) -> None:
         """Let the hints of some seconds be one look."""
@@ -316,7 +325,7 @@ class Service:
         before = dict(self._changes)
         self._look()
         if num_changed := sum(self._changes.get(uri) != before[uri] for uri in uris):
-            self._waiting.shrink(len(uris))
+            self._waiting.shrink(len(uris), num_changed)
             self.progress.say(
                 f"watch: {num_changed:,} of the {len(uris):,} files of a batch changed while they were read: they must "
                 f"settle again, and the others are tried again"

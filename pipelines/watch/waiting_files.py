@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -96,14 +97,18 @@ class WaitingFiles:
             return []
         return self._cut(ready)
 
-    def shrink(self, num_files: int) -> None:
-        """Halve the batches, after some of num_files files changed while they were read."""
-        self._most = max(1, num_files // 2)
+    def shrink(self, num_files: int, num_changed: int) -> None:
+        """Make batches smaller, after num_changed of num_files files changed while they were read.
+
+        How many do grows with the files of a batch and with the time that they are read for, so with the square of
+        their number. In the next batch half a change is to be expected.
+        """
+        self._most = max(1, math.isqrt(num_files * num_files // (2 * num_changed)))
 
     def grow(self, num_files: int) -> None:
-        """Let halved batches grow again, after one of num_files files was committed."""
+        """Let batches that were made smaller grow again, by an eighth, after one of num_files files was committed."""
         if self._most is not None:
-            most = max(self._most, 2 * num_files)
+            most = max(self._most, num_files + max(1, num_files // 8))
             self._most = most if most < self.settings.batch_files else None
 
     def fail(self, uris: Sequence[str], now: float) -> list[str]:
