@@ -76,7 +76,9 @@ def find_or_count_item(job: CountJob, assignment: Assignment) -> tuple[ItemCount
         report_progress("runs", sum(run.size_bytes for run in done.runs))
         return done, True
     if job.inherits and (own := find_inherited(job.attempts, assignment)) is not None:
-        return job.attempts.record(key, _inherit_item(job, assignment.number, own)), True
+        counted = _inherit_item(job, assignment.number, own)
+        reach("count.item")
+        return job.attempts.record(key, counted), True
     name = f"item-{assignment.number:05d}"
     tables = LanguageTables(job.attempts, name, job.max_pretoken_bytes, job.num_partitions, job.mask)
     with job.attempts.new_file(f"{name}.rejects", skip_empty=True) as rejects:
