@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from pipelines.inspect.verify_removed import RemovalReport
 from pipelines.local.terminal import format_count, format_size
 from pipelines.stages.commit import describe_commit_date
-from pipelines.stages.compact_output import Compacted
-from pipelines.stages.expire_commits import Expired
-from pipelines.stages.learn_beside import LearnedBeside
 from pipelines.stages.read_log import locate_part, read_log
-from pipelines.stages.remove_documents import Removed
 from pipelines.stages.tokenizers_beside import FOLDER, find_commit_of, list_beside
 from pipelines.store import urls
 from pipelines.store.redaction import redact
 from schemas.commit_log import OWN, Commit, Reason, sum_up_parts
 from schemas.stage_manifests import BUILD
 from tokcore.jsonable import to_jsonable
+
+if TYPE_CHECKING:  # a command that prints a log need not import what makes commits
+    from pipelines.inspect.verify_removed import RemovalReport
+    from pipelines.stages.compact_output import Compacted
+    from pipelines.stages.expire_commits import Expired
+    from pipelines.stages.learn_beside import LearnedBeside
+    from pipelines.stages.remove_documents import Removed
 
 
 def describe_log(output: str) -> list[dict[str, Any]]:
