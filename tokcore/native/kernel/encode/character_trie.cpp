@@ -1,25 +1,16 @@
 #include "encode/character_trie.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
-#include <queue>
 #include <utility>
 
 #include "encode/free_places.h"
+#include "encode/trie_nodes.h"
 #include "scan/character.h"
 
 namespace tokcore {
-namespace {
 
-constexpr double kLeastScore = -30;
-
-double share_of(float score) { return std::exp(std::clamp(double{score}, kLeastScore, 0.0)); }
-
-}  // namespace
-
-// Places the children of one node after the other, each time where the first free units are; first the nodes
-// that texts pass most often.
+// Places the children of one node after the other, each time where the first free units are.
 class CharacterTrie::Builder {
  public:
   // entries: in the order of their characters' numbers.
@@ -30,17 +21,13 @@ class CharacterTrie::Builder {
         starts_(starts),
         trie_(*trie),
         width_(trie->num_characters_),
-        places_(1, width_) {}
+        places_(1, width_),
+        nodes_(entries, kRoot) {}
 
   bool run() {
-    shares_.assign(1, 0);
-    for (const Entry& entry : entries_) shares_.push_back(shares_.back() + share_of(entry.score));
     grow(1);
-    waiting_.push({0, CharacterTrie::kRoot, 0, entries_.size(), 0});
-    while (!waiting_.empty()) {
-      const Range range = waiting_.top();
-      waiting_.pop();
-      if (!place(range)) return false;
+    while (!nodes_.empty()) {
+      if (!place(nodes_.take())) return false;
     }
     link_suffixes();
     trie_.unit_memory_ = ZeroedMemory(units_.size() * sizeof(Unit));
@@ -52,70 +39,52 @@ class CharacterTrie::Builder {
  private:
   static constexpr size_t kMaxPlace = size_t{1} << 30;
 
-  // The entries below a node, which have their first `depth` characters in common.
-  struct Range {
-    double share;
-    uint32_t node;
-    size_t first, last, depth;
-
-    bool operator<(const Range& other) const {
-      return share != other.share ? share < other.share : first > other.first;
-    }
-  };
-
   void grow(size_t num_used) {
     if (units_.size() >= num_used + width_) return;
     units_.resize(num_used + width_, {kFree, kDead, 0, kRoot, kNoScore, 0, kRoot, 0});
   }
 
-  bool place(Range range) {
-    const auto label_of = [&](size_t i) { return characters_[starts_[i] + range.depth]; };
-    if (range.first < range.last && starts_[range.first + 1] - starts_[range.first] == range.depth) {
-      const Entry& own = entries_[range.first++];
-      units_[range.node].score = own.score;
-      units_[range.node].piece = own.piece;
+  bool place(TrieNodes::Node node) {
+    if (node.first < node.last && starts_[node.first + 1] - starts_[node.first] == node.depth) {
+      const Entry& own = entries_[node.first++];
+      units_[node.place].score = own.score;
+      units_[node.place].piece = own.piece;
     }
-    if (range.first == range.last) return true;
-    std::vector<FreePlaces::Child>& children = children_;
-    children.clear();
-    for (size_t i = range.first; i < range.last; ++i) {
-      if (children.empty() || children.back().first != label_of(i)) children.push_back({label_of(i), i});
-    }
+    if (node.first == node.last) return true;
+    const std::vector<FreePlaces::Child>& children =
+        nodes_.find_children(node, [&](size_t i) { return characters_[starts_[i] + node.depth]; });
     const size_t found = places_.take(children.data(), children.size());
     if (found + width_ > kMaxPlace) return false;
     grow(found + width_);
     const auto first = static_cast<uint32_t>(found);
-    units_[range.node].first = first;
-    for (size_t i = 0; i < children.size(); ++i) {
-      const auto [label, begin] = children[i];
-      const size_t end = i + 1 < children.size() ? children[i + 1].second : range.last;
+    units_[node.place].first = first;
+    for (const auto& [label, begin] : children) {
       units_[first + label].character = label;
-      units_[first + label].num_characters = static_cast<uint32_t>(range.depth) + 1;
-      units_[range.node].children |= uint32_t{1} << label % 32;
-      nodes_.push_back({range.node, first + label});
-      waiting_.push({shares_[end] - shares_[begin], first + label, begin, end, range.depth + 1});
+      units_[first + label].num_characters = static_cast<uint32_t>(node.depth) + 1;
+      units_[node.place].children |= uint32_t{1} << label % 32;
+      links_.push_back({node.place, first + label});
     }
+    nodes_.add_children(node, first);
     return true;
   }
 
   // Shorter nodes first, because a suffix is shorter.
   void link_suffixes() {
     trie_.units_ = units_.data();
-    std::sort(nodes_.begin(), nodes_.end(), [&](const Node& a, const Node& b) {
-      const uint32_t sizes[] = {units_[a.place].num_characters, units_[b.place].num_characters};
-      return sizes[0] != sizes[1] ? sizes[0] < sizes[1] : a.place < b.place;
+    std::stable_sort(links_.begin(), links_.end(), [&](const Link& a, const Link& b) {
+      return units_[a.child].num_characters < units_[b.child].num_characters;
     });
-    for (const Node& node : nodes_) {
-      Unit& unit = units_[node.place];
-      if (node.parent == kRoot) continue;
-      const uint32_t suffix = trie_.next(units_[node.parent].suffix, unit.character);
+    for (const auto& [parent, child] : links_) {
+      if (parent == kRoot) continue;
+      Unit& unit = units_[child];
+      const uint32_t suffix = trie_.next(units_[parent].suffix, unit.character);
       unit.suffix = units_[suffix].children != 0 ? suffix : units_[suffix].suffix;
       unit.shorter = trie_.longest(suffix);
     }
   }
 
-  struct Node {
-    uint32_t parent, place;
+  struct Link {
+    uint32_t parent, child;
   };
 
   const std::vector<Entry>& entries_;
@@ -124,11 +93,9 @@ class CharacterTrie::Builder {
   CharacterTrie& trie_;
   size_t width_;
   std::vector<Unit> units_;
-  std::vector<double> shares_;  // of all entries before one: the sum of their probabilities
   FreePlaces places_;
-  std::vector<Node> nodes_;                  // all but the root
-  std::vector<FreePlaces::Child> children_;  // of the node in hand
-  std::priority_queue<Range> waiting_;
+  TrieNodes nodes_;
+  std::vector<Link> links_;
 };
 
 // Returns the entries that are UTF-8.
@@ -146,7 +113,7 @@ std::vector<CharacterTrie::Entry> CharacterTrie::number_characters(const std::ve
     for (const uint32_t c : own) {
       if (shares.size() <= c) shares.resize(c + 1, 0);
       if (shares[c] == 0) found.push_back(c);
-      shares[c] += share_of(entry.score);
+      shares[c] += TrieNodes::share_of(entry.score);
     }
   }
   std::sort(found.begin(), found.end(),
