@@ -17,7 +17,9 @@ namespace tokcore {
 // memory together.
 class SentencepieceEncoder::Worker {
  public:
-  Worker(const SentencepieceEncoder& encoder, size_t cache_bytes) : encoder_(encoder), cache_(cache_bytes) {}
+  Worker(const SentencepieceEncoder& encoder, size_t cache_bytes) : encoder_(encoder), cache_(cache_bytes) {
+    if (!encoder.streams_ && cache_bytes >= PretokenCache::kMinBudgetBytes) remember_pieces();
+  }
 
   size_t cache_bytes() const { return cache_.budget_bytes(); }
 
@@ -65,6 +67,7 @@ class SentencepieceEncoder::Worker {
   static constexpr size_t kBatch = 64;
   // Longer words are cut before they are looked up.
   static constexpr size_t kMaxWholeBytes = PretokenCache::kMaxShortBytes + 2;
+  static constexpr size_t kMaxRemembered = size_t{1} << 15;
   static constexpr size_t kStreamedBytes = 256;
   // In a cache of Unigram: the numbers of a word that hold up to some sum are preceded by these two.
   static constexpr int32_t kHasLimit = -1;
@@ -81,6 +84,29 @@ class SentencepieceEncoder::Worker {
     bool begins_word;
     bool is_cut;  // no place in it that no piece crosses
   };
+
+  // Remembers what the first pieces become, which are the most common ones: the first one last, so that it
+  // stays.
+  void remember_pieces() {
+    const PieceVocabulary& vocabulary = encoder_.vocabulary_;
+    for (size_t piece = std::min(vocabulary.num_pieces(), kMaxRemembered); piece-- > 0;) {
+      const std::string_view text = vocabulary.text(static_cast<uint32_t>(piece));
+      set_normalized(reinterpret_cast<const uint8_t*>(text.data()), text.size());
+      Part part;
+      set_part(&part, normalized_.data(), text.size(), true, true);
+      if (part.kept != Kept::kShort) continue;
+      uint32_t* const numbers = make_room(part.size + kLimitNumbers) + kLimitNumbers;
+      (void)encode_new(part, numbers);
+    }
+  }
+
+  // With room after it, so that whole blocks may be read.
+  void set_normalized(const uint8_t* text, size_t size) {
+    normalized_.clear();
+    normalized_.reserve_more(size);
+    std::memcpy(normalized_.end(), text, size);
+    normalized_.set_size(size);
+  }
 
   EncodeResult encode_text(const uint8_t* text, size_t size, size_t number, IdBuffer* ids,
                            int64_t* pretokens) {
@@ -106,12 +132,8 @@ class SentencepieceEncoder::Worker {
     start(ids, pretokens);
     begin = texts.offsets[number];
     for (int64_t i = first; i < last; begin = pieces.ends[i++]) {
-      // With room after it, so that whole blocks may be read.
       const auto size = static_cast<size_t>(pieces.ends[i] - begin);
-      normalized_.clear();
-      normalized_.reserve_more(size);
-      std::memcpy(normalized_.end(), texts.data + begin, size);
-      normalized_.set_size(size);
+      set_normalized(texts.data + begin, size);
       const bool is_done = add(normalized_.data(), size);
       const EncodeResult result = finish(is_done, number);
       if (result.status != EncodeStatus::kOk) return result;
@@ -337,13 +359,26 @@ class SentencepieceEncoder::Worker {
     return true;
   }
 
-  bool put_new(const Part& part) {
-    uint32_t* const numbers = make_room(part.size);
+  // Writes what a part becomes, and remembers it. numbers: with room for kLimitNumbers before them. The count
+  // is CharacterBpe::kNeedsText if BPE needs all of the text.
+  UnigramModel::Measured encode_new(const Part& part, uint32_t* numbers) {
+    if (encoder_.carries_sum_) {
+      const UnigramModel::Measured measured =
+          encoder_.unigram_.measure(part.text, part.size, unigram_scratch_, numbers);
+      remember_with_limit(part, numbers, measured.count, measured.limit);
+      return measured;
+    }
     const size_t count = encoder_.is_unigram_
                              ? encoder_.unigram_.encode_word(part.text, part.size, unigram_scratch_, numbers)
                              : encoder_.bpe_.encode(part.text, part.size, false, bpe_scratch_, numbers);
+    if (count != CharacterBpe::kNeedsText) remember(part, numbers, count);
+    return {count, std::numeric_limits<float>::max()};
+  }
+
+  bool put_new(const Part& part) {
+    uint32_t* const numbers = make_room(part.size + kLimitNumbers) + kLimitNumbers;
+    const size_t count = encode_new(part, numbers).count;
     if (count == CharacterBpe::kNeedsText) return false;
-    remember(part, numbers, count);
     put(numbers, count);
     return true;
   }
@@ -359,14 +394,12 @@ class SentencepieceEncoder::Worker {
   }
 
   void put_new_after_sum(const Part& part) {
-    const UnigramModel& model = encoder_.unigram_;
     uint32_t* const numbers = make_room(part.size + kLimitNumbers) + kLimitNumbers;
     if (part.kept != Kept::kNot) {
-      const UnigramModel::Measured measured = model.measure(part.text, part.size, unigram_scratch_, numbers);
-      remember_with_limit(part, numbers, measured.count, measured.limit);
+      const UnigramModel::Measured measured = encode_new(part, numbers);
       if (put_if_certain(part, numbers, measured.count, measured.limit)) return;
     }
-    const size_t count = model.encode(part.text, part.size, &sum_, unigram_scratch_, numbers);
+    const size_t count = encoder_.unigram_.encode(part.text, part.size, &sum_, unigram_scratch_, numbers);
     is_noting_ = false;
     put(numbers, count);
   }
