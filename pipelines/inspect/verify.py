@@ -131,11 +131,12 @@ def verify(
     require_output(output)
     options, progress = options or RunOptions(), progress or StageProgress(-1)
     unread: list[str] = []
-    manifests = read_manifests(output, unread)
-    build = manifests.get(BUILD)
     problems: list[str] = []
-    log = check_log(output, build, problems) if build is not None else None
-    there = storage.list_tree(output)
+    with progress.stage("look", minor=True):
+        manifests = read_manifests(output, unread)
+        build = manifests.get(BUILD)
+        log = check_log(output, build, problems) if build is not None else None
+        there = storage.list_tree(output)
     beside = check_beside(output, log, there, problems) if log is not None else CheckedBeside(frozenset(), 0, 0, 0)
     with contextlib.closing(Workers(options, ())) as workers:
         how = _How(decode, quick, base, options, progress, workers)

@@ -147,8 +147,9 @@ def list_tree(root: Path) -> Iterator[str]:
 
     for folder, folders, files in os.walk(root, onerror=fail):
         links = [name for name in folders if (Path(folder) / name).is_symlink()]
-        for name in files + links:
-            yield (Path(folder) / name).relative_to(root).as_posix()
+        below = Path(folder).relative_to(root).as_posix()
+        prefix = "" if below == "." else f"{below}/"  # once, since a folder may hold very many files
+        yield from (prefix + name for name in files + links)
 
 
 def _make_folder(folder: Path) -> None:
