@@ -176,8 +176,10 @@ def _print_stream(look: dict[str, int] | None) -> None:
 
 def _describe_waiting(said: Mapping[str, Any]) -> str:
     number = said["waiting_files"]
-    oldest = f", the oldest for {said['oldest_waiting_s']:,} s" if number else ""
-    return f"{format_count(number, 'file')} with {format_size(said['waiting_bytes'])} wait{'s' * (number == 1)}{oldest}"
+    waiting = (
+        f"{format_count(number, 'file')} with {format_size(said['waiting_bytes'])} {'waits' if number == 1 else 'wait'}"
+    )
+    return f"{waiting}, the oldest for {said['oldest_waiting_s']:,} s" if number else waiting
 
 
 def _print_drift(drift: dict[str, Any] | None) -> None:

@@ -24,13 +24,12 @@ class Inheritance:
     before: Plan  # its plan
     kept: Mapping[int, int]  # number of a work item of the new part -> its number there; at least one
     gone: Mapping[int, bool]  # number of each other one there -> whether its files are as they were read
-    # As kept, of items from whose files documents were removed; and the uris of these files, which are as they were.
-    thinned: Mapping[int, int] = dataclasses.field(default_factory=dict)
-    again: frozenset[str] = frozenset()
+    thinned: Mapping[int, int] = dataclasses.field(default_factory=dict)  # the same of items with removed documents
+    again: frozenset[str] = frozenset()  # the uris of the files that hold removed documents
 
     @property
     def first(self) -> int:
-        """The number of the new work item whose record has the sums over all that are kept or thinned."""
+        """The number of the new work item whose record has the sums over all kept and thinned items."""
         return min([*self.kept, *self.thinned])
 
 

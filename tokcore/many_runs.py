@@ -15,9 +15,9 @@ MOST_OPEN = 64
 def merge_many_rows(
     runs: Sequence[Iterable[CountRows]], multipliers: Sequence[int] | None = None, most_open: int = MOST_OPEN
 ) -> Iterator[CountRows]:
-    """As merge_rows. At most most_open runs are read at a time; sums of so many wait in temporary files.
+    """As merge_rows, but with at most most_open runs open at a time. Their sums are kept in temporary files.
 
-    runs: such that open nothing before their first rows are asked for.
+    runs: each must open its file only when its first rows are asked for.
     """
     if len(runs) <= most_open:
         yield from merge_rows(runs, multipliers)
@@ -29,7 +29,7 @@ def merge_many_rows(
             paths.append(Path(folder, str(start)))
             with paths[-1].open("wb") as file:
                 write_run(file, merge_rows(runs[few], None if multipliers is None else multipliers[few]))
-        weighted = None if multipliers is None else [1] * len(paths)  # still limited as weighted counts are
+        weighted = None if multipliers is None else [1] * len(paths)  # the limits of weighted counts still hold
         yield from merge_many_rows([*map(_read_file, paths)], weighted, most_open)
 
 

@@ -52,7 +52,6 @@ def tell_workers(
     stage = attempts.stage
     shards = list_item_shards(part.shards) if part.shards is not None else {}
     ledgers, rejects = _read_ledgers(inheritance.output), _read_rejects(inheritance.output)
-
     first = inheritance.first
 
     def tell(numbers: tuple[int, int]) -> None:

@@ -44,7 +44,7 @@ def explain_not_data(path: str, start: str, pattern: str) -> str:
 
 
 def explain_bad_name(url: str) -> str:
-    """Why a file cannot be taken under its name, as a local file may be called; "" if it can."""
+    """What is wrong with the name of a file, and the fix; "" if nothing is. Local files may have names of any bytes."""
     try:
         url.encode()
     except UnicodeEncodeError:

@@ -43,7 +43,7 @@ from schemas.config import BuildConfig
 from tokcore.errors import ConfigError, IdentityError, TokError, VersionError
 
 _LONGEST_PAUSE_S = 300.0
-_POLLS_OF_A_STANDBY = 10  # between two of its looks: each lists all sources
+_POLLS_OF_A_STANDBY = 10  # from one look to the next of a watcher that stands by; each look lists all sources
 
 
 class Service:
@@ -211,8 +211,8 @@ class Service:
         return self._looks.choose_pause(self._waiting.count(self._quarantine.find(self._changes))[0] > 0)
 
     def _has_looked_lately(self) -> bool:
-        """Whether a watcher that stands by can do without a look: one that takes over looks first anyway."""
-        if self._looked_at is None:
+        """Whether a watcher that stands by can leave a look out. If it takes over, it looks first."""
+        if self._looked_at is None or self._num_failed:
             return False
         return time.monotonic() - self._looked_at < _POLLS_OF_A_STANDBY * float(self.settings.poll_seconds)
 

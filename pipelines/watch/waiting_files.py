@@ -100,13 +100,13 @@ class WaitingFiles:
     def shrink(self, num_files: int, num_changed: int) -> None:
         """Make batches smaller, after num_changed of num_files files changed while they were read.
 
-        How many do grows with the files of a batch and with the time that they are read for, so with the square of
-        their number. In the next batch half a change is to be expected.
+        A batch of twice as many files is read for twice as long, so about four times as many of them change. The next
+        batch is of the size at which half a change is expected.
         """
         self._most = max(1, math.isqrt(num_files * num_files // (2 * num_changed)))
 
     def grow(self, num_files: int) -> None:
-        """Let batches that were made smaller grow again, by an eighth, after one of num_files files was committed."""
+        """Let small batches grow again by an eighth, after one of num_files files was committed."""
         if self._most is not None:
             most = max(self._most, num_files + max(1, num_files // 8))
             self._most = most if most < self.settings.batch_files else None

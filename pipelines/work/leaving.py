@@ -1,6 +1,6 @@
-"""The documents that a part lacks of the part whose place it takes: those of items that are gone, and removed ones.
+"""The documents that a new part no longer has: those of work items that are gone, and those that were removed.
 
-They are read once for all items, to be taken away from the sums of the part before. No Beam.
+They are read once for all items, so that the sums of the part before can be reduced by them. No Beam.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tokcore.tokenizer import Tokenizer
 
 
 class Leaving:
-    """Iterates over the documents that leave; afterwards knows the ledgers of files from which some were removed."""
+    """Reads the documents that leave. After that it knows the ledgers of the files from which some were removed."""
 
     def __init__(self, less: Less, base: str) -> None:
         """base: folder against which relative uris are resolved."""
@@ -82,9 +82,10 @@ class Leaving:
 def count_tokens(
     output: str, shards: Iterable[InheritedShard], removed: Tombstones | None, unknown: int | None
 ) -> Iterator[dict[str, LanguageCounts]]:
-    """Tokens of each language in shards of an output, and how many of them are unknown ones, that id.
+    """The number of tokens of each language in shards of an output, and of unknown tokens among them.
 
-    removed: only documents that were removed are counted; None: all are.
+    removed: count only documents that were removed; None: count all. unknown: the id of the unknown token, if there is
+    one.
     """
     for shard in shards:
         for tokens, _ in read_shard(output, shard):

@@ -38,7 +38,7 @@ class ShardStreams:
     ) -> None:
         """item: number of the work item, or of the part of a shuffle. result_key: of its shards.
 
-        resumes: whether full shards are recorded, for another attempt to go on from.
+        resumes: whether full shards are recorded, so that another attempt can go on after them.
         """
         self._job = job
         self._item = item
@@ -110,10 +110,9 @@ class ShardStreams:
 
     def _resumed(self, stream: Stream) -> list[ShardEncoded]:
         shards: list[ShardEncoded] = []
-        while (
-            self._resumes
-            and (one := self._job.attempts.result(self._key(stream, len(shards)), ShardEncoded)) is not None
-        ):
+        if not self._resumes:
+            return shards
+        while (one := self._job.attempts.result(self._key(stream, len(shards)), ShardEncoded)) is not None:
             shards.append(one)
         return shards
 

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.builds import SETTINGS, build_file, build_here, small_corpus
+from support.builds import SETTINGS, build_file, build_here
 
 from pipelines.local.progress import StageProgress
 from pipelines.stages import commit, recognition
@@ -18,18 +18,10 @@ from tokcore.canonical import write_canonical_json
 from tokcore.errors import ConfigError, FormatError, StageError
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("recognition")
-    small_corpus(folder)
-    build_here(build_file(folder), folder / "out")
-    return folder
-
-
 @pytest.fixture
-def corpus(built: Path, tmp_path: Path) -> Path:
-    """A copy of it, whose input files have the times that were pinned."""
-    return Path(shutil.copytree(built, tmp_path / "copy"))
+def copied(corpus: Path, tmp_path: Path) -> Path:
+    """A copy of the corpus and its output, whose input files have the times that were pinned."""
+    return Path(shutil.copytree(corpus, tmp_path / "copy"))
 
 
 @pytest.fixture
@@ -50,61 +42,61 @@ def open_build(folder: Path, name: str = "build.toml", *assigned: str) -> Build:
     return Build(load_config(str(folder / name), assigned), output=str(folder / "out"), progress=StageProgress(-1))
 
 
-def test_manifests_of_stages_are_not_read(corpus: Path, parsed: list[str]) -> None:
-    root = json.loads((corpus / "out" / "manifest.json").read_bytes())["root"]
-    build = open_build(corpus)
+def test_manifests_of_stages_are_not_read(copied: Path, parsed: list[str]) -> None:
+    root = json.loads((copied / "out" / "manifest.json").read_bytes())["root"]
+    build = open_build(copied)
     assert (build.run().root, build.made) == (root, [])
     assert {*parsed} == {"build", "plan"}
-    plan = open_build(corpus)
+    plan = open_build(copied)
     assert plan.standing(plan.plan() and plan._plan) == "this build, finished"
 
 
-def test_a_file_that_is_gone_is_named(corpus: Path) -> None:
-    (path,) = (corpus / "out" / "shards" / "arrow").glob("train-00000-00000-*")
+def test_a_file_that_is_gone_is_named(copied: Path) -> None:
+    (path,) = (copied / "out" / "shards" / "arrow").glob("train-00000-00000-*")
     path.unlink()
     with pytest.raises(StageError, match=rf"shards/arrow/{path.name}.*tokcore repair"):
-        open_build(corpus).run()
+        open_build(copied).run()
 
 
-def test_files_of_a_very_large_stage_are_left_to_verify(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_a_very_large_stage_are_left_to_verify(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recognition, "_MOST_BYTES", 10)
-    (path,) = (corpus / "out" / "shards" / "arrow").glob("train-00000-00000-*")
+    (path,) = (copied / "out" / "shards" / "arrow").glob("train-00000-00000-*")
     path.unlink()
-    assert open_build(corpus).run().root
+    assert open_build(copied).run().root
 
 
-def test_other_settings_are_another_build(corpus: Path) -> None:
-    build_file(corpus, settings=SETTINGS.replace("vocab_size = 400", "vocab_size = 420"))
+def test_other_settings_are_another_build(copied: Path) -> None:
+    build_file(copied, settings=SETTINGS.replace("vocab_size = 400", "vocab_size = 420"))
     with pytest.raises(ConfigError, match="vocab_size"):
-        open_build(corpus).run()
+        open_build(copied).run()
 
 
-def test_other_inputs_are_another_build(corpus: Path) -> None:
-    os.utime(corpus / "ru.jsonl", (1, 1))
+def test_other_inputs_are_another_build(copied: Path) -> None:
+    os.utime(copied / "ru.jsonl", (1, 1))
     with pytest.raises(ConfigError, match=r"ru\.jsonl"):
-        open_build(corpus).run()
+        open_build(copied).run()
 
 
-def test_a_manifest_that_was_changed_is_looked_at(corpus: Path) -> None:
-    path = corpus / "out" / "shards" / "manifest.json"
+def test_a_manifest_that_was_changed_is_looked_at(copied: Path) -> None:
+    path = copied / "out" / "shards" / "manifest.json"
     made = json.loads(path.read_bytes())
     made["totals"]["tokens"] += 1
     path.write_bytes(write_canonical_json(made))
     with pytest.raises((ConfigError, StageError, FormatError)):
-        open_build(corpus).run()
+        open_build(copied).run()
 
 
-def test_an_imported_tokenizer_that_is_another_one_is_another_build(corpus: Path) -> None:
-    path = corpus / "import.toml"
-    text = (corpus / "build.toml").read_text().replace("[learn]\nvocab_size = 400", '[tokenizer]\nfrom = "given"')
+def test_an_imported_tokenizer_that_is_another_one_is_another_build(copied: Path) -> None:
+    path = copied / "import.toml"
+    text = (copied / "build.toml").read_text().replace("[learn]\nvocab_size = 400", '[tokenizer]\nfrom = "given"')
     path.write_text(text)
-    shutil.copytree(corpus / "out" / "tokenizer", corpus / "given")
-    shutil.rmtree(corpus / "out")
-    build_here(path, corpus / "out")
-    assert open_build(corpus, "import.toml").run().root
-    other = build_file(corpus, settings=SETTINGS.replace("vocab_size = 400", "vocab_size = 300"), name="other.toml")
-    build_here(other, corpus / "other")
-    shutil.rmtree(corpus / "given")
-    shutil.copytree(corpus / "other" / "tokenizer", corpus / "given")
+    shutil.copytree(copied / "out" / "tokenizer", copied / "given")
+    shutil.rmtree(copied / "out")
+    build_here(path, copied / "out")
+    assert open_build(copied, "import.toml").run().root
+    other = build_file(copied, settings=SETTINGS.replace("vocab_size = 400", "vocab_size = 300"), name="other.toml")
+    build_here(other, copied / "other")
+    shutil.rmtree(copied / "given")
+    shutil.copytree(copied / "other" / "tokenizer", copied / "given")
     with pytest.raises(ConfigError, match="tokenizer"):
-        open_build(corpus, "import.toml").run()
+        open_build(copied, "import.toml").run()

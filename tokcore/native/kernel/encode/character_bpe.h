@@ -74,7 +74,8 @@ class CharacterBpe {
     uint32_t rank;
     uint32_t result;
   };
-  // Symbols count from 256 in keys, because PairRanks keeps pairs of bytes apart.
+  // Symbols count from 256 in keys, because PairRanks keeps pairs of bytes apart. kNone and kStays wrap to
+  // numbers below 256, which no pair has.
   static uint64_t key_of(uint32_t left, uint32_t right) { return PairRanks::key(left + 256, right + 256); }
   Merge find_merge(uint32_t left, uint32_t right) const {
     const uint64_t key = key_of(left, right);
