@@ -176,9 +176,8 @@ def _print_stream(look: dict[str, int] | None) -> None:
 
 def _describe_waiting(said: Mapping[str, Any]) -> str:
     number = said["waiting_files"]
-    waiting = (
-        f"{format_count(number, 'file')} with {format_size(said['waiting_bytes'])} {'waits' if number == 1 else 'wait'}"
-    )
+    verb = "waits" if number == 1 else "wait"
+    waiting = f"{format_count(number, 'file')} with {format_size(said['waiting_bytes'])} {verb}"
     return f"{waiting}, the oldest for {said['oldest_waiting_s']:,} s" if number else waiting
 
 
