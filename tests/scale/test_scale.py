@@ -12,12 +12,12 @@ from pipelines.work.merge_tree import FAN_IN
 
 @pytest.fixture(scope="module")
 def planned() -> Planned:
-    return measure_elsewhere(40_000)
+    return measure_elsewhere(160_000)  # a peak differs by a megabyte from process to process
 
 
 def test_planning_takes_little_memory_for_each_file(planned):
     """With listing, sorting and writing: ten million files fit into 2 GB. An object for each would take 800 bytes."""
-    fewer = measure_elsewhere(planned.files // 2)
+    fewer = measure_elsewhere(planned.files // 4)
     assert 0 < (planned.peak_bytes - fewer.peak_bytes) / (planned.files - fewer.files) < 150
     assert planned.files // 4 <= planned.items <= planned.files // 2  # runs end where hashes of names say
 
