@@ -60,8 +60,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def upload(store: Store, files: Path) -> Corpus:
-    folder = store.fresh()
+def upload(store: Store, files: Path, folder: str = "") -> Corpus:
+    folder = folder or store.fresh()
     for name in _FILES:
         put(store, f"{folder}/{name}", (files / name).read_bytes())
     return Corpus(store, folder)
@@ -125,19 +125,20 @@ def test_pauses_are_short_at_first_and_end() -> None:
     assert sum(max(drawn) for drawn in pauses) <= 13
 
 
-_ANY = {"slow_down": 0.04, "unavailable": 0.02, "too_many": 0.02, "internal": 0.02, "cut_body": 0.04}
+_ANY = {"slow_down": 0.03, "unavailable": 0.03, "too_many": 0.03, "internal": 0.03, "cut_body": 0.04}
 _CUTS = {"cut_before": 0.03, "cut_after": 0.03}
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_nothing_is_lost_or_doubled(s3: Store, files: Path, seed: int) -> None:
-    corpus = upload(s3, files)
+    # Which requests fail follows from their keys: with a folder of random name, some run would miss a kind of trouble.
+    corpus = upload(s3, files, f"{s3.root}/seed-{seed}")
     undisturbed = corpus.build("out")
     s3.proxy.faults = Faults({**_ANY, **_CUTS}, seed)
     disturbed = corpus.build("other")
     fired = s3.proxy.faults.fired.copy()
     s3.proxy.reset()
-    assert len(fired) == len({**_ANY, **_CUTS})
+    assert fired.keys() == {**_ANY, **_CUTS}.keys()
     assert disturbed["retries"]
     assert disturbed["root"] == undisturbed["root"]
     assert tree(s3, f"{corpus.folder}/other") == tree(s3, f"{corpus.folder}/out")
