@@ -40,7 +40,9 @@ def find_format(uri: str) -> tuple[FileFormat | None, Compression] | None:
     >>> find_format("a/b.jsonl.zst"), find_format("b.parquet"), find_format("notes")
     (('jsonl', 'zst'), ('parquet', 'none'), None)
     """
-    name = _WEB_QUERY.sub(r"\1", uri.lower())
+    name = uri.lower()
+    if name.startswith("http"):
+        name = _WEB_QUERY.sub(r"\1", name)
     stem, suffix = posixpath.splitext(name)
     compression = _COMPRESSIONS.get(suffix, "none")
     if compression != "none":

@@ -112,6 +112,14 @@ class SortedRows(Generic[T]):
         self._end = self._key(self._waiting[-1])
         self._waiting = []
 
+    def pack(self) -> PackedRows[T]:
+        """All that was added, in order, in little memory. Nothing may be added any more."""
+        if len(self._runs) > 1 or (self._runs and self._waiting and min(map(self._key, self._waiting)) < self._end):
+            return PackedRows(self._flatten, self._build, self)
+        if self._waiting:
+            self._pack_waiting()
+        return self._runs[0] if self._runs else PackedRows(self._flatten, self._build)
+
     def __iter__(self) -> Iterator[T]:
         """All that was added, in order."""
         self._waiting.sort(key=self._key)

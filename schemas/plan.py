@@ -175,5 +175,10 @@ class Plan:
     @property
     def num_partitions(self) -> int:
         """Hash partitions of the count tables: a power of two that follows from the planned bytes alone."""
-        wanted = -(-self.size_bytes // BYTES_PER_PARTITION)
-        return min(MAX_PARTITIONS, 1 << (max(1, wanted) - 1).bit_length())
+        return count_partitions(self.size_bytes)
+
+
+def count_partitions(planned_bytes: int) -> int:
+    """Hash partitions of the count tables of a plan of so many bytes: a power of two."""
+    wanted = -(-planned_bytes // BYTES_PER_PARTITION)
+    return min(MAX_PARTITIONS, 1 << (max(1, wanted) - 1).bit_length())

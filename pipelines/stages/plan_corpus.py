@@ -16,7 +16,7 @@ from pipelines.work.inputs import LeftOut, ListFiles
 from pipelines.work.plan_inputs import plan_inputs
 from schemas.config import BuildConfig
 from schemas.manifest import Input
-from schemas.plan import InputFile, Plan
+from schemas.plan import InputFile, Plan, count_partitions
 from schemas.stage_manifests import Nothing, PlanConfig, PlanManifest, PlanTotals
 from tokcore.canonical import Sha256Writer, write_canonical_lines
 
@@ -64,11 +64,12 @@ def commit_plan(run: BuildRun, plan: Plan) -> PlanManifest:
 
 def sum_up_plan(plan: Plan) -> PlanTotals:
     """What the plan's manifest says of it as a whole."""
+    size_bytes = plan.size_bytes
     return PlanTotals(
         files=len(plan.files),
-        stored_bytes=plan.size_bytes,
+        stored_bytes=size_bytes,
         items=len(plan.items),
-        partitions=plan.num_partitions,
+        partitions=count_partitions(size_bytes),
         duplicates=plan.duplicates,
     )
 

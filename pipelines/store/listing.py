@@ -19,7 +19,7 @@ from pipelines.store.redaction import redact
 from pipelines.store.refusals import NO_BUCKET
 from pipelines.store.retries import name_errors, retry
 from pipelines.store.urls import find_scheme, is_local, is_object_store, name_file, open_file_system
-from schemas.packed_rows import PackedRows, SortedRows
+from schemas.packed_rows import SortedRows
 from tokcore.errors import ConfigError
 
 _GLOB = re.compile(r"[*?\[]")
@@ -56,7 +56,7 @@ def list_files(pattern: str) -> Sequence[FileId]:
         return found
 
     with name_errors("list", pattern):
-        found = PackedRows(tuple, FileId, retry("list", pattern, listing))
+        found = retry("list", pattern, listing).pack()
     if not found:
         require_bucket(pattern)
     return found

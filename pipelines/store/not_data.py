@@ -40,7 +40,8 @@ def explain_not_data(path: str, start: str, pattern: str) -> str:
     for folder in folders:
         if folder not in wanted and (folder.startswith(".") or folder in _WORKING_FOLDERS):
             return f"in the {'hidden' if folder.startswith('.') else 'working'} folder {folder}"
-    return "" if _explain(re.split(r"[*?\[]", last, maxsplit=1)[0]) else _explain(name)
+    why = _explain(name)
+    return "" if why and _explain(re.split(r"[*?\[]", last, maxsplit=1)[0]) else why
 
 
 def explain_bad_name(url: str) -> str:

@@ -75,8 +75,9 @@ def find_inputs(
                 found = _list_split(listings, pattern, where, source.split, excluded)
             else:
                 found = _list_source(listings, pattern, where, excluded)
+            prefix = _find_unwritten(config.base, pattern)
             for pin in found:
-                yield Found(number, where, _spell_as_written(config.base, pattern, pin.url), pin)
+                yield Found(number, where, pin.url.removeprefix(prefix), pin)
         left_out.idle += excluded.describe_idle()
 
 
@@ -171,6 +172,7 @@ def _list_source(listings: _Listings, pattern: str, where: str, excluded: _Exclu
     if not found and not listings.grows:
         raise ConfigError(f"{shown}: no file matches {redact(url)}. Relative paths start at the build file's folder.")
     alone = len(found) == 1 and found[0].url == url
+    local_output = output if output is not None and urls.is_local(url) and urls.is_local(output) else ""
     is_any_kept = False
     dropped = LeftOut()
     start = find_fixed_folder(path)
@@ -183,8 +185,8 @@ def _list_source(listings: _Listings, pattern: str, where: str, excluded: _Exclu
             dropped.no_data[pin.url] = why
         elif not alone and (folder := listings.own.holding(pin.url)):
             dropped.no_data[pin.url] = f"of the tokcore output {redact(folder)}"
-        elif output is not None and _is_link_into(pin.url, output):
-            raise ConfigError(f"{shown}: {pin.url} is a link into the build's output {redact(output)}. Remove it.")
+        elif local_output and _is_link_into(pin.url, local_output):
+            raise ConfigError(f"{shown}: {pin.url} is a link into the build's output {local_output}. Remove it.")
         elif why := explain_bad_name(pin.url):
             if not listings.grows:
                 raise ConfigError(f"{shown}: {why}, or exclude it")
@@ -243,7 +245,8 @@ def _get_path(url: str) -> str:
 
 
 def _is_link_into(url: str, output: str) -> bool:
-    if not (urls.is_local(url) and urls.is_local(output) and Path(url).is_symlink()):
+    """Whether a local file is a link to what lies in a local output."""
+    if not Path(url).is_symlink():
         return False
     return Path(url).resolve().is_relative_to(Path(urls.get_local_path(output)).resolve())
 
@@ -281,12 +284,8 @@ def _can_match_below(pattern: list[str], folder: list[str]) -> bool:
     return True
 
 
-def _spell_as_written(base: str, pattern: str, url: str) -> str:
-    """The file's name in the plan: relative to the build file if its pattern is, so that a build can be moved."""
-    relative = "://" not in pattern and not pattern.startswith("/")
-    prefix = (
-        urls.resolve(base, ".").rstrip("/") + "/"
-        if relative and "://" not in base
-        else f"{urls.spell(base).rstrip('/')}/"
-    )
-    return url.removeprefix(prefix) if relative and url.startswith(prefix) else url
+def _find_unwritten(base: str, pattern: str) -> str:
+    """What a plan leaves out at the start of a file's URL if the pattern is relative, so that a build can be moved."""
+    if "://" in pattern or pattern.startswith("/"):
+        return ""
+    return f"{(urls.spell(base) if '://' in base else urls.resolve(base, '.')).rstrip('/')}/"

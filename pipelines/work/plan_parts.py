@@ -7,9 +7,14 @@ shuffle and the pack stage have to do lies in such files, too.
 
 from __future__ import annotations
 
+import bisect
 import json
-from collections.abc import Callable, Iterator, Sequence
+import zlib
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
+
+import numpy as np
 
 from pipelines.store import storage
 from pipelines.store.attempts import Attempts
@@ -25,6 +30,7 @@ T = TypeVar("T", ShufflePart, PackGroup)
 # The names of all parts take at most 100 kB of a graph, however large the plan is.
 MAX_PARTS = 1024
 _ITEMS_PER_PART = 1000
+_BLOCK_BYTES = 1 << 15  # of lines that are compressed together
 
 
 def count_parts(num_items: int) -> int:
@@ -39,28 +45,39 @@ def name_part(number: int, sha256: str) -> str:
 
 def write_plan_parts(attempts: Attempts, plan: Plan) -> list[str]:
     """Write the plan's work items, the largest first, into files of the working folder; their names."""
-    ranked = plan.rank_largest_first()
-    return _write_parts(attempts, len(ranked), lambda first, end: _encode_part(plan, first, ranked[first:end]))
+    num_items = len(plan.items)
+    ranks = np.empty(num_items, np.int64)
+    ranks[np.asarray(plan.rank_largest_first(), np.int64)] = np.arange(num_items)
+    starts = [first for first, _ in _cut_parts(num_items)]
+    lines = [_ShuffledLines() for _ in starts]
+    # In the order of the plan, whose rows are packed: a look at one unpacks its neighbours.
+    for rank, item in zip(map(int, ranks), plan.items, strict=True):
+        lines[bisect.bisect_right(starts, rank) - 1].add(rank, _encode_item(plan, item))
+    settings = [to_jsonable(one) for one in plan.settings]
+    parts = (
+        b"".join([write_canonical_json({"first": first, "settings": settings}), *part.list_by_rank()])
+        for first, part in zip(starts, lines, strict=True)
+    )
+    return _write_parts(attempts, parts)
 
 
 def write_pieces(
     attempts: Attempts, pieces: Sequence[ShufflePart] | Sequence[MixPart] | Sequence[PackGroup]
 ) -> list[str]:
     """Write what a stage has to do, other than work items, into files of the working folder; their names."""
-    return _write_parts(
-        attempts,
-        len(pieces),
-        lambda first, end: write_canonical_lines(map(to_jsonable, pieces[first:end])),
-    )
+    cuts = _cut_parts(len(pieces))
+    return _write_parts(attempts, (write_canonical_lines(map(to_jsonable, pieces[first:end])) for first, end in cuts))
 
 
-def _write_parts(attempts: Attempts, num_items: int, encode: Callable[[int, int], bytes]) -> list[str]:
-    """encode: the items from a rank to another one, as bytes."""
+def _cut_parts(num_items: int) -> list[tuple[int, int]]:
+    """The ranks [first, end) of the items of each part."""
     num_parts = count_parts(num_items)
+    return [(num_items * i // num_parts, num_items * (i + 1) // num_parts) for i in range(num_parts)]
+
+
+def _write_parts(attempts: Attempts, parts: Iterable[bytes]) -> list[str]:
     names = []
-    for number in range(num_parts):
-        first, end = (num_items * i // num_parts for i in (number, number + 1))
-        data = encode(first, end)
+    for number, data in enumerate(parts):
         name = name_part(number, hash_sha256(data))
         storage.create_exclusive(attempts.url(name), data, attempts.scratch)
         names.append(name)
@@ -100,9 +117,26 @@ def _read_lines(attempts: Attempts, name: str) -> list[bytes]:
     return data.splitlines()
 
 
-def _encode_part(plan: Plan, first: int, numbers: Sequence[int]) -> bytes:
-    head = {"first": first, "settings": [to_jsonable(settings) for settings in plan.settings]}
-    return b"".join([write_canonical_json(head), *(_encode_item(plan, plan.items[number]) for number in numbers)])
+class _ShuffledLines:
+    """The lines of a part, which come in any order: most wait compressed, for those of all parts may be gigabytes."""
+
+    def __init__(self) -> None:
+        self._ranks = array("q")
+        self._waiting = bytearray()
+        self._blocks: list[bytes] = []
+
+    def add(self, rank: int, line: bytes) -> None:
+        """Take one more, with its line feed."""
+        self._ranks.append(rank)
+        self._waiting += line
+        if len(self._waiting) > _BLOCK_BYTES:
+            self._blocks.append(zlib.compress(self._waiting, 1))
+            self._waiting.clear()
+
+    def list_by_rank(self) -> list[bytes]:
+        """All of them, in the order of their ranks."""
+        lines = b"".join([*map(zlib.decompress, self._blocks), self._waiting]).splitlines(keepends=True)
+        return [line for _, line in sorted(zip(self._ranks, lines, strict=True))]
 
 
 def _encode_item(plan: Plan, item: WorkItem) -> bytes:

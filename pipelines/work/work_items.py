@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Iterable, Sequence
 
 from schemas.encodings import UTF16
-from schemas.packed_rows import SortedRows
-from schemas.plan import InputFile, InputRange, Plan, ReadSettings, Runs, WorkItem, flatten_file, pack_files, pack_items
+from schemas.packed_rows import PackedRows, SortedRows
+from schemas.plan import InputFile, InputRange, Plan, ReadSettings, Runs, WorkItem, flatten_file, pack_items
 
 # Formats whose records begin after a line feed, so that a range can find its first record by itself.
 # Only these are cut: a file that can be rejected as a whole must be read by one reader.
@@ -34,7 +34,7 @@ def make_plan(
     shards still reach a useful size. It ends where a hash of a uri says, so a new file changes its own run alone. runs:
     how they end; others are those of outputs of earlier releases.
     """
-    ordered = pack_files(_sort_files(files))
+    ordered = _sort_files(files)
     ends_run = _ends_run_by_hash if runs == "hash" else _ends_run_by_size
     items = pack_items()
     run: list[InputRange] = []
@@ -60,11 +60,11 @@ def make_plan(
     return Plan(ordered, tuple(settings), items, tuple(sorted(set(duplicates))))
 
 
-def _sort_files(files: Iterable[InputFile]) -> Iterable[InputFile]:
+def _sort_files(files: Iterable[InputFile]) -> PackedRows[InputFile]:
     found = SortedRows(flatten_file, InputFile, key=lambda file: file.uri)
     for file in files:
         found.add(file)
-    return found
+    return found.pack()
 
 
 def _ends_run_by_size(uri: str, text: int, run_text: int, num_files: int, range_bytes: int) -> bool:

@@ -57,6 +57,7 @@ def test_sorted_rows_are_sorted_and_stable(found, block, at_once):
             rows.add(thing)
         assert list(rows) == sorted(numbered, key=lambda thing: thing.name)
         assert list(rows) == list(rows), "it can be read twice"
+        assert list(rows.pack()) == list(rows)
 
 
 def test_what_a_plan_holds_comes_back():
