@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Mapping
+from concurrent.futures import Future
 from stat import S_ISDIR, S_ISREG
 from typing import Any, NamedTuple, cast
 
@@ -31,6 +32,12 @@ class FileId(NamedTuple):
     url: str
     size_bytes: int
     version: str
+
+
+class FetchedFile(FileId):
+    """A pinned file that is fetched whole before it is read (read_ahead)."""
+
+    content: Future[bytes]  # of the pinned version
 
 
 def stat(url: str) -> FileId:

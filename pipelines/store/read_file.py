@@ -10,7 +10,7 @@ import os
 from types import TracebackType
 from typing import Any, BinaryIO, Self, cast
 
-from pipelines.store.pins import FileId, stat
+from pipelines.store.pins import FetchedFile, FileId, stat
 from pipelines.store.redaction import redact
 from pipelines.store.retries import name_errors, retry
 from pipelines.store.urls import find_scheme, is_local, is_object_store, open_file_system
@@ -28,7 +28,8 @@ class ReadFile(io.RawIOBase):
     StageError. Not thread-safe.
     """
 
-    def __init__(self, url: str, pin: FileId | None = None) -> None:
+    def __init__(self, url: str, pin: FileId | None = None, content: bytes | None = None) -> None:
+        """content: all bytes of the pinned version, if they are known: then nothing is asked for."""
         super().__init__()
         self.url = url
         self.failure: Exception | None = None  # why reading stopped: a library between may swallow the exception
@@ -37,6 +38,10 @@ class ReadFile(io.RawIOBase):
         self._file: BinaryIO | None = None
         self._is_open_again = False
         self._inode: tuple[int, int] | None = None  # of a local file, once it is open
+        self._is_known = content is not None
+        if content is not None:
+            self._file, self._size = io.BytesIO(content), len(content)
+            return
         self._system, self._path = open_file_system(url)
         self._size = pin.size_bytes if pin is not None else stat(url).size_bytes
         try:
@@ -160,7 +165,7 @@ class ReadFile(io.RawIOBase):
             self._file = self._system.open(self._path, "rb", block_size=BLOCK_BYTES, cache_type="readahead")
 
     def _check_pin(self) -> None:
-        if self._pin is None:
+        if self._pin is None or self._is_known:
             return
         try:
             now = stat(self.url)
@@ -230,7 +235,7 @@ def open_read(url: str) -> ReadFile:
 
 def open_pinned(file: FileId) -> ReadFile:
     """The file opened for reading as it was when pinned; raises StageError as soon as it is found to have changed."""
-    return ReadFile(file.url, file)
+    return ReadFile(file.url, file, file.content.result() if isinstance(file, FetchedFile) else None)
 
 
 class RangeFile(io.RawIOBase):

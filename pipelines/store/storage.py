@@ -26,6 +26,7 @@ from pipelines.store import local_files, objects, remote_files
 from pipelines.store.crashpoints import reach
 from pipelines.store.listing import find_kind, list_files, require_bucket
 from pipelines.store.pins import FileId, Footprint, stat
+from pipelines.store.read_ahead import read_ahead
 from pipelines.store.read_file import (
     ReadFile,
     compute_sha256,
@@ -61,6 +62,7 @@ __all__ = [
     "open_range",
     "open_read",
     "publish",
+    "read_ahead",
     "read_bytes",
     "read_footprint",
     "read_if_there",

@@ -79,10 +79,11 @@ class ItemReader:
         self.tallies: dict[str, LanguageTally] = {}
 
     def __iter__(self) -> Iterator[tuple[AssignedRange, Batch]]:
-        for input_range in self._assignment.ranges:
+        ranges = self._assignment.ranges
+        for input_range, file in zip(ranges, storage.read_ahead(map(self._pin, ranges)), strict=True):
             meter = Meter()
             told = 0
-            for read in self._read(input_range, meter):
+            for read in self._read(input_range, file, meter):
                 yield read
                 # A reader may look beyond the end of its range.
                 now = min(meter.stored_bytes, input_range.end - input_range.start)
@@ -90,13 +91,15 @@ class ItemReader:
                 told = now
             report_progress("read", input_range.end - input_range.start - told)
 
-    def _read(self, r: AssignedRange, meter: Meter) -> Iterator[tuple[AssignedRange, Batch]]:
+    def _read(
+        self, r: AssignedRange, file: storage.FileId | None, meter: Meter
+    ) -> Iterator[tuple[AssignedRange, Batch]]:
         num_records = num_documents = text_bytes = num_removed = 0
         rejected, skipped = Counter[str](), Counter[str]()
         rejected_file = ""
         last_ordinal = -1
         try:
-            for batch in self._open(r, meter):
+            for batch in self._open(r, file, meter):
                 if np.any(np.diff(batch.ordinals, prepend=last_ordinal) <= 0):
                     raise LedgerError(f"{r.uri}: a record of the range at byte {r.start} came twice, or out of order")
                 last_ordinal = int(batch.ordinals[-1]) if len(batch.ordinals) else last_ordinal
@@ -134,10 +137,17 @@ class ItemReader:
             )
         )
 
-    def _open(self, r: AssignedRange, meter: Meter) -> Iterator[Batch]:
-        if r.settings.decoded_from:
+    def _pin(self, r: AssignedRange) -> storage.FileId | None:
+        """The file of a range; None if its documents are decoded from tokens."""
+        return (
+            None
+            if r.settings.decoded_from
+            else storage.FileId(urls.resolve(self._base, r.uri), r.size_bytes, r.version)
+        )
+
+    def _open(self, r: AssignedRange, file: storage.FileId | None, meter: Meter) -> Iterator[Batch]:
+        if file is None:
             return read_tokens(self._output, r, meter)
-        file = storage.FileId(urls.resolve(self._base, r.uri), r.size_bytes, r.version)
         return read_documents(file, r.start, r.end, r.settings, meter)
 
     def _reject(self, r: AssignedRange, reject: Reject) -> None:

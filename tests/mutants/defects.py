@@ -1287,6 +1287,14 @@ _STORING = (
         _tests("stores/test_listing.py::test_a_named_file_costs_one_request"),
     ),
     Defect(
+        "fetched-ahead-unpinned",
+        "files that are fetched ahead are not compared with their pins",
+        "pipelines/store/read_ahead.py",
+        "    with open_pinned(file) as opened:\n        return opened.read()",
+        "    return open_pinned(file).read()",
+        _tests("stores/test_read_ahead.py::test_a_changed_file_is_named_where_it_is_read"),
+    ),
+    Defect(
         "changed-object-unnoticed",
         "an object that another one replaced is read as if it were the planned one",
         "pipelines/store/read_file.py",

@@ -1,0 +1,58 @@
+"""Reading ahead: small objects are fetched some at a time, because most of the time of each request is waiting."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+from pipelines.store.at_once import MOST
+from pipelines.store.pins import FetchedFile, FileId
+from pipelines.store.read_file import open_pinned
+from pipelines.store.urls import is_local, is_object_store, open_file_system
+
+_SMALL_BYTES = 1 << 22  # of a file that is fetched whole
+_MOST_BYTES = 1 << 24  # of files that were fetched and not read yet
+
+
+def read_ahead(files: Iterable[FileId | None]) -> Iterator[FileId | None]:
+    """The same files, in their order. Of a store's small ones, those that come next are already being fetched.
+
+    open_pinned() reads them as it reads the others, and raises what it would raise. None: nothing is to be read.
+    """
+    coming = iter(files)
+    ahead: deque[FileId | None] = deque()
+    num_bytes = 0
+    threads = ThreadPoolExecutor(MOST)  # which starts none before there is work
+    try:
+        while True:
+            while len(ahead) < MOST and num_bytes < _MOST_BYTES:
+                try:
+                    file = next(coming)
+                except StopIteration:
+                    break
+                if file is not None and _is_small_object(file):
+                    file = FetchedFile(*file)
+                    file.content = threads.submit(_fetch, FileId(*file))
+                    num_bytes += file.size_bytes
+                ahead.append(file)
+            if not ahead:
+                return
+            file = ahead.popleft()
+            num_bytes -= file.size_bytes if isinstance(file, FetchedFile) else 0
+            yield file
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _is_small_object(file: FileId) -> bool:
+    return (
+        0 < file.size_bytes <= _SMALL_BYTES
+        and not is_local(file.url)
+        and is_object_store(open_file_system(file.url)[0])
+    )
+
+
+def _fetch(file: FileId) -> bytes:
+    with open_pinned(file) as opened:
+        return opened.read()

@@ -1,0 +1,93 @@
+"""Small objects are fetched some at a time, before they are read: same requests, same errors, less waiting."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator
+
+import pytest
+from stores.files import put
+from stores.proxy import Faults
+from stores.servers import Store
+
+from pipelines.store import read_ahead, storage
+from pipelines.store.at_once import MOST
+from tokcore.errors import StageError
+
+NUM_FILES = 3 * MOST
+AT_ONCE = 8  # at least; libraries have limits of their own
+
+
+@pytest.fixture
+def files(s3_here: Store) -> list[storage.FileId]:
+    folder = s3_here.fresh()
+    for number in range(NUM_FILES):
+        put(s3_here, f"{folder}/{number:03d}", make_content(number))
+    found = storage.list_files(f"{folder}/*")
+    s3_here.proxy.reset()
+    return list(found)
+
+
+def make_content(number: int) -> bytes:
+    return b"%d\n" % number * (number + 1)
+
+
+def read_all(files: Iterator[storage.FileId | None]) -> list[bytes]:
+    contents = []
+    for file in files:
+        assert file is not None
+        with storage.open_pinned(file) as opened:
+            contents.append(opened.read())
+    return contents
+
+
+def test_each_is_asked_for_once_and_some_at_a_time(s3_here: Store, files: list[storage.FileId]) -> None:
+    together, asked = threading.Barrier(AT_ONCE), itertools.count()
+
+    def wait(operation: str, key: str) -> bool:
+        if operation == "GetObject" and next(asked) < AT_ONCE:
+            together.wait(30)  # raises unless as many ask at the same time
+        return False
+
+    s3_here.proxy.faults = Faults({}, concerns=wait)
+    reading = storage.read_ahead(files)
+    assert read_all(reading) == [make_content(number) for number in range(NUM_FILES)]
+    assert not together.broken
+    assert s3_here.proxy.count() == {"GetObject": NUM_FILES, "HeadObject": NUM_FILES}
+
+
+def test_no_more_is_fetched_than_fits(
+    s3_here: Store, files: list[storage.FileId], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_ahead, "_MOST_BYTES", 1)  # so that one waits
+    monkeypatch.setattr(read_ahead, "_SMALL_BYTES", len(make_content(9)))  # what is larger is read as it comes
+    reading = storage.read_ahead([*files[:12], None])
+    for number in range(12):
+        assert next(reading) == files[number]
+        assert {one.key[-3:] for one in s3_here.proxy.requests} <= {f"{one:03d}" for one in range(min(number + 1, 10))}
+    assert next(reading) is None
+    assert list(reading) == []
+
+
+def test_a_changed_file_is_named_where_it_is_read(s3_here: Store, files: list[storage.FileId]) -> None:
+    put(s3_here, files[5].url, make_content(6))
+    reading = storage.read_ahead(files)
+    assert read_all(next(reading) for _ in range(5)) == [make_content(number) for number in range(5)]
+    file = next(reading)
+    assert file == files[5]
+    with pytest.raises(StageError, match=r"005: input changed since it was planned \(.*\)\. Restore it"):
+        storage.open_pinned(file)
+    assert read_all(reading) == [make_content(number) for number in range(6, NUM_FILES)], "the others are not touched"
+
+
+def test_what_a_store_refuses_once_is_asked_for_again(s3_here: Store, files: list[storage.FileId]) -> None:
+    s3_here.proxy.faults = Faults({"slow_down": 0.2, "cut_body": 0.2})
+    assert read_all(storage.read_ahead(files)) == [make_content(number) for number in range(NUM_FILES)]
+    assert s3_here.proxy.faults.fired.keys() == {"slow_down", "cut_body"}
+
+
+def test_local_files_are_read_as_they_come(tmp_path) -> None:
+    (tmp_path / "a").write_bytes(b"1")
+    (file,) = storage.read_ahead([storage.stat(str(tmp_path / "a"))])
+    assert type(file) is storage.FileId
