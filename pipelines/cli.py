@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 import traceback
+from importlib import import_module
 from typing import Any, NoReturn
 
 import click
@@ -22,18 +23,25 @@ import click
 # use no linear algebra.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from pipelines.commands import (
-    build_commands,
-    look_commands,
-    output_commands,
-    shard_commands,
-    tokenizer_commands,
-    watch_commands,
-)
 from pipelines.commands.command_inputs import EXIT_STAGE, EXIT_USAGE, EXIT_WAITS, fail
 from pipelines.commands.command_options import format_examples
 from pipelines.slices.outcomes import SliceWaits
 from tokcore.errors import ConfigError, TokError
+
+# Command -> its module in pipelines.commands, in the order of work, which the help keeps. A module is imported when a
+# command of it is asked for: what all of them import takes half a second.
+_MODULES = {
+    **dict.fromkeys(("init", "check", "build", "count", "learn", "encode", "mix", "pack", "update"), "build_commands"),
+    **dict.fromkeys(("watch", "status"), "watch_commands"),
+    **dict.fromkeys(
+        ("verify", "log", "remove", "expire", "compact", "repair", "show", "curve", "audit"), "output_commands"
+    ),
+    **dict.fromkeys(("report", "view"), "look_commands"),
+    "export": "tokenizer_commands",
+    **dict.fromkeys(("convert", "fsck"), "shard_commands"),
+    **dict.fromkeys(("encode-text", "decode-ids", "explain"), "tokenizer_commands"),
+    **dict.fromkeys(("diff", "gc"), "output_commands"),
+}
 
 EXIT_INTERRUPTED, EXIT_BROKEN_PIPE, EXIT_TERMINATED = 130, 141, 143
 
@@ -57,8 +65,15 @@ class _Commands(click.Group):
     """The commands, in the order of work; our errors become one message and the documented exit code."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names in the order in which this module adds them; click would sort them."""
-        return list(self.commands)
+        """The names in the order of work; click would sort them."""
+        return [*_MODULES]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _MODULES:
+            return None
+        module = import_module(f"pipelines.commands.{_MODULES[cmd_name]}")
+        found: click.Command = next(one for one in module.COMMANDS if one.name == cmd_name)
+        return found
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -168,36 +183,6 @@ Results go to stdout, progress and errors to stderr.
 def commands() -> None:
     """From raw multilingual corpora to a tokenizer and verified token shards."""
 
-
-# In the order of work, which the help keeps.
-for command in (
-    build_commands.init,
-    build_commands.check,
-    *build_commands.STAGE_COMMANDS,
-    build_commands.update,
-    watch_commands.watch,
-    watch_commands.status,
-    output_commands.verify,
-    output_commands.log,
-    output_commands.remove,
-    output_commands.expire,
-    output_commands.compact,
-    output_commands.repair,
-    output_commands.show,
-    output_commands.curve,
-    output_commands.audit,
-    look_commands.report,
-    look_commands.view,
-    tokenizer_commands.export,
-    shard_commands.convert,
-    shard_commands.fsck,
-    tokenizer_commands.encode_text,
-    tokenizer_commands.decode_ids,
-    tokenizer_commands.explain,
-    output_commands.diff,
-    output_commands.collect,
-):
-    commands.add_command(command)
 
 if __name__ == "__main__":
     main()

@@ -1,4 +1,4 @@
-"""What `tokcore build` prints at its end. Every figure comes from a manifest; times come from run.json."""
+"""What commands that run stages print at their end. Every figure comes from a manifest; times come from run.json."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from pipelines.local.terminal import (
     MOST_ROWS,
     WIDTH,
     cut_text,
+    format_count,
     format_number,
     format_size,
     format_table,
     make_printable,
 )
-from pipelines.stages.commit import find_manifest, read_run_facts
+from pipelines.stages.commit import describe_commit_date, find_manifest, read_run_facts
 from pipelines.stages.rejects import REJECTED
 from pipelines.store import urls
+from schemas.manifest import AnyManifest
 from schemas.stage_manifests import BuildManifest, BuiltLanguage
-from tokcore.shards import open_shards
-from tokcore.tokenizer import Tokenizer
 
 _SPECIAL_TEXT = {"ordinary": "ordinary text", "special": "the special token"}
 
@@ -40,6 +40,17 @@ def print_build(output: str, build: BuildManifest, all_languages: bool = False, 
     if urls.is_local(output) and is_new:
         _print_document(output)
     _print_totals(output, build)
+
+
+def print_stage(output: str, manifest: AnyManifest) -> None:
+    """Print one line about a finished stage."""
+    folder = urls.join(output, manifest.stage)
+    print(f"{manifest.stage}: {folder}, {format_count(len(manifest.files), 'file')}, content {manifest.content_id()}")
+
+
+def print_no_work(output: str, stage: str, done: str) -> None:
+    """Print that a command found its work done. done: by what verb."""
+    print(f"nothing to do: {done}{describe_commit_date(output, stage)}")
 
 
 def print_metrics(metrics: Mapping[str, Mapping[str, int]]) -> None:
@@ -96,6 +107,9 @@ def _print_records(output: str, build: BuildManifest) -> None:
 
 
 def _print_document(output: str) -> None:
+    from tokcore.shards import open_shards  # a build that found all done shows no document, and need not load these
+    from tokcore.tokenizer import Tokenizer
+
     shards = open_shards(output, split="all")
     if not len(shards):
         return

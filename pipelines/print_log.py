@@ -14,7 +14,7 @@ from pipelines.stages.read_log import locate_part, read_log
 from pipelines.stages.tokenizers_beside import FOLDER, find_commit_of, list_beside
 from pipelines.store import urls
 from pipelines.store.redaction import redact
-from schemas.commit_log import OWN, Commit, Reason, sum_up_parts
+from schemas.commit_log import OWN, Commit, Reason, sum_up_part
 from schemas.stage_manifests import BUILD
 from tokcore.jsonable import to_jsonable
 
@@ -34,7 +34,7 @@ def describe_log(output: str) -> list[dict[str, Any]]:
         "date": describe_commit_date(output, BUILD).removeprefix(" on "),
         "why": {"command": "build"},
         "root": log.build.root,
-        "totals": to_jsonable(sum_up_parts([log.build])),
+        "totals": to_jsonable(sum_up_part(log.build)),
         "added": [OWN],
         "dropped": [],
     }

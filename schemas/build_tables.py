@@ -42,7 +42,7 @@ from tokcore.models.model import DEFAULT_COVERAGE
 from tokcore.models.piece_options import PieceOptions
 from tokcore.normalize import STEPS, name_space_step
 from tokcore.patterns import DEFAULT_PATTERN, PATTERNS
-from tokcore.pretokenize import Pretokenizer
+from tokcore.pretokenizer import Pretokenizer
 from tokcore.sentencepiece_tables import NORMALIZER
 from tokcore.tokenizer_spec import TokenizerSpec
 

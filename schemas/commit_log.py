@@ -19,7 +19,6 @@ from tokcore.canonical import (
     parse_canonical,
     write_canonical_json,
 )
-from tokcore.documents_digest import DocumentsDigest
 from tokcore.errors import FormatError
 from tokcore.jsonable import LEFT_OUT, from_jsonable, require_version, to_jsonable
 
@@ -170,6 +169,8 @@ def sum_up_part(build: BuildManifest) -> CommitTotals:
 
 def add_up_totals(parts: Iterable[CommitTotals]) -> CommitTotals:
     """The totals of a commit. parts: the totals of each of its parts."""
+    from tokcore.documents_digest import DocumentsDigest  # loads the kernel, which reading a log does not need
+
     parts = list(parts)
     digest = DocumentsDigest()
     for part in parts:

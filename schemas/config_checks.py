@@ -25,7 +25,7 @@ from tokcore.format_table import SHARD_FORMATS
 from tokcore.formats.shard_format import count_most_ids
 from tokcore.models import DEFAULT_MODEL, MODELS, LearnOptions
 from tokcore.models.model import find_pinned
-from tokcore.pretokenize import Pretokenizer
+from tokcore.pretokenizer import Pretokenizer
 from tokcore.tokenizer_spec import PLAIN, TokenizerSpec
 
 # Settings of [encode] -> the role of the tokens that they hold if they are not set.

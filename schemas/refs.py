@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from tokcore.formats.shard_format import ShardFacts
+from tokcore.formats.shard_facts import ShardFacts
 from tokcore.jsonable import LEFT_OUT
 
 

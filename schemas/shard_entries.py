@@ -20,7 +20,8 @@ from tokcore.canonical import hash_sha256
 from tokcore.format_table import find_format, list_paths
 from tokcore.formats.pieces import get_pieces_path
 from tokcore.formats.provenance import get_provenance_path
-from tokcore.formats.shard_format import ShardFacts, ShardSettings, StoredShard
+from tokcore.formats.shard_facts import ShardFacts
+from tokcore.formats.shard_format import ShardSettings, StoredShard
 
 
 def make_shard_entries(shard: ShardRef) -> tuple[FileEntry[ShardFacts], ...]:

@@ -9,15 +9,17 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from schemas.manifest import AnyManifest, Manifest
 from schemas.plan import ReadSettings, Runs
 from tokcore.canonical import MANIFEST_FORMAT, MANIFEST_VERSIONS, hash_sha256, parse_canonical
 from tokcore.errors import ChecksumError, FormatError
-from tokcore.formats.shard_format import ShardFacts
+from tokcore.formats.shard_facts import ShardFacts
 from tokcore.jsonable import LEFT_OUT, Place, from_jsonable, require_version, to_jsonable
-from tokcore.tokenizer_spec import TokenizerSpec
+
+if TYPE_CHECKING:
+    from tokcore.tokenizer_spec import TokenizerSpec
 
 Share = tuple[str, str]  # before and after weighting, decimals
 

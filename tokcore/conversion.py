@@ -22,9 +22,9 @@ from tokcore.formats.documents import DocumentsWriter
 from tokcore.formats.foreign_rows import ForeignRows, open_foreign_rows
 from tokcore.formats.pieces import SUFFIX as PIECES
 from tokcore.formats.pieces import PiecesFile, PiecesWriter
+from tokcore.formats.shard_facts import ShardFacts
 from tokcore.formats.shard_format import (
     PlainIds,
-    ShardFacts,
     ShardFormat,
     ShardReader,
     ShardSettings,

@@ -18,7 +18,7 @@ from tokcore.errors import ConfigError
 from tokcore.masking import add_texts, check_mask
 from tokcore.patterns import DEFAULT_PATTERN
 from tokcore.pretoken_tables import convert_rows_to_table
-from tokcore.pretokenize import Pretokenizer
+from tokcore.pretokenizer import Pretokenizer
 from tokcore.texts import Texts, make_texts_from_arrow, make_texts_from_strings
 
 _PARTS_PER_THREAD = 8

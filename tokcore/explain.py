@@ -15,7 +15,7 @@ import numpy as np
 
 from tokcore.models.bpe import is_bpe, require_bpe
 from tokcore.normalize import Normalizer
-from tokcore.pretokenize import Pretokenizer
+from tokcore.pretokenizer import Pretokenizer
 from tokcore.special_text import find_special
 from tokcore.texts import make_texts_from_strings
 from tokcore.tokenizer import Tokenizer

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from tokcore import kernel
 from tokcore.errors import ConfigError
 from tokcore.mask_presets import MASK_PRESETS
-from tokcore.pretokenize import Pretokenizer
+from tokcore.pretokenizer import Pretokenizer
 from tokcore.texts import Offsets, Texts
 
 

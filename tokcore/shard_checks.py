@@ -19,14 +19,8 @@ from tokcore.conversion import Origin, Reading, cut_after, open_origin, says_bou
 from tokcore.errors import ConfigError, FormatError, TokError
 from tokcore.format_table import SHARD_FORMATS, FormatFile, find_shard_at
 from tokcore.formats.flat_ids import find_dtype
-from tokcore.formats.shard_format import (
-    IndexEntry,
-    PlainIds,
-    ShardFacts,
-    ShardFormat,
-    ShardSettings,
-    StoredShard,
-)
+from tokcore.formats.shard_facts import ShardFacts
+from tokcore.formats.shard_format import IndexEntry, PlainIds, ShardFormat, ShardSettings, StoredShard
 from tokcore.labels import repeat_label
 from tokcore.shards import find_named_shards
 from tokcore.token_batch import Ids, Offsets, TokenBatch

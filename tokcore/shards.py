@@ -33,7 +33,8 @@ from tokcore.formats.pieces import SUFFIX as PIECES
 from tokcore.formats.pieces import PiecesFile
 from tokcore.formats.provenance import SUFFIX as PROVENANCE
 from tokcore.formats.provenance import Provenance
-from tokcore.formats.shard_format import ShardFacts, ShardReader
+from tokcore.formats.shard_facts import ShardFacts
+from tokcore.formats.shard_format import ShardReader
 from tokcore.jsonable import Place, from_jsonable, require_version
 from tokcore.ranged_files import RangedFile, read_by_ranges
 from tokcore.token_batch import Ids

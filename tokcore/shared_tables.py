@@ -9,7 +9,7 @@ import weakref
 from tokcore import kernel
 from tokcore.kernel import DropoutBpe, DropoutWordpiece, SampledUnigram
 from tokcore.normalize import Normalizer
-from tokcore.pretokenize import Pretokenizer
+from tokcore.pretokenizer import Pretokenizer
 from tokcore.sampling import Probability, make_dropout_encoder, make_sampled_encoder
 from tokcore.tokenizer_spec import TokenizerSpec
 

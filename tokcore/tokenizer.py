@@ -29,7 +29,7 @@ from tokcore.kernel import Ids, NormalizingEncoder, Seeds
 from tokcore.models.bpe import LearnedModel
 from tokcore.models.converted import require_unigram
 from tokcore.normalize import Normalizer
-from tokcore.pretokenize import Pretokenizer
+from tokcore.pretokenizer import Pretokenizer
 from tokcore.sampling import Randomness, derive_seeds, list_best
 from tokcore.special_text import encode_around, find_special
 from tokcore.stream_decoder import StreamDecoder

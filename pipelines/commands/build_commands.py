@@ -81,7 +81,7 @@ def check(build_file: str, output: str, assigned: tuple[str, ...], as_json: bool
     answers, or Dataflow's bucket for staging is there. Exit code 2 if any of these would stop a build, or if the output
     holds a different build.
     """
-    from pipelines.print_reports import make_check_report, print_check
+    from pipelines.print_check import make_check_report, print_check
 
     with show_progress("check"):
         report = make_check_report(open_build(build_file, output, assigned, None, ()))
@@ -221,8 +221,7 @@ def _print_as_json(build: Any, manifest: Any) -> None:
 
 def _print_for_people(build: Any, manifest: Any, done: str, show_all: bool) -> None:
     """Print what the stage made. done: what the command has done, for a message. show_all: all rows of tables."""
-    from pipelines.print_build import print_build, print_metrics
-    from pipelines.print_reports import print_no_work, print_stage
+    from pipelines.print_build import print_build, print_metrics, print_no_work, print_stage
     from pipelines.store.retries import describe_retries
 
     if manifest.stage == "build":
@@ -307,7 +306,10 @@ def _encode_at(
     return True
 
 
-STAGE_COMMANDS = (
+COMMANDS = (
+    init,
+    check,
+    update,
     _make_stage_command(
         "build",
         "built",

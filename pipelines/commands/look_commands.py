@@ -168,3 +168,6 @@ def _name_apart(path: str, taken: Container[str]) -> str:
     while apart in taken:
         apart, number = f"{name} ({number})", number + 1
     return apart
+
+
+COMMANDS = (report, view)

@@ -297,21 +297,30 @@ def show(what: str, path: str, at: int | None, show_all: bool, as_json: bool) ->
     from pipelines import show as run
 
     url = make_absolute(what)
-    name, _, row = url.rpartition(":")
-    if at is None and not run.names_a_shard(url) and is_updated(url):
+    is_shard = run.names_a_shard(url)
+    if at is None and not is_shard and is_updated(url):
         at = run.find_newest(url)
     if at is not None:
         shards = run.list_shards_at(url, at)
         print_json(shards) if as_json else run.print_shards(url, shards, show_all, at)
-    elif name and row.isdecimal():
-        document = run.read_document(name, int(row), load_tokenizer(path) if path else None)
-        print_json(document.as_json()) if as_json else run.print_document(document, show_all)
-    elif run.names_a_shard(url):
-        described = run.describe_shard(url)
-        print_json(described) if as_json else run.print_described(described)
+    elif is_shard or url.rpartition(":")[2].isdecimal():
+        _show_shard(url, path, show_all, as_json)
     else:
         shards = run.list_shards(url)
         print_json(shards) if as_json else run.print_shards(url, shards, show_all)
+
+
+def _show_shard(url: str, path: str, show_all: bool, as_json: bool) -> None:
+    """Show a shard's header; at SHARD:N a document, decoded by the tokenizer at path, if one is named."""
+    from pipelines import show_document as run
+
+    name, _, row = url.rpartition(":")
+    if name and row.isdecimal():
+        document = run.read_document(name, int(row), load_tokenizer(path) if path else None)
+        print_json(document.as_json()) if as_json else run.print_document(document, show_all)
+    else:
+        described = run.describe_shard(url)
+        print_json(described) if as_json else run.print_described(described)
 
 
 @click.command(epilog=format_examples("tokcore audit out/first --sources"))
@@ -422,3 +431,6 @@ def collect(output: str, dry_run: bool, older_than: str, as_json: bool) -> None:
         print_json({"dry_run": dry_run, **dataclasses.asdict(collected)})
     else:
         print_collected(collected, dry_run, older_than)
+
+
+COMMANDS = (verify, log, remove, expire, compact, repair, show, curve, audit, diff, collect)

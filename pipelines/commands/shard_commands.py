@@ -131,3 +131,6 @@ def fsck(path: str, repair: bool, end: int | None, read_dtype: str, vocab_size: 
         click.echo(f"{held}, {report.tokens:,} tokens: {len(report.problems) or 'no'} problems")
     if report.problems:
         sys.exit(EXIT_PROBLEM)
+
+
+COMMANDS = (convert, fsck)

@@ -111,3 +111,6 @@ def explain(text: str, path: str, pattern: str | None, with_special: bool, as_js
         print_json(list_explained(explainer.tokenizer, tokens))
     else:
         click.echo("\n".join(format_explained(explainer.tokenizer, tokens)))
+
+
+COMMANDS = (export, encode_text, decode_ids, explain)

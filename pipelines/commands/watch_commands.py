@@ -96,3 +96,6 @@ def status(output: str, with_drift: bool, baseline: str | None, as_json: bool) -
         raise ConfigError("--baseline: is for --drift; a watcher has watch.drift_baseline")
     found = read_status(url, with_drift, make_absolute(baseline) if baseline is not None else "")
     print_json(found) if as_json else print_status(url, found)
+
+
+COMMANDS = (watch, status)

@@ -29,7 +29,7 @@ from tokcore.errors import ConfigError
 from tokcore.masking import check_mask
 from tokcore.normalize import Normalizer
 from tokcore.patterns import DEFAULT_PATTERN
-from tokcore.pretokenize import Pretokenizer
+from tokcore.pretokenizer import Pretokenizer
 from tokcore.texts import make_texts_from_strings
 from tokcore.token_batch import add_ids
 from tokcore.tokenizer import Tokenizer

@@ -21,7 +21,7 @@ from schemas.plan import InputFile, ReadSettings
 from schemas.shard_entries import list_named_shards
 from schemas.stage_manifests import BUILD, STAGES
 from tokcore.errors import ConfigError
-from tokcore.formats.shard_format import ShardFacts
+from tokcore.formats.shard_facts import ShardFacts
 from tokcore.jsonable import to_jsonable
 from tokcore.models.model import Rules
 from tokcore.pretoken_rows import CountRows, list_rows

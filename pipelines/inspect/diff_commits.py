@@ -12,7 +12,7 @@ from pipelines.inspect.diff import Files, diff_by_key, diff_files, find_differen
 from pipelines.stages.commit import find_manifest
 from pipelines.stages.make_commit import read_held
 from pipelines.stages.read_log import Log, locate_part, read_log
-from schemas.commit_log import CommitTotals, sum_up_parts
+from schemas.commit_log import CommitTotals, sum_up_part
 from tokcore.count_tables import open_counts
 from tokcore.jsonable import to_jsonable
 from tokcore.pretoken_tables import convert_table_to_rows
@@ -53,7 +53,7 @@ class _Commit:
         }
         commit = self.log.commits[self.number - 1] if self.number else None
         self.root = commit.root if commit is not None else self.log.build.root
-        self.totals: CommitTotals = commit.totals if commit is not None else sum_up_parts([self.log.build])
+        self.totals: CommitTotals = commit.totals if commit is not None else sum_up_part(self.log.build)
 
     def languages(self) -> set[str]:
         """Those that were counted; none where nothing was."""

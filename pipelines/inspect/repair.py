@@ -41,7 +41,7 @@ from schemas.shard_entries import list_named_shards, make_shard_settings, write_
 from schemas.stage_manifests import BUILD, STAGES, ImportedConfig
 from tokcore import token_counts
 from tokcore.errors import FormatError, TokError
-from tokcore.formats.shard_format import ShardFacts
+from tokcore.formats.shard_facts import ShardFacts
 from tokcore.kernel import IdCounter
 from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
 

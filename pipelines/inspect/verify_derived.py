@@ -10,7 +10,7 @@ from schemas.shard_entries import list_apart, make_shard_entries, make_shard_set
 from schemas.stage_manifests import CorpusAbout, MixtureManifest, PackedManifest, ShardsManifest
 from tokcore.canonical import hash_sha256
 from tokcore.format_table import list_all_paths
-from tokcore.formats.shard_format import ShardFacts
+from tokcore.formats.shard_facts import ShardFacts
 
 
 def check_shard_entries(made: MixtureManifest | PackedManifest, shards: Sequence[ShardRef]) -> Iterator[str]:

@@ -63,7 +63,7 @@ from schemas.stage_manifests import (
 )
 from tokcore.canonical import hash_sha256, parse_canonical
 from tokcore.errors import FormatError, TokError, VersionError
-from tokcore.formats.shard_format import ShardFacts
+from tokcore.formats.shard_facts import ShardFacts
 from tokcore.jsonable import from_jsonable, to_jsonable
 from tokcore.pretoken_tables import read_table_totals
 from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec

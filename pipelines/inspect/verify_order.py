@@ -13,7 +13,7 @@ import numpy as np
 from schemas.plan import AssignedRange, Plan
 from schemas.shuffle import get_heads
 from tokcore.formats.provenance import Places
-from tokcore.formats.shard_format import ShardFacts
+from tokcore.formats.shard_facts import ShardFacts
 from tokcore.token_batch import TokenBatch
 
 _HASH_BYTES = 32

@@ -30,7 +30,7 @@ from schemas.shard_entries import list_named_shards
 from schemas.stage_manifests import MixtureManifest, PackedManifest, ShardsManifest
 from tokcore.errors import TokError
 from tokcore.formats.pieces import Pieces, PiecesFile, get_pieces_path
-from tokcore.formats.shard_format import ShardFacts
+from tokcore.formats.shard_facts import ShardFacts
 from tokcore.packed_rows import RowBatch
 from tokcore.token_batch import ShardContent
 

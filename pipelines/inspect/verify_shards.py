@@ -29,7 +29,8 @@ from tokcore.errors import ConfigError, FormatError, TokError
 from tokcore.format_table import list_all_paths
 from tokcore.formats.documents import Documents
 from tokcore.formats.provenance import Provenance, get_provenance_path, hide_provenance
-from tokcore.formats.shard_format import ShardFacts, ShardReader, ShardSettings
+from tokcore.formats.shard_facts import ShardFacts
+from tokcore.formats.shard_format import ShardReader, ShardSettings
 from tokcore.kernel import IdCounter
 from tokcore.token_batch import ShardContent, TokenBatch, compute_document_digests, count_in_rows
 from tokcore.tokenizer_spec import TokenizerSpec

@@ -39,7 +39,8 @@ from schemas.stage_manifests import (
     ShardsTotals,
     TokenizerManifest,
 )
-from tokcore.formats.shard_format import ShardFacts, ShardSettings
+from tokcore.formats.shard_facts import ShardFacts
+from tokcore.formats.shard_format import ShardSettings
 from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
 
 

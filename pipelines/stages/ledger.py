@@ -17,7 +17,7 @@ from schemas.refs import LanguageCounts, RangeLedger, TableRef
 from schemas.stage_manifests import CountedLanguage, FileTotals, LedgerTotals, RecordTotals
 from tokcore.canonical import hash_sha256, write_canonical_lines
 from tokcore.errors import LedgerError, StageError
-from tokcore.formats.shard_format import ShardFacts
+from tokcore.formats.shard_facts import ShardFacts
 from tokcore.jsonable import LEFT_OUT, to_jsonable
 
 

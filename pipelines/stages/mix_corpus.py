@@ -31,7 +31,7 @@ from schemas.stage_manifests import (
     ShardsManifest,
 )
 from tokcore.errors import LedgerError
-from tokcore.formats.shard_format import ShardFacts
+from tokcore.formats.shard_facts import ShardFacts
 from tokcore.mixture import Copies, choose_copies, share_tokens
 from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
 

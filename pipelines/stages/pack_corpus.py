@@ -28,7 +28,7 @@ from schemas.stage_manifests import (
     ShardsManifest,
 )
 from tokcore.errors import LedgerError
-from tokcore.formats.shard_format import ShardFacts
+from tokcore.formats.shard_facts import ShardFacts
 from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
 
 

@@ -15,7 +15,7 @@ from tokcore.errors import ConfigError, FormatError
 from tokcore.formats import bert, tiktoken, vocabulary_files
 from tokcore.formats.exports import EXPORTS
 from tokcore.formats.foreign import FOLDER_NAMES, is_json, read_tokenizer_file, tells_itself
-from tokcore.pretokenize import Pretokenizer
+from tokcore.pretokenizer import Pretokenizer
 from tokcore.tokenizer_spec import FILE_NAME, SpecialToken, TokenizerSpec, assign_ids
 
 

@@ -7,5 +7,6 @@ quarantine.py keeps files that fail again and again. drift.py measures whether t
 drift_watch.py reports it. turn.py lets one of several watchers commit. begin.py begins an output without documents.
 meters.py has the numbers for Prometheus, pages.py serves them, and read_status.py reads what watchers say of
 themselves. signals.py turns signals into wishes.
-With --streaming, stream.py drives the job of an engine, whose workers do what stream_steps.py says.
+With --streaming, stream.py drives the job of an engine, whose workers do what stream_steps.py says;
+stream_notes.py is what it leaves beside the output.
 """

@@ -6,15 +6,13 @@ import contextlib
 import json
 from typing import Any
 
-from pipelines.stages.read_log import read_log
+from pipelines.stages.read_log import Log, read_log
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER, WATCHERS
-from pipelines.watch.drift import Drift
 from pipelines.watch.quarantine import Quarantine
-from pipelines.watch.stream_steps import read_look
+from pipelines.watch.stream_notes import read_look
 from pipelines.watch.turn import SIGN
-from schemas.build_tables import WatchTable
-from schemas.commit_log import sum_up_parts
+from schemas.commit_log import sum_up_part
 from tokcore.jsonable import to_jsonable
 
 
@@ -25,11 +23,11 @@ def read_status(output: str, with_drift: bool = False, baseline: str = "") -> di
     baseline: as for Drift. Raises as read_log and Drift.measure do.
     """
     log = read_log(output)
-    totals = log.commits[-1].totals if log.commits else sum_up_parts([log.build])
+    totals = log.commits[-1].totals if log.commits else sum_up_part(log.build)
     quarantine = Quarantine(output)
     quarantine.read()
     watchers = _read_signs(output)
-    drift = Drift(output, WatchTable(), baseline).measure(log) if with_drift else _find_drift(watchers)
+    drift = _measure_drift(log, output, baseline) if with_drift else _find_drift(watchers)
     return {
         "newest_commit": log.newest,
         "gap": log.gap,
@@ -39,6 +37,13 @@ def read_status(output: str, with_drift: bool = False, baseline: str = "") -> di
         "drift": drift,
         "quarantine": sorted(quarantine.notes.values(), key=lambda note: note["uri"]),
     }
+
+
+def _measure_drift(log: Log, output: str, baseline: str) -> dict[str, Any] | None:
+    from pipelines.watch.drift import Drift  # loads what reads tables: only for who asks for it
+    from schemas.build_tables import WatchTable
+
+    return Drift(output, WatchTable(), baseline).measure(log)
 
 
 def _find_drift(watchers: list[dict[str, Any]]) -> dict[str, Any] | None:

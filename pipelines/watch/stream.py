@@ -26,7 +26,8 @@ from pipelines.watch.drift_watch import DriftWatch
 from pipelines.watch.meters import Meters
 from pipelines.watch.pages import METRICS_TYPE, Page, Pages
 from pipelines.watch.signals import Wishes
-from pipelines.watch.stream_steps import StreamSteps, locate_look, locate_wish, read_look
+from pipelines.watch.stream_notes import locate_look, locate_wish, read_look
+from pipelines.watch.stream_steps import StreamSteps
 from pipelines.watch.turn import Turn
 from schemas.build_tables import EngineTable
 from schemas.commit_log import Commit

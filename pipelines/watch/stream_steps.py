@@ -7,10 +7,8 @@ the log before it is read, and again before it is committed, and of two commits 
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import itertools
-import json
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -23,12 +21,12 @@ from pipelines.stages.make_commit import HeldFile, build_part, create_commit, ma
 from pipelines.stages.read_log import Log
 from pipelines.stages.update_output import Changes, Update
 from pipelines.store import storage, urls
-from pipelines.store.attempts import FOLDER, WATCHERS
 from pipelines.store.crashpoints import reach
 from pipelines.watch.blame import blames_machine, shorten
 from pipelines.watch.looks import Looks
 from pipelines.watch.marked import find_marked
 from pipelines.watch.quarantine import Quarantine
+from pipelines.watch.stream_notes import NOTHING_WAITS, locate_look, locate_wish
 from pipelines.watch.waiting_files import Waiting
 from pipelines.work.work_items import make_plan
 from schemas.arrivals import Arrival, Batch, PaneCommitted
@@ -46,8 +44,6 @@ _HERE = RunOptions(workers=1, here=True)
 # So many arrivals are under way at most, in batches: what a burst brings beyond them waits in the store.
 _MOST_BATCHES = 8
 
-_NOTHING_WAITS = {"waiting_files": 0, "waiting_bytes": 0, "oldest_waiting_s": 0, "quarantined": 0}
-
 
 @dataclasses.dataclass(slots=True)
 class _Opened:
@@ -59,7 +55,7 @@ class _Opened:
     waiting: set[str] = dataclasses.field(default_factory=set)  # uris that the last look showed
     is_sure: bool = False  # whether that one went well
     since: dict[str, float] = dataclasses.field(default_factory=dict)  # key of an arrival -> when it was first seen
-    told: dict[str, int] = dataclasses.field(default_factory=lambda: dict(_NOTHING_WAITS))  # of what waits
+    told: dict[str, int] = dataclasses.field(default_factory=lambda: dict(NOTHING_WAITS))  # of what waits
 
 
 # Workers run several copies of a step in threads, and look at one output: its log is read once.
@@ -300,24 +296,6 @@ class StreamSteps:
     def _local_config(self) -> BuildConfig:
         """The build file for what a worker does by itself."""
         return dataclasses.replace(self.config, engine=EngineTable())
-
-
-def locate_wish(output: str) -> str:
-    """The URL of the file that tells a stream to end."""
-    return urls.join(output, FOLDER, WATCHERS, "drain")
-
-
-def locate_look(output: str) -> str:
-    """The URL of the file with the number of a stream's last look, and what waited then."""
-    return urls.join(output, FOLDER, WATCHERS, "look")
-
-
-def read_look(output: str) -> dict[str, int] | None:
-    """The last look of a stream: its number (look), its time (said), and what waited; None if there is none."""
-    data = storage.read_if_there(locate_look(output))
-    with contextlib.suppress(ValueError):  # it is just being written
-        return _NOTHING_WAITS | json.loads(data) if data else None
-    return None
 
 
 def _note_waiting(

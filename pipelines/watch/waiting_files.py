@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from schemas.build_tables import WatchTable
+if TYPE_CHECKING:
+    from schemas.build_tables import WatchTable
 
 _LONGEST_PAUSE_S = 300.0
 MOST_NEW = 20_000  # new files that wait here: two of the largest batches, one that is read and one that settles

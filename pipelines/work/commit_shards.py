@@ -27,7 +27,7 @@ from schemas.stage_manifests import (
 )
 from tokcore import token_counts
 from tokcore.errors import ConfigError, LedgerError, StageError
-from tokcore.formats.shard_format import ShardFacts
+from tokcore.formats.shard_facts import ShardFacts
 from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
 
 _MANIFEST = "manifest.json"

@@ -38,7 +38,7 @@ from tokcore.errors import StageError
 from tokcore.masking import add_texts
 from tokcore.normalize import Normalizer
 from tokcore.pretoken_tables import merge_rows, read_table, split_rows
-from tokcore.pretokenize import Pretokenizer
+from tokcore.pretokenizer import Pretokenizer
 from tokcore.signed_rows import subtract_rows
 from tokcore.texts import Texts
 

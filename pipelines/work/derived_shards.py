@@ -24,7 +24,8 @@ from tokcore.errors import StageError
 from tokcore.format_table import READING_ORDER, SHARD_FORMATS, FormatFile, list_paths, needs_documents
 from tokcore.formats.documents import DocumentsWriter, get_documents_path
 from tokcore.formats.provenance import get_provenance_path
-from tokcore.formats.shard_format import ShardFacts, ShardSettings, ShardWriter
+from tokcore.formats.shard_facts import ShardFacts
+from tokcore.formats.shard_format import ShardSettings, ShardWriter
 from tokcore.token_batch import Offsets, ShardContent, TokenBatch, compute_document_digests
 
 

@@ -37,7 +37,8 @@ from schemas.stage_manifests import parse_manifest
 from tokcore.canonical import hash_sha256, parse_canonical
 from tokcore.errors import StageError
 from tokcore.formats.provenance import Places, ProvenanceWriter, get_provenance_path, hide_provenance
-from tokcore.formats.shard_format import ShardFacts, ShardSettings
+from tokcore.formats.shard_facts import ShardFacts
+from tokcore.formats.shard_format import ShardSettings
 from tokcore.jsonable import from_jsonable
 from tokcore.mixture import Copies
 from tokcore.token_batch import TokenBatch, join_batches

@@ -21,7 +21,8 @@ from schemas.pack_groups import list_streams, list_windows
 from schemas.refs import GroupPacked, PackedSums, PackGroup, ShardRef, spell_shard_name
 from schemas.stage_manifests import PackedConfig
 from tokcore.formats.pieces import PiecesWriter, get_pieces_path
-from tokcore.formats.shard_format import ShardFacts, ShardSettings
+from tokcore.formats.shard_facts import ShardFacts
+from tokcore.formats.shard_format import ShardSettings
 from tokcore.packed_rows import PackSettings, Part, RowBatch, make_rows
 from tokcore.token_batch import TokenBatch
 

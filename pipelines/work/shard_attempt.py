@@ -17,7 +17,8 @@ from tokcore.documents_digest import DocumentsDigest
 from tokcore.format_table import SHARD_FORMATS, list_paths, needs_documents
 from tokcore.formats.documents import DocumentsWriter, get_documents_path
 from tokcore.formats.provenance import Places, ProvenanceWriter, get_provenance_path, hide_provenance
-from tokcore.formats.shard_format import ShardFacts, ShardWriter
+from tokcore.formats.shard_facts import ShardFacts
+from tokcore.formats.shard_format import ShardWriter
 from tokcore.kernel import IdCounter, IdRows
 from tokcore.token_batch import ShardContent, TokenBatch, compute_document_digests, count_in_rows
 

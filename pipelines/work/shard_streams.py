@@ -18,7 +18,7 @@ from pipelines.work.token_count_runs import read_id_run, write_id_run
 from schemas.refs import ShardEncoded, spell_shard_name
 from tokcore.errors import StageError
 from tokcore.formats.provenance import Places
-from tokcore.formats.shard_format import ShardFacts
+from tokcore.formats.shard_facts import ShardFacts
 from tokcore.kernel import IdRows
 from tokcore.token_batch import TokenBatch
 from tokcore.token_counts import add_up

@@ -27,7 +27,7 @@ from tokcore.merges import learn_rows
 from tokcore.mixing import DEFAULT, PRESETS, mix
 from tokcore.models.bpe import LearnedModel
 from tokcore.pretoken_tables import convert_rows_to_table, convert_table_to_rows, merge_rows, read_counts_of_table
-from tokcore.pretokenize import Pretokenizer
+from tokcore.pretokenizer import Pretokenizer
 from tokcore.tokenizer_spec import make_learned_spec
 
 HELD_OUT = 5  # one document in five is held out

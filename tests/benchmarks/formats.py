@@ -25,7 +25,8 @@ from tf_examples import make_example
 
 from tokcore import Tokenizer
 from tokcore.format_table import SHARD_FORMATS, list_paths
-from tokcore.formats.shard_format import ShardFacts, ShardSettings, StoredShard
+from tokcore.formats.shard_facts import ShardFacts
+from tokcore.formats.shard_format import ShardSettings, StoredShard
 from tokcore.labels import repeat_label
 from tokcore.token_batch import Rechunker, TokenBatch
 

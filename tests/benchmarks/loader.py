@@ -29,7 +29,8 @@ from measuring import (
 )
 
 from tokcore.format_table import SHARD_FORMATS, list_paths
-from tokcore.formats.shard_format import ShardFacts, ShardSettings, StoredShard
+from tokcore.formats.shard_facts import ShardFacts
+from tokcore.formats.shard_format import ShardSettings, StoredShard
 from tokcore.labels import repeat_label
 from tokcore.loader import Loader
 from tokcore.token_batch import TokenBatch

@@ -17,7 +17,7 @@ from support.builds import ROOT, SETTINGS, build_file, find_file, small_corpus, 
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 import tokcore as api
-from pipelines.show import print_described
+from pipelines.show_document import print_described
 
 
 @pytest.fixture(scope="module")
@@ -338,3 +338,8 @@ def test_what_is_quoted_does_not_act_on_a_terminal(tmp_path, capsys):
     assert done.returncode == 2
     assert "\x1b" not in done.stderr
     assert "no [31msuch" in done.stderr
+
+
+def test_the_command_line_loads_no_command_that_is_not_asked_for():
+    code = "import sys, pipelines.cli\nsys.exit(bool({'numpy', 'fsspec'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], check=False, cwd=ROOT).returncode == 0

@@ -22,7 +22,8 @@ from tokcore import open_shards
 from tokcore.errors import ConfigError
 from tokcore.format_table import SHARD_FORMATS, list_paths
 from tokcore.formats.documents import DocumentsWriter
-from tokcore.formats.shard_format import ShardFacts, ShardSettings, StoredShard
+from tokcore.formats.shard_facts import ShardFacts
+from tokcore.formats.shard_format import ShardSettings, StoredShard
 from tokcore.shard_checks import Rules
 from tokcore.token_batch import ShardContent, compute_document_digests
 

@@ -19,7 +19,7 @@ from support.builds import build_file, jsonl, run, small_corpus, texts, tokcore,
 from pipelines.inspect.build_text import write_build_text
 from pipelines.inspect.language_names import guess_file_language, guess_folder_language
 from pipelines.inspect.propose import propose
-from pipelines.print_reports import make_check_report
+from pipelines.print_check import make_check_report
 from pipelines.stages.build import Build
 from schemas.config import load_config
 from tokcore import Tokenizer

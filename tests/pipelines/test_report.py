@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from click import Context
 from click.testing import CliRunner
 from rich.cells import cell_len
 from support.builds import ROOT, tokcore
@@ -20,6 +21,8 @@ from pipelines.local.terminal import WIDTH, cut_text, format_number, format_size
 from pipelines.print_build import print_build
 from pipelines.stages.commit import find_manifest
 from schemas.stage_manifests import BuildManifest
+
+COMMANDS = commands.list_commands(Context(commands))
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +144,7 @@ def test_help_is_in_the_order_of_work():
     names = re.findall(r"^  ([a-z-]+) +[A-Z]", shown.split("Commands:")[1].split("Examples:")[0], re.MULTILINE)
     first = ["init", "check", "build", "count", "learn", "encode", "mix", "pack", "update"]
     assert names[: len(first)] == first
-    assert sorted(names) == sorted(commands.commands)
+    assert names == COMMANDS
     readme = (ROOT / "deploy" / "README.md").read_text()
     for code in ("0", "1", "2", "3", "4", "130, 143", "141"):
         assert f"\n    {code} " in shown
@@ -151,7 +154,7 @@ def test_help_is_in_the_order_of_work():
     assert places == sorted(places)
 
 
-@pytest.mark.parametrize("name", ["", *commands.commands])
+@pytest.mark.parametrize("name", ["", *COMMANDS])
 def test_help_has_examples_and_fits_into_80_columns(name):
     shown = CliRunner().invoke(commands, [*name.split(), "--help"], prog_name="tokcore").output
     assert "  Examples:\n    " in shown
@@ -169,3 +172,16 @@ def test_shells_complete_commands_as_documented():
     assert "#compdef tokcore" in asked("zsh_source")
     assert asked("bash_complete", COMP_WORDS="tokcore ver", COMP_CWORD="1") == "plain,verify\n"
     assert '"$(_TOKCORE_COMPLETE=bash_source tokcore)"' in (ROOT / "deploy" / "README.md").read_text()
+
+
+@pytest.mark.parametrize("command", ["show", "status", "log"])
+def test_commands_that_read_manifests_alone_load_little(corpus, command):
+    """What reads shards, tables or tokenizers takes half a second to load: more than the rest of the command."""
+    heavy = {"pyarrow", "regex", "tokcore.kernel", "tokcore.models", "tokcore.format_table"}
+    code = (
+        "import sys\nfrom pipelines.cli import commands\n"
+        f"commands({[command, str(corpus / 'out')]!r}, standalone_mode=False)\n"
+        f"sys.exit(str({heavy} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.stderr == "set()\n"

@@ -15,7 +15,8 @@ from schemas.plan import AssignedRange, Assignment, InputFile, InputRange, Plan,
 from schemas.refs import ShardRef, StoredFile
 from schemas.shard_entries import write_folder_indexes
 from tokcore.format_table import SHARD_FORMATS, list_paths
-from tokcore.formats.shard_format import ShardFacts, ShardSettings
+from tokcore.formats.shard_facts import ShardFacts
+from tokcore.formats.shard_format import ShardSettings
 
 READ = ReadSettings("jsonl", "none", "text", "", "en", "", "reject", 1000, "", "")
 RANGE = AssignedRange(0, "en.jsonl", 90, "etag:1", 0, 90, READ)

@@ -118,9 +118,9 @@ def test_urls_that_hold_secrets(corpus, url):
 def test_unexpected_errors(corpus):
     """A defect of ours shows its traceback, but not what its message quotes."""
     code = (
-        "import sys, os\nfrom pipelines import cli, print_reports\n"
+        "import sys, os\nfrom pipelines import cli, print_check\n"
         "def broken(*_): raise RuntimeError(os.environ['AWS_SECRET_ACCESS_KEY'] + ' https://me:CANARY-in-url@host')\n"
-        "print_reports.make_check_report = broken\nsys.argv = ['tokcore', 'check', sys.argv[1]]\ncli.main()\n"
+        "print_check.make_check_report = broken\nsys.argv = ['tokcore', 'check', sys.argv[1]]\ncli.main()\n"
     )
     done = tokcore_code(code, build_file(corpus, source()))
     assert "Traceback" in done.stderr

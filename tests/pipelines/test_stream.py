@@ -29,6 +29,7 @@ from pipelines.store import crashpoints
 from pipelines.watch import stream, stream_steps
 from pipelines.watch.drift_watch import DriftWatch
 from pipelines.watch.quarantine import Quarantine
+from pipelines.watch.stream_notes import locate_wish
 from pipelines.watch.stream_steps import StreamSteps
 from schemas.arrivals import Arrival, Batch, PaneCommitted
 from schemas.build_tables import EngineTable
@@ -437,8 +438,8 @@ def test_marked_files_and_the_wish_to_end(steps, tmp_path):
     (tmp_path / "en/d.jsonl.done").touch()
     assert [one.first for one in marked.look()] == ["en/d.jsonl"]
     assert not steps.is_over()
-    Path(stream_steps.locate_wish(steps.output)).parent.mkdir(parents=True, exist_ok=True)
-    Path(stream_steps.locate_wish(steps.output)).touch()
+    Path(locate_wish(steps.output)).parent.mkdir(parents=True, exist_ok=True)
+    Path(locate_wish(steps.output)).touch()
     assert steps.is_over()
 
 

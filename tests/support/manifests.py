@@ -7,7 +7,7 @@ import dataclasses
 from schemas import stage_manifests as stages
 from schemas.manifest import AnyManifest, FileEntry, Input, Manifest
 from schemas.plan import ReadSettings
-from tokcore.formats.shard_format import ShardFacts
+from tokcore.formats.shard_facts import ShardFacts
 
 SETTINGS = ReadSettings("jsonl", "zst", "text", "id", "", "language", "reject", 1000, "", "", ("<|endoftext|>",))
 TOTALS = stages.LedgerTotals(

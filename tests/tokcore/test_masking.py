@@ -16,7 +16,8 @@ from tokcore.counting import count_pretokens
 from tokcore.errors import ConfigError
 from tokcore.mask_presets import IBAN_LENGTHS, KEY_PREFIXES, MASK_PRESETS
 from tokcore.masking import add_texts, check_mask
-from tokcore.pretokenize import Pretokenizer, pretokenize
+from tokcore.pretokenize import pretokenize
+from tokcore.pretokenizer import Pretokenizer
 from tokcore.texts import make_texts_from_strings
 
 ALL = kernel.list_available()

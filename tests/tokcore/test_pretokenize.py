@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from tokcore import _native, kernel, reference, unicode
 from tokcore.errors import ConfigError, StageError
 from tokcore.patterns import PATTERNS, find_named_pattern
-from tokcore.pretokenize import Pretokenizer, pretokenize
+from tokcore.pretokenize import pretokenize
+from tokcore.pretokenizer import Pretokenizer
 from tokcore.regex_split import compile_pattern
 from tokcore.texts import Offsets, Texts, make_texts_from_strings
 

@@ -22,7 +22,8 @@ from tokcore.formats.bert import is_vocab_txt, read_vocab_txt
 from tokcore.models.wordpiece import WordpieceModel
 from tokcore.normalize import Normalizer
 from tokcore.odd_tokens import find_unreachable_tokens
-from tokcore.pretokenize import Pretokenizer, pretokenize
+from tokcore.pretokenize import pretokenize
+from tokcore.pretokenizer import Pretokenizer
 from tokcore.texts import make_texts_from_strings
 from tokcore.tokenizer import Tokenizer
 from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec

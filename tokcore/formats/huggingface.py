@@ -48,7 +48,7 @@ from tokcore.models.sentencepiece import is_piece_model
 from tokcore.models.word import is_word_level
 from tokcore.normalize import REMOVED
 from tokcore.patterns import PATTERNS, find_named_pattern
-from tokcore.pretokenize import Pretokenizer
+from tokcore.pretokenizer import Pretokenizer
 from tokcore.tokenizer_spec import PLAIN, SpecialToken, TokenizerSpec
 
 OURS = "tokcore"  # the key of what we add to their format

@@ -7,7 +7,6 @@ A shard is written in every configured format from the same documents. Its files
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,7 +18,7 @@ import numpy.typing as npt
 from tokcore.errors import FormatError
 from tokcore.formats.arrow_columns import BATCH_DOCUMENTS, BATCH_TOKENS, Batches
 from tokcore.formats.documents import Documents
-from tokcore.jsonable import LEFT_OUT
+from tokcore.formats.shard_facts import ShardFacts
 from tokcore.labels import repeat_label
 from tokcore.token_batch import Ids, Offsets, TokenBatch
 
@@ -31,31 +30,6 @@ class ShardSettings(NamedTuple):
     vocab_size: int  # every id is below it
     compression: str  # of Arrow files: zstd, lz4 or none
     dtype: str = "int32"  # of the ids in formats that leave the choice
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ShardFacts:
-    """Which shard it is and what it holds, whatever its formats: what a manifest says of each of its files."""
-
-    shard: str  # name, e.g. train-00003-00001
-    item: int  # number of the work item that wrote it
-    lang: str  # empty unless shards are kept apart by language
-    split: str  # train or validation
-    documents: int
-    tokens: int
-    max_token_id: int  # -1 without any token
-    # 12 hexadecimal digits that follow from all that determined the shard; "" of those that no build wrote.
-    result_key: str = dataclasses.field(default="", metadata=LEFT_OUT)
-
-    @property
-    def place(self) -> str:
-        """Its name, below a folder of its language if it has one: the same in equal builds on all machines."""
-        return f"{self.lang}/{self.shard}" if self.lang else self.shard
-
-    @property
-    def stem(self) -> str:
-        """What the paths of its files have in common: its place and its result key."""
-        return f"{self.place}-{self.result_key}" if self.result_key else self.place
 
 
 class StoredShard(NamedTuple):

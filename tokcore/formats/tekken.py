@@ -17,7 +17,7 @@ from tokcore.errors import ConfigError, FormatError
 from tokcore.models.bpe import RanksModel
 from tokcore.models.model import ID_LIMIT, MAX_VOCABULARY_BYTES
 from tokcore.patterns import find_named_pattern
-from tokcore.pretokenize import Pretokenizer
+from tokcore.pretokenizer import Pretokenizer
 from tokcore.tokenizer_spec import PLAIN, UNKNOWN, SpecialToken, TokenizerSpec
 
 _ROLES: Mapping[str, str] = {

@@ -12,7 +12,7 @@ from tokcore.errors import FormatError
 from tokcore.formats.gpt2 import make_vocabulary
 from tokcore.models.model import ID_LIMIT
 from tokcore.models.wordpiece import MAX_CHARACTERS, WordpieceModel, require_wordpiece
-from tokcore.pretokenize import Pretokenizer
+from tokcore.pretokenizer import Pretokenizer
 from tokcore.tokenizer_spec import PLAIN, UNKNOWN, SpecialToken, TokenizerSpec
 
 _CLEAN = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True}

@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tokcore import kernel
 from tokcore.code_points import NUM_CODE_POINTS, find_code_points, spell_code_point
@@ -194,6 +193,8 @@ class Character(ModelTypeDefaults):
 
 def _rank_words(pretokens: Texts, counts: Counts, min_count: int) -> Iterator[pa.Array]:
     """The pre-tokens with at least that count, the most frequent first, in blocks. Rows may repeat a pre-token."""
+    import pyarrow.compute as pc  # takes long, and few builds learn such a model
+
     if sum(np.add.reduce(half, dtype=np.uint64).item() << shift for half, shift in _halve(counts)) >= 2**63:
         raise LearnError("the counts of the table are too large: they pass 2**63 - 1. Divide them by a common factor.")
     offsets = np.ascontiguousarray(pretokens.offsets)

@@ -44,7 +44,8 @@ from tokcore.formats.megatron import (
     read_index,
     write_index,
 )
-from tokcore.formats.shard_format import ShardFacts, ShardSettings, StoredShard
+from tokcore.formats.shard_facts import ShardFacts
+from tokcore.formats.shard_format import ShardSettings, StoredShard
 from tokcore.token_batch import ShardContent
 
 # Documents [1, 2, 3] and [4, 5].

@@ -26,7 +26,8 @@ from support.token_batches import (
 from tokcore import open_shards
 from tokcore.errors import FormatError
 from tokcore.formats.nanogpt import NanogptFormat, NanogptShardWriter, find_dtype
-from tokcore.formats.shard_format import ShardFacts, ShardSettings, StoredShard
+from tokcore.formats.shard_facts import ShardFacts
+from tokcore.formats.shard_format import ShardSettings, StoredShard
 
 SMALL = [([1, 2, 3], "a", "en", "s", 0), ([], None, "sw", "s", 1), ([65_535, 0], "c", "en", "s", 2)]
 

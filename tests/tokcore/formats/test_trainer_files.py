@@ -36,7 +36,8 @@ from tf_examples import make_example
 from tokcore.errors import FormatError
 from tokcore.format_table import SHARD_FORMATS
 from tokcore.formats import litdata, llmc, mds
-from tokcore.formats.shard_format import ShardFacts, ShardSettings, StoredShard
+from tokcore.formats.shard_facts import ShardFacts
+from tokcore.formats.shard_format import ShardSettings, StoredShard
 from tokcore.shards import open_shards
 
 Rows = list[tuple[list[int], str | None, str, str, int]]

@@ -1,0 +1,138 @@
+"""What `tokcore check` finds, and prints for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pipelines.inspect.estimate import estimate
+from pipelines.local.terminal import format_count, format_duration, format_number, format_size, make_printable
+from pipelines.stages.build import Build
+from pipelines.stages.plan_corpus import hash_content, plan_build
+from pipelines.stages.source_checks import FOR_CHECK, check_samples, describe, sample_plan
+from pipelines.store.redaction import redact
+from pipelines.work.inputs import LeftOut
+from schemas.plan import Plan
+from schemas.stage_manifests import BUILD, STAGES
+from tokcore import kernel, unicode
+from tokcore.canonical import hash_sha256, write_canonical_json
+from tokcore.errors import ConfigError
+from tokcore.jsonable import to_jsonable
+
+
+def make_check_report(build: Build) -> dict[str, Any]:
+    """What a build would do: its files, sizes, work items and the fingerprints of its settings. Nothing is done."""
+    imported = build.imported_tokenizer()
+    left_out = LeftOut()
+    plan = plan_build(build.config, build.output, left_out)
+    samples = sample_plan(build.config, plan, FOR_CHECK)
+    findings = check_samples(build.config, samples)
+    stopping = [finding for finding in findings if finding.stops]
+    estimated = estimate(build.config, samples, build.options.num_workers)
+    settings = to_jsonable(build.config.stage_configs())
+    if imported is not None:
+        settings["tokenizer"]["fingerprint"] = imported.fingerprint
+    try:
+        holds, refused = build.standing(plan), False
+    except ConfigError as error:
+        holds, refused = str(error), True
+    return {
+        "output": build.output,
+        "output_holds": holds,
+        "refused": refused,
+        "problems": [*_find_engine_problem(build), *describe(stopping)],
+        "warnings": left_out.idle + describe([finding for finding in findings if not finding.stops]),
+        "estimates": None if estimated is None else estimated._asdict(),
+        "vocab_size": build.config.vocab_sizes[-1] if imported is None else imported.vocab_size,
+        "files": len(plan.files),
+        "stored_bytes": plan.size_bytes,
+        "inputs": _format_inputs(plan),
+        "work_items": len(plan.items),
+        "partitions": plan.num_partitions,
+        "duplicates": list(plan.duplicates),
+        "excluded": sorted(left_out.excluded),
+        "no_data": dict(sorted(left_out.no_data.items())),
+        "tokenizer": None
+        if imported is None
+        else {"vocab_size": imported.vocab_size, "special": len(imported.special)},
+        "settings": settings,
+        # Of the input and of each stage's settings. If they are equal, so are the bytes of two builds.
+        "fingerprints": {
+            "plan": hash_content(plan, write_canonical_json(to_jsonable(plan.settings))),
+            **{stage: hash_sha256(write_canonical_json(of_stage)) for stage, of_stage in settings.items()},
+        },
+        "unicode": unicode.VERSION,
+        "kernel": kernel.get_implementation(),
+    }
+
+
+def _find_engine_problem(build: Build) -> Iterator[str]:
+    """Why the engine that a build would need cannot be used: no server answers, or its bucket is not there."""
+    try:
+        build.require_engine(BUILD)
+    except ConfigError as error:
+        yield str(error)
+
+
+def _format_inputs(plan: Plan) -> list[dict[str, Any]]:
+    """The files of a plan, those that are read alike together."""
+    return [
+        {
+            "lang": read.lang or f"by field {read.lang_field}",
+            "format": f"{read.format}.{read.compression}".removesuffix(".none"),
+            "files": len(files),
+            "stored_bytes": sum(file.size_bytes for file in files),
+        }
+        for number, read in enumerate(plan.settings)
+        if (files := [file for file in plan.files if file.settings == number])
+    ]
+
+
+def print_check(report: dict[str, Any]) -> None:
+    """Print the report of `tokcore check`."""
+    print(f"output      {report['output']}")
+    print(f"holds       {'a different build: see below' if report['refused'] else report['output_holds']}")
+    print(f"input       {format_count(report['files'], 'file')}, {format_size(report['stored_bytes'])} as stored")
+    width = max((len(read["lang"]) for read in report["inputs"]), default=0)
+    for read in report["inputs"]:
+        print(
+            f"  {read['lang']:<{width}}{read['files']:>10,} {read['format']:<12}{format_size(read['stored_bytes']):>12}"
+        )
+    print(f"work items  {report['work_items']}, count tables in {format_count(report['partitions'], 'partition')}")
+    if (imported := report["tokenizer"]) is not None:
+        print(f"tokenizer   imported, {imported['vocab_size']:,} ids, {imported['special']} special tokens")
+    if (estimates := report["estimates"]) is not None:
+        _print_estimates(estimates, report["vocab_size"])
+    print(f"kernel      {report['kernel']}, Unicode {report['unicode']}")
+    print("fingerprints of the input and of each stage's settings")
+    for name in STAGES:
+        if name in report["fingerprints"]:
+            print(f"  {name:<12}{report['fingerprints'][name]}")
+    for warning in report["warnings"]:
+        print(f"warning: {make_printable(warning)}")
+    for uri in report["duplicates"]:
+        print(f"listed by two patterns, read once: {uri}")
+    for what, names in (("excluded", report["excluded"]), ("no data, left out", list(report["no_data"]))):
+        if names:
+            more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
+            print(f"{what}: {', '.join(make_printable(redact(name)) for name in names[:3])}{more}")
+
+
+def _print_estimates(told: dict[str, Any], vocab_size: int) -> None:
+    of = "all of it" if told["is_whole"] else f"a sample of {format_size(told['sample_bytes'])} of text"
+    print(f"estimates   from {of}; the time also from how fast it was counted")
+    print(f"  text      about {format_size(told['text_bytes'])}, {format_number(told['pretokens'])} pre-tokens")
+    print(f"  time      about {format_duration(told['seconds'])} on this machine, without a store's delays")
+    print(f"  memory    at most about {format_size(told['memory_bytes'])} in all workers")
+    if (least := told["vocab_least"]) == 0:
+        return
+    most = told["vocab_most"]
+    if told["is_whole"]:
+        print(f"  largest vocabulary  about {least:,} tokens; it depends on the mix of languages")
+    else:
+        print(f"  largest vocabulary  {least:,} tokens from the sample alone; all of the text")
+        print(
+            f"            gives more, but fewer than {format_number(most)}, as if all of it were as new as the sample"
+        )
+    if vocab_size > most:
+        print(f"  vocab_size = {vocab_size:,} is more: lower it, or set allow_smaller = true")
