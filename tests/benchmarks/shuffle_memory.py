@@ -1,10 +1,10 @@
-"""Memory of the workers that shuffle, mix and pack a corpus, as it grows: python tests/benchmarks/shuffle_memory.py
+"""Memory of the workers that shuffle, mix and pack a corpus, as it grows.
+
+    PYTHONPATH=tests python tests/benchmarks/shuffle_memory.py [--megabytes 150] [--times 4] [--workers 2]
 
 Encodes, shuffles, mixes (four epochs of the small languages) and packs two corpora, one --times as large as the other,
 with a byte tokenizer: a token for each byte, so a gigabyte of text is as much to sort as 4 GB of text usually are.
 Fails if the larger one takes more than 1.25 times the memory in any stage.
-
-    [--megabytes 150] [--times 4] [--workers 2]
 """
 
 from __future__ import annotations
