@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-import orjson
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 from pipelines.local.terminal import MOST_ROWS, format_number, format_size, format_table, make_printable
 from pipelines.stages.commit import find_manifest, get_manifest_url, require_manifest
 from pipelines.stages.read_log import locate_part, read_log
 from pipelines.store import storage, urls
-from schemas.commit_log import OWN, PARTS
+from schemas.commit_log import OWN, PARTS, Part, sum_up_part
+from schemas.cut_manifest import cut_manifest
 from schemas.stage_manifests import BUILD, MixtureManifest
 from tokcore.canonical import hash_sha256
 from tokcore.formats.shard_facts import ShardFacts
@@ -20,26 +20,46 @@ SHARDS = "/shards/"  # what is between an output and a shard in a URL
 _PACKED, _MIXED = "packed", "mixed"  # the stages of rows and of a mixture, and their folders
 
 
-def list_shards(output: str) -> list[dict[str, Any]]:
-    """The shards that an output's manifest names, in its order. Raises ConfigError if there is none.
+class ListedShards(NamedTuple):
+    """Shards as a manifest lists them, and what all of them hold."""
+
+    shards: Iterator[dict[str, Any]]  # in the manifest's order, read as they are asked for
+    number: int
+    documents: int  # rows, of packed ones
+    tokens: int
+
+
+def list_shards(output: str) -> ListedShards:
+    """The shards that an output's manifest names. Raises ConfigError if there is none.
 
     output: the URL of the output, or of its folder `packed` or `mixed`, which lists the shards there.
     """
-    found: dict[tuple[str, str, str], dict[str, Any]] = {}
-    for entry in _list_entries(*_find_stage(output)):
-        if "shard" not in (about := entry["about"]):
-            continue
-        shard = found.get(key := (about["shard"], about["lang"], about["split"]))
-        if shard is None:
-            told = {name: about[name] for name in ("split", "documents", "tokens")}
-            found[key] = shard = {"shard": ShardFacts(**about).stem, **told, "size_bytes": 0, "files": []}
-        shard["size_bytes"] += entry["size_bytes"]
-        shard["files"].append(entry["path"])
-    return [*found.values()]
+    output, stage = _find_stage(output)
+    made = cut_manifest(_read_manifest(output, stage))
+    totals = made.head["totals"]
+    documents, tokens = totals.get("documents"), totals["tokens"]
+    if stage == _PACKED:
+        documents, tokens = totals["rows"], tokens + totals["padding"]
+    elif stage != _MIXED:
+        documents = totals["records"]["documents"]
+    return ListedShards(_group_files(made.files), totals["shards"], documents, tokens)
 
 
-def _list_entries(output: str, stage: str) -> list[dict[str, Any]]:
-    """The files that the manifest of a stage names, as JSON has them.
+def _group_files(files: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The shards that files are of: those of a shard follow each other."""
+    of_shards = (file for file in files if "shard" in file["about"])
+    for about, of_shard in itertools.groupby(of_shards, lambda file: file["about"]):
+        own = [*of_shard]
+        yield {
+            "shard": ShardFacts(**about).stem,
+            **{name: about[name] for name in ("split", "documents", "tokens")},
+            "size_bytes": sum(file["size_bytes"] for file in own),
+            "files": [file["path"] for file in own],
+        }
+
+
+def _read_manifest(output: str, stage: str) -> bytes:
+    """The manifest of a stage as it is stored.
 
     If the manifest of the build has its hash, it is what tokcore wrote, and need not be checked field by field: there
     may be very many.
@@ -47,24 +67,25 @@ def _list_entries(output: str, stage: str) -> list[dict[str, Any]]:
     data, build = storage.read_if_there(get_manifest_url(output, stage)), find_manifest(output, BUILD)
     named = build.inputs.get(stage) if build is not None else None
     if data is None or named is None or hash_sha256(data) != named.sha256:
-        data = require_manifest(output, stage, "build").to_bytes()
-    entries: list[dict[str, Any]] = orjson.loads(data)["files"]
-    return entries
+        return require_manifest(output, stage, "build").to_bytes()
+    return data
 
 
-def list_shards_at(output: str, at: int) -> list[dict[str, Any]]:
+def list_shards_at(output: str, at: int) -> ListedShards:
     """The shards of all parts of an output at a commit, named from the output on: parts/KEY/shards/NAME.
 
     Raises ConfigError if there is no such commit, or it is expired.
     """
-    found = []
-    for part in read_log(output, at).parts(at):
-        prefix = "" if part.path == OWN else f"{part.path}/shards/"
-        for shard in list_shards(locate_part(output, part)):
-            found.append(
-                {**shard, "shard": prefix + shard["shard"], "files": [prefix + path for path in shard["files"]]}
-            )
-    return found
+    log = read_log(output, at)
+    totals = log.commits[at - 1].totals if at else sum_up_part(log.build)
+    listed = itertools.chain.from_iterable(_list_part(output, part) for part in log.parts(at))
+    return ListedShards(listed, totals.shards, totals.documents, totals.tokens)
+
+
+def _list_part(output: str, part: Part) -> Iterator[dict[str, Any]]:
+    prefix = "" if part.path == OWN else f"{part.path}/shards/"
+    for shard in list_shards(locate_part(output, part)).shards:
+        yield {**shard, "shard": prefix + shard["shard"], "files": [prefix + path for path in shard["files"]]}
 
 
 def find_newest(output: str) -> int:
@@ -78,11 +99,11 @@ def _find_stage(url: str) -> tuple[str, str]:
     return (above, last) if last in (_PACKED, _MIXED) else (url, "shards")
 
 
-def print_shards(output: str, shards: Sequence[dict[str, Any]], all_shards: bool, at: int | None = None) -> None:
+def print_shards(output: str, listed: ListedShards, all_shards: bool, at: int | None = None) -> None:
     """Print a line for each shard, the first ones only unless all are asked for. at: the commit that they are of."""
     output, stage = _find_stage(output)
     what = "rows" if stage == _PACKED else "documents"
-    shown = shards if all_shards else shards[:MOST_ROWS]
+    shown = [*itertools.islice(listed.shards, None if all_shards else MOST_ROWS)]
     rows = [
         [
             make_printable(one["shard"]),
@@ -93,11 +114,10 @@ def print_shards(output: str, shards: Sequence[dict[str, Any]], all_shards: bool
         for one in shown
     ]
     print("\n".join(format_table(["shard", what, "tokens", "stored"], rows)))
-    if len(shown) < len(shards):
-        print(f"and {len(shards) - len(shown):,} more (--all shows all)")
-    documents, tokens = (sum(one[name] for one in shards) for name in ("documents", "tokens"))
+    if len(shown) < listed.number:
+        print(f"and {listed.number - len(shown):,} more (--all shows all)")
     place = urls.join(output, stage) if at is None else f"commit {at} of {output}"
-    print(f"\n{len(shards):,} shards in {place}: {documents:,} {what}, {tokens:,} tokens")
+    print(f"\n{listed.number:,} shards in {place}: {listed.documents:,} {what}, {listed.tokens:,} tokens")
     mixed = find_manifest(output, _MIXED)
     if stage == _MIXED and mixed is not None:
         _print_receipts(mixed)
@@ -110,8 +130,8 @@ def print_shards(output: str, shards: Sequence[dict[str, Any]], all_shards: bool
         chosen = require_manifest(output, "tokenizer", "build").totals
         for size, one in several.totals.list_ascending():
             print(f"  {size:>12,}  {one.fingerprint}{'  wrote the shards' if one == chosen else ''}")
-    if shards:
-        first = shards[0]["files"][0]
+    if shown:
+        first = shown[0]["files"][0]
         name = urls.join(output, first) if first.startswith(f"{PARTS}/") else urls.join(output, stage, first)
         print(f"The text and tokens of a document:\n  tokcore show {name}:0")
 

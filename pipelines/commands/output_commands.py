@@ -301,13 +301,13 @@ def show(what: str, path: str, at: int | None, show_all: bool, as_json: bool) ->
     if at is None and not is_shard and is_updated(url):
         at = run.find_newest(url)
     if at is not None:
-        shards = run.list_shards_at(url, at)
-        print_json(shards) if as_json else run.print_shards(url, shards, show_all, at)
+        listed = run.list_shards_at(url, at)
+        print_json([*listed.shards]) if as_json else run.print_shards(url, listed, show_all, at)
     elif is_shard or url.rpartition(":")[2].isdecimal():
         _show_shard(url, path, show_all, as_json)
     else:
-        shards = run.list_shards(url)
-        print_json(shards) if as_json else run.print_shards(url, shards, show_all)
+        listed = run.list_shards(url)
+        print_json([*listed.shards]) if as_json else run.print_shards(url, listed, show_all)
 
 
 def _show_shard(url: str, path: str, show_all: bool, as_json: bool) -> None:

@@ -66,6 +66,7 @@ from schemas.shuffle import choose_num_parts, get_interval
 from schemas.stage_manifests import (
     BUILD,
     STAGES,
+    BuildManifest,
     EncodedLanguage,
     MixtureManifest,
     PackedManifest,
@@ -80,6 +81,7 @@ from tokcore.tokenizer_spec import TokenizerSpec
 
 _OF_WATCHERS = f"{FOLDER}/{WATCHERS}/"
 _BLOCK_BYTES = 1 << 20
+_MANY_SHARDS = 10_000
 _DECODED_TOGETHER = 1 << 21  # documents that a worker compares in one go, of shuffled shards
 
 
@@ -133,8 +135,10 @@ def verify(
     unread: list[str] = []
     problems: list[str] = []
     with progress.stage("look", minor=True):
-        manifests = read_manifests(output, unread)
-        build = manifests.get(BUILD)
+        build = _read_build(output, unread)
+        if build is not None and build.totals.shards >= _MANY_SHARDS:  # to read the manifest of so many takes seconds
+            progress.say(f"look       at what manifest.json names: {build.totals.shards:,} shards, and all other files")
+        manifests = _read_stages(output, build, unread)
         log = check_log(output, build, problems) if build is not None else None
         there = storage.list_tree(output)
     beside = check_beside(output, log, there, problems) if log is not None else CheckedBeside(frozenset(), 0, 0, 0)
@@ -186,7 +190,8 @@ def _verify_commit(
     parts, removed = [], log.tombstones(at)
     for part in log.parts(at):
         url, unread = locate_part(output, part), list[str]()
-        of_part = manifests if url == output else read_manifests(url, unread)
+        with how.progress.stage("look", minor=True):
+            of_part = manifests if url == output else read_manifests(url, unread)
         apart = beside | {CARD} if url == output else frozenset[str]()
         made = _verify_part(url, of_part, unread, "", how, apart)
         parts.append(made)
@@ -277,7 +282,8 @@ def _check_parts(output: str, manifests: Mapping[str, AnyManifest], how: _How, p
         built = require_all_manifests(manifests)
         num_documents = built.shards.totals.records.documents
         spec = None if how.quick else load_spec(output)
-        problems.extend(check_manifests(output, built, spec))
+        with how.progress.stage("compare", minor=True):
+            problems.extend(check_manifests(output, built, spec))
         if spec is not None and not problems:
             with how.progress.stage("read", num_documents, "documents", minor=True) as shown:
                 num_read = _check_content(output, built, spec, how.options, problems, shown)
@@ -326,17 +332,27 @@ def may_be_unnamed(path: str) -> bool:
 
 def read_manifests(output: str, problems: list[str]) -> dict[str, AnyManifest]:
     """Stage -> manifest, "build" included; what cannot be read becomes a problem."""
-    found: dict[str, AnyManifest] = {}
+    return _read_stages(output, _read_build(output, problems), problems)
+
+
+def _read_build(output: str, problems: list[str]) -> BuildManifest | None:
+    """The manifest of the build; None if it cannot be read, which becomes a problem."""
     try:
         storage.require_inside(output, MANIFEST)
         build = find_manifest(output, BUILD)
     except TokError as error:
         problems.append(str(error) if MANIFEST in str(error) else f"{MANIFEST}: {error}")
-        return found
+        return None
     if build is None:
         problems.append(f"{MANIFEST}: missing; the build did not finish, or it was removed")
-        return found
-    found["build"] = build
+    return build
+
+
+def _read_stages(output: str, build: BuildManifest | None, problems: list[str]) -> dict[str, AnyManifest]:
+    """As read_manifests; build: None if it could not be read."""
+    if build is None:
+        return {}
+    found: dict[str, AnyManifest] = {BUILD: build}
     for stage, made_from in build.inputs.items():
         if stage not in STAGES:
             problems.append(f"{MANIFEST}: inputs: there is no stage {stage!r:.80}")

@@ -54,7 +54,8 @@ def commit_build(run: BuildRun) -> BuildManifest:
 
     manifest = run_stage(run, key, make)
     reach("build.committed")
-    _remove_working_folders(run.output, {**stages, BUILD: manifest})
+    with run.progress.stage("clean", minor=True):
+        _remove_working_folders(run.output, {**stages, BUILD: manifest})
     return manifest
 
 

@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import orjson
-
 from pipelines.stages.commit import find_manifest, get_manifest_url, read_run_facts
 from pipelines.stages.named_files import require_files, require_sizes
 from pipelines.stages.plan_corpus import make_plan_key
@@ -23,6 +21,7 @@ from pipelines.store import storage, urls
 from pipelines.store.at_once import run_at_once
 from pipelines.store.attempts import FOLDER
 from schemas.config import BuildConfig
+from schemas.cut_manifest import cut_manifest
 from schemas.plan import Plan
 from schemas.stage_manifests import BUILD, BuildManifest, ImportedConfig
 from tokcore.canonical import hash_sha256
@@ -52,7 +51,7 @@ def find_finished(
     require_files(output, found.build)
     for stage, data in found.stages.items():
         if len(data) <= _MOST_BYTES:
-            require_sizes(output, stage, ((one["path"], one["size_bytes"]) for one in orjson.loads(data)["files"]))
+            require_sizes(output, stage, ((one["path"], one["size_bytes"]) for one in cut_manifest(data).files))
     return found.build
 
 

@@ -34,7 +34,7 @@ from schemas.inheritance import Less
 from schemas.plan import Assignment
 from schemas.refs import ItemCounted, RunRef
 from tokcore import kernel
-from tokcore.errors import StageError
+from tokcore.errors import LedgerError, StageError
 from tokcore.masking import add_texts
 from tokcore.normalize import Normalizer
 from tokcore.pretoken_tables import merge_rows, read_table, split_rows
@@ -155,7 +155,11 @@ def _inherit_item(job: CountJob, number: int, own: Inherited) -> ItemCounted:
 
 
 def _subtract_table(attempts: Attempts, less: Less, lang: str, gone: Sequence[RunRef]) -> RunRef:
-    """A run with the rows of a language's table, less those of runs. Raises StageError if the table is damaged."""
+    """A run with the rows of a language's table, less those of runs.
+
+    Raises StageError if the table is damaged, LedgerError if it is as committed, yet more would be taken away than it
+    has.
+    """
     path = less.tables[lang].path
     with (
         copy_if_remote(urls.join(less.output, "counts"), [path]) as folder,
@@ -167,7 +171,14 @@ def _subtract_table(attempts: Attempts, less: Less, lang: str, gone: Sequence[Ru
                 f"`tokcore repair` makes the file again"
             )
         rows = subtract_rows(read_table(f"{folder}/{path}"), merge_rows(read_sections(attempts, gone)))
-        return write_section(new.file, new.attempt, lang, 0, rows)
+        try:
+            return write_section(new.file, new.attempt, lang, 0, rows)
+        except LedgerError as error:
+            url = redact(urls.join(less.output, "counts", path))
+            raise LedgerError(
+                f"{url}: of the language {lang}: {error}. This table is not of the documents that its build read. "
+                f"`tokcore verify {redact(less.output)}` says more; nothing was committed"
+            ) from error
 
 
 class LanguageTables:

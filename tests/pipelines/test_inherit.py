@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import os
 import shutil
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from support import eager
 from support.builds import build_file, build_here, tokcore, tree, write
+from support.forging import Forger
 from support.updates import SETTINGS, SMALL, SOURCES, build_fresh, make_texts, require_equal, update_here, write_file
 
 from pipelines.inspect.verify import verify
@@ -35,6 +37,7 @@ from schemas.refs import LanguageCounts
 from schemas.shard_entries import list_named_shards
 from tokcore.errors import ConfigError, LedgerError, StageError
 from tokcore.format_table import SHARD_FORMATS
+from tokcore.pretoken_tables import read_table, write_table
 
 NAMES = [f"{number:02d}" for number in range(24)]
 REASON = Reason("update", 0, 0, 0, 0)
@@ -308,6 +311,20 @@ def test_a_damaged_table_is_not_taken_over(corpus):
     table.write_bytes(whole)
     assert update_here(corpus / "build.toml", corpus / "out").number == 1
     require_sound(corpus)
+
+
+def test_a_table_with_too_little_is_named_with_its_language(corpus):
+    """Edited, and hashed again: what a file brought is more than the table has."""
+    write_file(corpus, "en/07.jsonl", make_texts("other", 5))
+    forger = Forger(corpus / "out")
+    (table,) = (corpus / "out" / "counts").glob("en-*.parquet")
+    edited = io.BytesIO()
+    write_table(edited, [rows._replace(counts=rows.counts // rows.counts) for rows in read_table(table)])
+    forger.write(table, edited.getvalue())
+    forger.hash_again(2)
+    with pytest.raises(LedgerError, match=rf"{table.name}: of the language en: .* taken away, and 1 are there"):
+        update_here(corpus / "build.toml", corpus / "out")
+    assert not (corpus / "out" / "log").exists()
 
 
 def test_what_expired_commits_had_stays_where_it_was_taken_over(corpus):

@@ -15,8 +15,10 @@ from support.forging import Forger, written
 
 from pipelines.inspect.rebuild import rebuild
 from pipelines.inspect.verify import verify
+from pipelines.local.progress import StageProgress
 from pipelines.stages.commit import find_manifest
 from pipelines.work.semantics import EARLIER
+from schemas.stage_manifests import parse_manifest
 from tokcore.canonical import write_canonical_json
 from tokcore.errors import ConfigError, FormatError
 from tokcore.formats.arrow_shards import ArrowShardWriter
@@ -38,6 +40,21 @@ def test_a_sound_output(corpus, output):
     (output / "_attempts" / "other" / "file").write_text("somebody's work")
     report = verify(str(output))
     assert (report.problems, report.num_leftovers) == ((), 1)
+
+
+def test_of_a_large_output_the_first_line_is_there_before_its_manifests_are_read(output, monkeypatch, capsys):
+    monkeypatch.setattr("pipelines.inspect.verify._MANY_SHARDS", 1)
+    said = []
+
+    def parse(*manifest):
+        said.append(capsys.readouterr().err)
+        return parse_manifest(*manifest)
+
+    monkeypatch.setattr("pipelines.inspect.verify.parse_manifest", parse)
+    shards = find_manifest(str(output), "build").totals.shards
+    assert problems(output, quick=True, progress=StageProgress()) == ()
+    assert said[0] == f"look       at what manifest.json names: {shards} shards, and all other files\n"
+    assert "".join(said[1:]) == ""
 
 
 def test_edits_that_are_hashed_again_are_found(output):

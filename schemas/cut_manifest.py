@@ -1,0 +1,47 @@
+"""A manifest that is known to be as tokcore wrote it, without an object for each of its files: there may be millions.
+
+Who knows that: another manifest has its sha256. Any other is read by schemas.stage_manifests, which checks each field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import orjson
+
+from tokcore.canonical import MANIFEST_FORMAT
+
+# Canonical JSON has one spelling, with its keys sorted, and quotes inside of a string are escaped. So these stand where
+# the files begin, where they end, and between two of them, and nowhere else.
+_BEGIN = b'"files":['
+_END = f'],"format":"{MANIFEST_FORMAT}"'.encode()
+_BETWEEN = b'},{"about":'
+
+_BLOCK_BYTES = 1 << 18  # of JSON, read together: more would not stay in a processor's cache
+
+
+class CutManifest(NamedTuple):
+    """A manifest as JSON has it, its files apart."""
+
+    head: dict[str, Any]  # with no files
+    files: Iterator[dict[str, Any]]  # in their order, read as they are asked for
+
+
+def cut_manifest(data: bytes) -> CutManifest:
+    """The parts of a manifest. data: what tokcore wrote, which is not checked.
+
+    >>> made = cut_manifest(b'{"config":{},"files":[{"about":{},"path":"a"}],"format":"tokcore-manifest","totals":{}}')
+    >>> made.head["totals"], [*made.files]
+    ({}, [{'about': {}, 'path': 'a'}])
+    """
+    begin, end = data.index(_BEGIN) + len(_BEGIN), data.rindex(_END)
+    return CutManifest(orjson.loads(data[:begin] + data[end:]), _read_files(data, begin, end))
+
+
+def _read_files(data: bytes, begin: int, end: int) -> Iterator[dict[str, Any]]:
+    while begin < end:
+        after = data.find(_BETWEEN, begin + _BLOCK_BYTES, end) + 1
+        block = data[begin : after or end]
+        yield from orjson.loads(b"[%b]" % block)
+        begin += len(block) + 1  # and the comma

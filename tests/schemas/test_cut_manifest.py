@@ -1,0 +1,35 @@
+"""A manifest that is read in blocks is the one that JSON's reader gives."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas import cut_manifest
+from tokcore.canonical import write_canonical_json
+
+# Texts that look like what stands between files.
+_TEXTS = st.one_of(
+    st.text(max_size=5), st.sampled_from(['},{"about":', '],"format":"tokcore-manifest"', '"files":[', "\\"])
+)
+_FILES = st.lists(
+    st.fixed_dictionaries({"about": st.dictionaries(_TEXTS, _TEXTS, max_size=2), "path": _TEXTS}), max_size=6
+)
+
+
+@pytest.mark.parametrize("block_bytes", [1, 40, 1 << 18])
+@given(files=_FILES, names=st.lists(_TEXTS, max_size=3))
+def test_files_are_those_of_the_manifest(block_bytes, files, names):
+    made = {
+        "config": {"formats": names},
+        "files": files,
+        "format": "tokcore-manifest",
+        "totals": dict.fromkeys(names, 1),
+    }
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(cut_manifest, "_BLOCK_BYTES", block_bytes)
+        cut = cut_manifest.cut_manifest(write_canonical_json(made))
+        assert [*cut.files] == files
+    assert cut.head == {**made, "files": []} == orjson.loads(orjson.dumps(cut.head))
