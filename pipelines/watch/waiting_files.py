@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from schemas.build_tables import WatchTable
 
 _LONGEST_PAUSE_S = 300.0
+_FIRST_FILES = 256  # of a batch, at first
+_DOUBLES = 3  # the step of grow() that doubles
 MOST_NEW = 20_000  # new files that wait here: two of the largest batches, one that is read and one that settles
 
 
@@ -38,8 +40,10 @@ class WaitingFiles:
         self.settings = settings
         self._seen: dict[str, _Seen] = {}
         self._marked: Collection[str] | None = None
-        self._most: int | None = None  # files of a batch, after some changed while they were read; None: batch_files
-        self._num_grown = 0  # how often batches grew since
+        # Files of a batch; None: batch_files. The first is small, since a new watcher does not know how many files
+        # change while a batch is read; an earlier one may have learned that, and died.
+        self._most: int | None = _FIRST_FILES if settings.batch_files > _FIRST_FILES else None
+        self._num_grown = _DOUBLES  # how often batches grew in a row
 
     def observe(self, changes: Mapping[str, Waiting], now: float, marked: Collection[str] | None = None) -> None:
         """Take over what a listing shows. marked: the files whose marker is there; None: none is needed."""
@@ -114,7 +118,7 @@ class WaitingFiles:
         First by an eighth; each time twice as fast, since files may have stopped changing.
         """
         if self._most is not None:
-            most = max(self._most, num_files + max(1, (num_files << self._num_grown) // 8))
+            most = max(self._most, num_files + max(1, (num_files << self._num_grown) >> _DOUBLES))
             self._most = most if most < self.settings.batch_files else None
             self._num_grown += 1
 

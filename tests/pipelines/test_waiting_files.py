@@ -130,6 +130,16 @@ def test_batches_are_smaller_while_files_change_as_they_are_read():
     assert sizes[-1] == 64
 
 
+def test_a_watcher_begins_with_small_batches():
+    files = queue(batch_files=2000)
+    files.observe({f"{i:04d}": new(0) for i in range(5000)}, 0)
+    sizes = []
+    for _ in range(4):
+        sizes.append(len(files.choose_batch(40)))
+        files.grow(sizes[-1])
+    assert sizes == [256, 512, 1536, 2000]
+
+
 def test_a_burst_waits_in_the_store():
     """100,000 files: so many are known of as there is room for, and those that are known of go first."""
     files = queue()
