@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from pipelines.local.terminal import MOST_ROWS, format_number, format_size, format_table, make_printable
+from pipelines.local.terminal import format_number, format_size, format_table, make_printable
 from pipelines.stages.commit import find_manifest, get_manifest_url, require_manifest
 from pipelines.stages.read_log import locate_part, read_log
 from pipelines.store import storage, urls
@@ -23,16 +23,17 @@ _PACKED, _MIXED = "packed", "mixed"  # the stages of rows and of a mixture, and 
 class ListedShards(NamedTuple):
     """Shards as a manifest lists them, and what all of them hold."""
 
-    shards: Iterator[dict[str, Any]]  # in the manifest's order, read as they are asked for
+    shards: list[dict[str, Any]]  # in the manifest's order; maybe the first ones only
     number: int
     documents: int  # rows, of packed ones
     tokens: int
 
 
-def list_shards(output: str) -> ListedShards:
+def list_shards(output: str, most: int | None = None) -> ListedShards:
     """The shards that an output's manifest names. Raises ConfigError if there is none.
 
-    output: the URL of the output, or of its folder `packed` or `mixed`, which lists the shards there.
+    output: the URL of the output, or of its folder `packed` or `mixed`, which lists the shards there. most: how many
+    to read at most.
     """
     output, stage = _find_stage(output)
     made = cut_manifest(_read_manifest(output, stage))
@@ -42,7 +43,8 @@ def list_shards(output: str) -> ListedShards:
         documents, tokens = totals["rows"], tokens + totals["padding"]
     elif stage != _MIXED:
         documents = totals["records"]["documents"]
-    return ListedShards(_group_files(made.files), totals["shards"], documents, tokens)
+    shards = [*itertools.islice(_group_files(made.files), most)]
+    return ListedShards(shards, totals["shards"], documents, tokens)
 
 
 def _group_files(files: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -71,20 +73,20 @@ def _read_manifest(output: str, stage: str) -> bytes:
     return data
 
 
-def list_shards_at(output: str, at: int) -> ListedShards:
+def list_shards_at(output: str, at: int, most: int | None = None) -> ListedShards:
     """The shards of all parts of an output at a commit, named from the output on: parts/KEY/shards/NAME.
 
-    Raises ConfigError if there is no such commit, or it is expired.
+    most: as for list_shards. Raises ConfigError if there is no such commit, or it is expired.
     """
     log = read_log(output, at)
     totals = log.commits[at - 1].totals if at else sum_up_part(log.build)
-    listed = itertools.chain.from_iterable(_list_part(output, part) for part in log.parts(at))
-    return ListedShards(listed, totals.shards, totals.documents, totals.tokens)
+    listed = itertools.chain.from_iterable(_list_part(output, part, most) for part in log.parts(at))
+    return ListedShards([*itertools.islice(listed, most)], totals.shards, totals.documents, totals.tokens)
 
 
-def _list_part(output: str, part: Part) -> Iterator[dict[str, Any]]:
+def _list_part(output: str, part: Part, most: int | None) -> Iterator[dict[str, Any]]:
     prefix = "" if part.path == OWN else f"{part.path}/shards/"
-    for shard in list_shards(locate_part(output, part)).shards:
+    for shard in list_shards(locate_part(output, part), most).shards:
         yield {**shard, "shard": prefix + shard["shard"], "files": [prefix + path for path in shard["files"]]}
 
 
@@ -99,11 +101,11 @@ def _find_stage(url: str) -> tuple[str, str]:
     return (above, last) if last in (_PACKED, _MIXED) else (url, "shards")
 
 
-def print_shards(output: str, listed: ListedShards, all_shards: bool, at: int | None = None) -> None:
-    """Print a line for each shard, the first ones only unless all are asked for. at: the commit that they are of."""
+def print_shards(output: str, listed: ListedShards, at: int | None = None) -> None:
+    """Print a line for each shard that is listed, and what all hold. at: the commit that they are of."""
     output, stage = _find_stage(output)
     what = "rows" if stage == _PACKED else "documents"
-    shown = [*itertools.islice(listed.shards, None if all_shards else MOST_ROWS)]
+    shown = listed.shards
     rows = [
         [
             make_printable(one["shard"]),

@@ -295,19 +295,19 @@ def show(what: str, path: str, at: int | None, show_all: bool, as_json: bool) ->
     For document N, counted from 0, shows the text beside the tokens, as much as fits on a screen.
     """
     from pipelines import show as run
+    from pipelines.local.terminal import MOST_ROWS
 
     url = make_absolute(what)
     is_shard = run.names_a_shard(url)
     if at is None and not is_shard and is_updated(url):
         at = run.find_newest(url)
-    if at is not None:
-        listed = run.list_shards_at(url, at)
-        print_json([*listed.shards]) if as_json else run.print_shards(url, listed, show_all, at)
-    elif is_shard or url.rpartition(":")[2].isdecimal():
+    if at is None and (is_shard or url.rpartition(":")[2].isdecimal()):
         _show_shard(url, path, show_all, as_json)
-    else:
-        listed = run.list_shards(url)
-        print_json([*listed.shards]) if as_json else run.print_shards(url, listed, show_all)
+        return
+    most = None if show_all or as_json else MOST_ROWS
+    with show_progress("show"):
+        listed = run.list_shards(url, most) if at is None else run.list_shards_at(url, at, most)
+    print_json(listed.shards) if as_json else run.print_shards(url, listed, at)
 
 
 def _show_shard(url: str, path: str, show_all: bool, as_json: bool) -> None:

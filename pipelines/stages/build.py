@@ -166,7 +166,8 @@ class Build:
         if self.replace or self.chosen is not None:
             return None
         if are_inputs_remote(self.config):
-            finished = find_finished(self.output, self.config, imported)
+            with self.progress.stage("look", minor=True):
+                finished = find_finished(self.output, self.config, imported)
             if finished is not None:
                 self.progress.say("finished, as its build file says: `tokcore check` looks for changed inputs")
             return finished
@@ -174,7 +175,8 @@ class Build:
             return None  # --verbose says for each stage that it is there
         with self.progress.stage("plan", minor=True):
             self._listed = plan_build(self.config, self.output)
-        return find_finished(self.output, self.config, imported, self._listed)
+        with self.progress.stage("look", minor=True):
+            return find_finished(self.output, self.config, imported, self._listed)
 
     # ---------------------------------------------------------------------------------------------------------- stages
 
