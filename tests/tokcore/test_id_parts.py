@@ -42,6 +42,17 @@ def test_parts_follow_each_other(implementation, sources, parts, data):
 
 
 @pytest.mark.parametrize("implementation", [NATIVE, "reference"])
+@pytest.mark.parametrize("dtype", sorted(LARGEST))
+def test_the_largest_ids_stay_what_they_are(implementation, dtype):
+    """Those with the highest bit set, which arrays of random ids hardly ever have where a part is."""
+    ids = [0, LARGEST[dtype] // 2, LARGEST[dtype] // 2 + 1, LARGEST[dtype]]
+    none, all_ids = np.zeros(1, np.int64), np.full(1, len(ids), np.int64)
+    with kernel.force(implementation):
+        found = kernel.IdParts([np.array(ids, dtype)], none, none, all_ids)
+    assert found.copy(0, 1, np.empty(len(ids), np.int32)).tolist() == ids
+
+
+@pytest.mark.parametrize("implementation", [NATIVE, "reference"])
 @pytest.mark.parametrize("part", [(1, 0, 1), (-1, 0, 1), (0, -1, 2), (0, 2, 1), (0, 0, 4)])
 def test_what_is_not_in_a_source_is_refused(implementation, part):
     which, start, end = (np.array([value], np.int64) for value in part)
