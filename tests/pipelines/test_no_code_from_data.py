@@ -113,8 +113,10 @@ CALLS = {"eval", "exec", "compile", "__import__", "system", "popen", "execfile"}
 MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "yaml", "jinja2", "mako", "code", "runpy"}
 MODULES |= {"subprocess", "pty", "ctypes", "joblib", "torch"}
 # The local runner's own pipes, which no other process can write to; modules that its command line names; our own reader
-# processes; a function of the C library, by its name; public names of tokcore, which come from a table.
+# processes; a function of the C library, by its name; public names of tokcore, and the modules of commands, which come
+# from tables.
 ALLOWED = {
+    "pipelines/cli.py": {"import_module()"},
     "pipelines/graph/boot_worker.py": {"import subprocess"},
     "pipelines/local/pool.py": {"import pickle", "import subprocess"},
     "pipelines/local/worker.py": {"import pickle", "import_module()"},

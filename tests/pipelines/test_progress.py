@@ -61,7 +61,7 @@ def test_every_part_of_a_build_has_a_name_and_adds_up(tmp_path):
     build = build_of(tmp_path, "out")
     build.run()
     phases = build.progress.phases
-    main = [phase.name for phase in phases if phase.name not in ("commit", "check")]
+    main = [phase.name for phase in phases if phase.name not in ("commit", "check", "clean")]
     assert main == ["plan", "count", "learn", "weigh", "encode"]
     assert sum(phase.name == "commit" for phase in phases) == 6  # plan, rejected, counts, tokenizer, shards, build
     check_complete(phases)
@@ -83,7 +83,7 @@ def test_a_resumed_stage_counts_what_was_done_before(tmp_path, monkeypatch):
 
     progress = Recorded()
     assert not verify(str(tmp_path / "out"), decode=None, progress=progress).problems
-    assert [phase.name for phase in progress.phases] == ["look", "hash", "read", "decode"]
+    assert [phase.name for phase in progress.phases] == ["look", "hash", "compare", "read", "decode"]
     check_complete(progress.phases)
 
 
