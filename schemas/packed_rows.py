@@ -113,12 +113,10 @@ class SortedRows(Generic[T]):
         self._waiting = []
 
     def pack(self) -> PackedRows[T]:
-        """All that was added, in order, in little memory. Nothing may be added any more."""
-        if len(self._runs) > 1 or (self._runs and self._waiting and min(map(self._key, self._waiting)) < self._end):
-            return PackedRows(self._flatten, self._build, self)
+        """Everything that was added, in order and packed. Nothing may be added afterwards."""
         if self._waiting:
             self._pack_waiting()
-        return self._runs[0] if self._runs else PackedRows(self._flatten, self._build)
+        return self._runs[0] if len(self._runs) == 1 else PackedRows(self._flatten, self._build, self)
 
     def __iter__(self) -> Iterator[T]:
         """All that was added, in order."""

@@ -179,6 +179,6 @@ class Plan:
 
 
 def count_partitions(planned_bytes: int) -> int:
-    """Hash partitions of the count tables of a plan of so many bytes: a power of two."""
+    """The number of hash partitions of the count tables, a power of two. planned_bytes: of all files, as stored."""
     wanted = -(-planned_bytes // BYTES_PER_PARTITION)
     return min(MAX_PARTITIONS, 1 << (max(1, wanted) - 1).bit_length())

@@ -65,24 +65,23 @@ def write_canonical_lines(values: Iterable[Any]) -> bytes:
     """
     lines = bytearray()
     waiting = iter(values)
-    while some := list(islice(waiting, _LINES)):  # held by themselves, all lines would take 4 kB each
-        if _are_plain(some):
-            try:
-                lines += b"".join([orjson.dumps(value, option=_CANONICAL) for value in some])
-                continue
-            except TypeError:  # as in write_canonical_json()
-                pass
-        lines += b"".join(map(write_canonical_json, some))
+    while some := list(islice(waiting, _LINES)):  # each line alone would take 4 kB while it is held
+        lines += _write_plain_lines(some) or b"".join(map(write_canonical_json, some))
     return bytes(lines)
 
 
-def _are_plain(values: list[Any]) -> bool:
-    """Whether all are dicts of scalars, as the lines of most tables are. Looks at all of them together, in C."""
-    return (
-        set(map(type, values)) == {dict}
-        and set(map(type, chain.from_iterable(values))) <= {str}
-        and set(map(type, chain.from_iterable(map(dict.values, values)))) <= _SCALARS
-    )
+def _write_plain_lines(values: list[Any]) -> bytes | None:
+    """As write_canonical_lines, if all are dicts of scalars, as in most tables; else None. Checks all at once, in C."""
+    if (
+        set(map(type, values)) != {dict}
+        or not set(map(type, chain.from_iterable(values))) <= {str}
+        or not set(map(type, chain.from_iterable(map(dict.values, values)))) <= _SCALARS
+    ):
+        return None
+    try:
+        return b"".join([orjson.dumps(value, option=_CANONICAL) for value in values])
+    except TypeError:  # integers of more than 64 bits, lone surrogates
+        return None
 
 
 def parse_canonical(data: bytes, name: str) -> Any:

@@ -136,7 +136,7 @@ def verify(
     problems: list[str] = []
     with progress.stage("look", minor=True):
         build = _read_build(output, unread)
-        if build is not None and build.totals.shards >= _MANY_SHARDS:  # to read the manifest of so many takes seconds
+        if build is not None and build.totals.shards >= _MANY_SHARDS:  # reading their manifest takes seconds
             progress.say(f"look       at what manifest.json names: {build.totals.shards:,} shards, and all other files")
         manifests = _read_stages(output, build, unread)
         log = check_log(output, build, problems) if build is not None else None

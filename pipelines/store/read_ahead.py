@@ -1,4 +1,4 @@
-"""Reading ahead: small objects are fetched some at a time, because most of the time of each request is waiting."""
+"""Fetching small objects before they are read, several at a time: a request spends most of its time waiting."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from pipelines.store.read_file import open_pinned
 from pipelines.store.urls import is_local, is_object_store, open_file_system
 
 _SMALL_BYTES = 1 << 22  # of a file that is fetched whole
-_MOST_BYTES = 1 << 24  # of files that were fetched and not read yet
+_MOST_BYTES = 1 << 24  # of files that are fetched and not read yet; the last one may pass it
 
 
 def read_ahead(files: Iterable[FileId | None]) -> Iterator[FileId | None]:
-    """The same files, in their order. Of a store's small ones, those that come next are already being fetched.
+    """The same files, in the same order. While one is read, the next small files of a store are fetched.
 
-    open_pinned() reads them as it reads the others, and raises what it would raise. None: nothing is to be read.
+    open_pinned() opens a fetched file like any other, and raises the same errors. None stands for a range that reads no
+    file.
     """
     coming = iter(files)
     ahead: deque[FileId | None] = deque()

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 _LONGEST_PAUSE_S = 300.0
 _FIRST_FILES = 256  # of a batch, at first
-_DOUBLES = 3  # the step of grow() that doubles
 MOST_NEW = 20_000  # new files that wait here: two of the largest batches, one that is read and one that settles
 
 
@@ -43,7 +42,7 @@ class WaitingFiles:
         # Files of a batch; None: batch_files. The first is small, since a new watcher does not know how many files
         # change while a batch is read; an earlier one may have learned that, and died.
         self._most: int | None = _FIRST_FILES if settings.batch_files > _FIRST_FILES else None
-        self._num_grown = _DOUBLES  # how often batches grew in a row
+        self._eighths = 8  # of its size, by which the next batch is larger than one that was committed
 
     def observe(self, changes: Mapping[str, Waiting], now: float, marked: Collection[str] | None = None) -> None:
         """Take over what a listing shows. marked: the files whose marker is there; None: none is needed."""
@@ -110,17 +109,17 @@ class WaitingFiles:
         batch is of the size at which half a change is expected.
         """
         self._most = max(1, math.isqrt(num_files * num_files // (2 * num_changed)))
-        self._num_grown = 0
+        self._eighths = 1
 
     def grow(self, num_files: int) -> None:
-        """Let small batches grow again, after one of num_files files was committed.
+        """Let batches grow, after one of num_files files was committed.
 
-        First by an eighth; each time twice as fast, since files may have stopped changing.
+        After shrink() first by an eighth, then twice as fast each time, since files may have stopped changing.
         """
         if self._most is not None:
-            most = max(self._most, num_files + max(1, (num_files << self._num_grown) >> _DOUBLES))
+            most = max(self._most, num_files + max(1, num_files * self._eighths // 8))
             self._most = most if most < self.settings.batch_files else None
-            self._num_grown += 1
+            self._eighths *= 2
 
     def fail(self, uris: Sequence[str], now: float) -> list[str]:
         """Note that a batch failed; the uris of those that have failed, alone, as often as they may.

@@ -157,8 +157,7 @@ def _inherit_item(job: CountJob, number: int, own: Inherited) -> ItemCounted:
 def _subtract_table(attempts: Attempts, less: Less, lang: str, gone: Sequence[RunRef]) -> RunRef:
     """A run with the rows of a language's table, less those of runs.
 
-    Raises StageError if the table is damaged, LedgerError if it is as committed, yet more would be taken away than it
-    has.
+    Raises StageError if the table is damaged, LedgerError if more would be subtracted than it holds.
     """
     path = less.tables[lang].path
     with (
@@ -176,7 +175,7 @@ def _subtract_table(attempts: Attempts, less: Less, lang: str, gone: Sequence[Ru
         except LedgerError as error:
             url = redact(urls.join(less.output, "counts", path))
             raise LedgerError(
-                f"{url}: of the language {lang}: {error}. This table is not of the documents that its build read. "
+                f"{url}: language {lang}: {error}. The table does not match the documents that its build read. "
                 f"`tokcore verify {redact(less.output)}` says more; nothing was committed"
             ) from error
 

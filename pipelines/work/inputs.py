@@ -75,7 +75,7 @@ def find_inputs(
                 found = _list_split(listings, pattern, where, source.split, excluded)
             else:
                 found = _list_source(listings, pattern, where, excluded)
-            prefix = _find_unwritten(config.base, pattern)
+            prefix = _find_omitted_prefix(config.base, pattern)
             for pin in found:
                 yield Found(number, where, pin.url.removeprefix(prefix), pin)
         left_out.idle += excluded.describe_idle()
@@ -284,8 +284,8 @@ def _can_match_below(pattern: list[str], folder: list[str]) -> bool:
     return True
 
 
-def _find_unwritten(base: str, pattern: str) -> str:
-    """What a plan leaves out at the start of a file's URL if the pattern is relative, so that a build can be moved."""
+def _find_omitted_prefix(base: str, pattern: str) -> str:
+    """What a plan omits at the start of URLs that a relative pattern matches, so that a build can be moved; else ""."""
     if "://" in pattern or pattern.startswith("/"):
         return ""
     return f"{(urls.spell(base) if '://' in base else urls.resolve(base, '.')).rstrip('/')}/"

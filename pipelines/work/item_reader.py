@@ -139,11 +139,9 @@ class ItemReader:
 
     def _pin(self, r: AssignedRange) -> storage.FileId | None:
         """The file of a range; None if its documents are decoded from tokens."""
-        return (
-            None
-            if r.settings.decoded_from
-            else storage.FileId(urls.resolve(self._base, r.uri), r.size_bytes, r.version)
-        )
+        if r.settings.decoded_from:
+            return None
+        return storage.FileId(urls.resolve(self._base, r.uri), r.size_bytes, r.version)
 
     def _open(self, r: AssignedRange, file: storage.FileId | None, meter: Meter) -> Iterator[Batch]:
         if file is None:

@@ -51,7 +51,7 @@ def write_plan_parts(attempts: Attempts, plan: Plan) -> list[str]:
     ranks[np.asarray(plan.rank_largest_first(), np.int64)] = np.arange(num_items)
     starts = [first for first, _ in _cut_parts(num_items)]
     lines = [_ShuffledLines() for _ in starts]
-    # In the order of the plan, whose rows are packed: a look at one unpacks its neighbours.
+    # In the order of the plan: its rows are packed in blocks, and in another order each would unpack a block again.
     for rank, item in zip(map(int, ranks), plan.items, strict=True):
         lines[bisect.bisect_right(starts, rank) - 1].add(rank, _encode_item(plan, item))
     settings = [to_jsonable(one) for one in plan.settings]
@@ -119,7 +119,7 @@ def _read_lines(attempts: Attempts, name: str) -> list[bytes]:
 
 
 class _ShuffledLines:
-    """The lines of a part, which come in any order: most wait compressed, for those of all parts may be gigabytes."""
+    """Collects the lines of a part, in any order. Most are kept compressed: all parts together may take gigabytes."""
 
     def __init__(self) -> None:
         self._ranks = array("q")
@@ -145,5 +145,5 @@ def _encode_item(plan: Plan, item: WorkItem) -> bytes:
     for r in item.ranges:
         file = plan.files[r.file]
         ranges.append([r.file, file.uri, file.size_bytes, file.version, r.start, r.end, file.settings])
-    # As canonical JSON, whose checks would take longer than all else here.
+    # The bytes of canonical JSON, without its checks, which would take longer than everything else here.
     return orjson.dumps([item.number, ranges], option=orjson.OPT_APPEND_NEWLINE)

@@ -113,8 +113,7 @@ CALLS = {"eval", "exec", "compile", "__import__", "system", "popen", "execfile"}
 MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "yaml", "jinja2", "mako", "code", "runpy"}
 MODULES |= {"subprocess", "pty", "ctypes", "joblib", "torch"}
 # The local runner's own pipes, which no other process can write to; modules that its command line names; our own reader
-# processes; a function of the C library, by its name; public names of tokcore, and the modules of commands, which come
-# from tables.
+# processes; a function of the C library, by its name; public names of tokcore and modules of commands, from tables.
 ALLOWED = {
     "pipelines/cli.py": {"import_module()"},
     "pipelines/graph/boot_worker.py": {"import subprocess"},
