@@ -98,6 +98,7 @@ class Build:
     reuse: str = ""  # URL of another output: its stages are taken over where they are those of this build
     chosen: Plan | None = None  # of some of the inputs, for a part of an output; None: all are listed and planned
     inheritance: Inheritance | None = None  # what such a part takes over from another part
+    workers: Workers | None = None  # that outlive this build, unless it fails; None: it has its own
     made: list[str] = dataclasses.field(default_factory=list, init=False)  # stages that were not found, but made
     metrics: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict, init=False)  # of stages that ran
     _workers: Workers = dataclasses.field(init=False, repr=False)
@@ -113,7 +114,7 @@ class Build:
         self.options = self.options.with_engine(engine.name, find_web(engine), make_engine_options(engine))
         if not self.options.is_local:
             do_without_kernel()
-        self._workers = Workers(self.options, WORKER_MODULES)
+        self._workers = self.workers or Workers(self.options, WORKER_MODULES)
         if self.options.share is not None and self.replace:
             raise ConfigError(
                 f"--replace {self.replace}: hosts with slices must not remove what others are making. Have one host "
@@ -382,17 +383,19 @@ class Build:
 
     @contextlib.contextmanager
     def at_work(self) -> Iterator[None]:
-        """While the block runs, other builds can see that this one is at work in the output; then workers end."""
+        """While the block runs, other builds can see that this one is at work in the output; then its workers end."""
         try:
             yield
             if self._sign:
                 forget_replaced(self.output)
         except BaseException as error:
+            self._workers.close()  # some may still be at work for this build
             if self._session is not None:
                 self._session.end(describe_end(error))
             raise
         finally:
-            self._workers.close()
+            if self.workers is None:
+                self._workers.close()
             if self._session is not None:
                 self._session.end()
             if self._sign:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from pipelines.local.pool import Workers
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.build import Build
@@ -128,14 +129,17 @@ def build_part(
     progress: StageProgress,
     inheritance: Inheritance | None = None,
     measured: Counter[str] | None = None,
+    workers: Workers | None = None,
 ) -> Part:
     """Build the part of this plan with the output's tokenizer; or find that a killed command, or another one, has.
 
     inheritance: what it takes over from a part of the output instead of reading it. measured: the counters of all
-    stages are added to it, if they run.
+    stages are added to it, if they run. workers: as for Build.
     """
     path, config = plan_part(config, output, plan)
-    build = Build(config, options, urls.join(output, path), progress, chosen=plan, inheritance=inheritance)
+    build = Build(
+        config, options, urls.join(output, path), progress, chosen=plan, inheritance=inheritance, workers=workers
+    )
     part = describe_part(path, build.run())
     if measured is not None:
         for amounts in build.metrics.values():

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Literal, NamedTuple
 
+from pipelines.local.pool import Workers
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.build import Build
@@ -82,6 +83,7 @@ class Update:
     grows: bool = False  # as for plan_inputs; changes that cannot be followed wait, and the others do not
     takes_over: bool = True  # whether work items that are as before are taken over; else whole parts are read again
     list_files: ListFiles = storage.list_files  # as for plan_inputs
+    workers: Workers | None = None  # as for Build
     stuck: str = dataclasses.field(default="", init=False)  # why changes of the last look must wait; only if it grows
     left_out: LeftOut = dataclasses.field(default_factory=LeftOut)  # files that match and are not taken, as last seen
     measured: Counter[str] = dataclasses.field(default_factory=Counter, init=False)  # what work items counted, so far
@@ -142,7 +144,10 @@ class Update:
         assert self._log is not None
         parts = self._plan_parts(changes)
         added = [
-            build_part(self.config, self.output, one.plan, self.options, self.progress, one.inheritance, self.measured)
+            build_part(
+                *(self.config, self.output, one.plan, self.options, self.progress, one.inheritance),
+                *(self.measured, self.workers),
+            )
             for one in parts
         ]
         reach("update.built")

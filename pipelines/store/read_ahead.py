@@ -1,8 +1,12 @@
-"""Fetching small objects before they are read, several at a time: a request spends most of its time waiting."""
+"""Fetching small objects before they are read, several at a time: a request spends most of its time waiting.
+
+What was fetched last is kept: counting and encoding read the same files, often soon after each other.
+"""
 
 from __future__ import annotations
 
-from collections import deque
+import threading
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,9 +14,40 @@ from pipelines.store.at_once import MOST
 from pipelines.store.pins import FetchedFile, FileId
 from pipelines.store.read_file import open_pinned
 from pipelines.store.urls import is_local, is_object_store, open_file_system
+from pipelines.store.whole_objects import read_version
 
 _SMALL_BYTES = 1 << 22  # of a file that is fetched whole
 _MOST_BYTES = 1 << 24  # of files that are fetched and not read yet; the last one may pass it
+_KEPT_BYTES = 1 << 25  # of files that were fetched last
+
+
+class KeptContents:
+    """Contents of pinned files, up to so many bytes; those that were not asked for longest go first."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._contents: OrderedDict[FileId, bytes] = OrderedDict()
+        self._num_bytes = 0
+        self._lock = threading.Lock()
+
+    def find(self, file: FileId) -> bytes | None:
+        with self._lock:
+            if (content := self._contents.get(file)) is not None:
+                self._contents.move_to_end(file)
+            return content
+
+    def add(self, file: FileId, content: bytes) -> None:
+        with self._lock:
+            if file in self._contents:
+                return
+            self._contents[file] = content
+            self._num_bytes += len(content)
+            while self._num_bytes > self._most_bytes:
+                _, oldest = self._contents.popitem(last=False)
+                self._num_bytes -= len(oldest)
+
+
+_kept = KeptContents(_KEPT_BYTES)
 
 
 def read_ahead(files: Iterable[FileId | None]) -> Iterator[FileId | None]:
@@ -55,5 +90,10 @@ def _is_small_object(file: FileId) -> bool:
 
 
 def _fetch(file: FileId) -> bytes:
-    with open_pinned(file) as opened:
-        return opened.read()
+    if (content := _kept.find(file)) is not None:
+        return content
+    if (content := read_version(file)) is None:
+        with open_pinned(file) as opened:
+            content = opened.read()
+    _kept.add(file, content)
+    return content

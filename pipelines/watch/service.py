@@ -10,10 +10,12 @@ import contextlib
 import dataclasses
 import os
 import re
+import threading
 import time
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
+from pipelines.local.pool import Workers
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.local.terminal import format_size
@@ -37,6 +39,7 @@ from pipelines.watch.queues import open_queue
 from pipelines.watch.signals import Wishes
 from pipelines.watch.turn import Turn
 from pipelines.watch.waiting_files import MOST_NEW, Waiting, WaitingFiles
+from pipelines.work.make_jobs import WORKER_MODULES
 from schemas.changed_settings import describe_changed_settings
 from schemas.commit_log import Commit
 from schemas.config import BuildConfig
@@ -67,7 +70,9 @@ class Service:
         self.wishes = Wishes(float(self.settings.drain_seconds))
         self.meters = Meters()
         self._stages = self.progress if self.progress.level > 0 else StageProgress(level=-1)
-        self.output = Build(config, options, output).output
+        build = Build(config, options, output)
+        self.output = build.output
+        self._workers = Workers(build.options, WORKER_MODULES)
         self._reload = reload
         self._waiting = WaitingFiles(self.settings)
         self._quarantine = Quarantine(self.output)
@@ -105,6 +110,8 @@ class Service:
     @contextlib.contextmanager
     def at_work(self) -> Iterator[None]:
         """Begin the output if there is none, and let others see this watcher while the block runs."""
+        imports = threading.Thread(target=_import_passes)  # while files are awaited, or another watcher has the turn
+        imports.start()
         self.config = begin_output(self.config, self.options, self.output, self._stages, self.progress.say)
         self._update = self._make_update(self.config)
         pages = self._serve()
@@ -117,13 +124,19 @@ class Service:
             if self._notifications is not None:
                 self._notifications.end()
             self._turn.end()
+            self._workers.close()
             if pages is not None:
                 pages.end()
 
     def _make_update(self, config: BuildConfig) -> Update:
         vanished = "keep" if config.update.vanished == "fail" else config.update.vanished
         listed_by = self._looks.known.list_files
-        return Update(config, self.options, self.output, self._stages, vanished, grows=True, list_files=listed_by)
+        return Update(
+            *(config, self.options, self.output, self._stages, vanished),
+            grows=True,
+            list_files=listed_by,
+            workers=self._workers,
+        )
 
     def _open_notifications(self) -> Notifications | None:
         if not (url := self.settings.notifications):
@@ -172,6 +185,7 @@ class Service:
             self.progress.say(f"watch: reload refused: {redact(str(error))}")
             return
         self.config, self._update = config, update
+        self._workers.close()  # which know the options of stores as they were
         self._drift = self._make_drift()
         self._looks.change_settings(config.watch)
         self.settings = self._waiting.settings = config.watch
@@ -286,7 +300,7 @@ class Service:
             commit = self._update.make(chosen)
         except (TokError, OSError) as error:
             self._update.discard(chosen)
-            self._note_failed_batch(uris, error)
+            self._note_failed_batch(uris, chosen.kept, error)
             return True
         if commit is None:
             self.progress.say("watch: another watcher has committed meanwhile")
@@ -313,21 +327,22 @@ class Service:
 
     # --------------------------------------------------------------------------------------------------------- trouble
 
-    def _note_failed_batch(self, uris: Collection[str], error: Exception) -> None:
+    def _note_failed_batch(self, uris: Collection[str], again: Collection[str], error: Exception) -> None:
         """Blame the machine, or the files; those that are to blame too often go into quarantine.
 
         No file is to blame if some changed while the batch was read: these must settle again, and the others are tried
-        again.
+        again. again: files that were read again with those of the batch.
         """
         self.meters.note_failure("batch")
         if blames_machine(error, self.output):
             raise error
         before = dict(self._changes)
         self._look()
-        if num_changed := sum(self._changes.get(uri) != before[uri] for uri in uris):
+        read = [*uris, *again]
+        if num_changed := sum(self._changes.get(uri) != before.get(uri) for uri in read):
             self._waiting.shrink(len(uris), num_changed)
             self.progress.say(
-                f"watch: {num_changed:,} of the {len(uris):,} files of a batch changed while they were read: they must "
+                f"watch: {num_changed:,} of the {len(read):,} files of a batch changed while they were read: they must "
                 f"settle again, and the others are tried again"
             )
             return
@@ -401,6 +416,11 @@ class Service:
             "listen": self.settings.listen,
             "drift": self._drift.found,
         }
+
+
+def _import_passes() -> None:
+    """Import what batches need: Beam, which takes seconds on a busy machine."""
+    import pipelines.graph.beam_passes  # noqa: F401
 
 
 def _spell_cause(text: str) -> str:

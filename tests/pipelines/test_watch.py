@@ -16,6 +16,7 @@ import urllib.request
 from decimal import Decimal
 from pathlib import Path
 
+import psutil
 import pyarrow as pa
 import pytest
 from support.builds import build_file, build_here, tokcore
@@ -34,7 +35,9 @@ from support.watchers import said, watching
 import tokcore as package
 from pipelines.inspect.gc import gc
 from pipelines.inspect.verify import verify
+from pipelines.local.run_options import RunOptions
 from pipelines.stages import update_output
+from pipelines.stages.build import Build
 from pipelines.stages.commit import find_manifest
 from pipelines.stages.make_commit import create_commit
 from pipelines.stages.read_log import read_log
@@ -315,6 +318,60 @@ def test_a_file_that_changes_while_it_is_read_is_nobodys_fault(corpus, monkeypat
         assert said(watcher).count("1 of the 3 files of a batch changed while they were read") == 1
     assert calls[0] == ["en/e.jsonl", "en/f.jsonl", "en/g.jsonl"]
     assert read_status(str(corpus / "out"))["quarantine"] == []
+    require_fresh(corpus)
+
+
+def test_a_file_that_changes_while_it_is_read_again_is_nobodys_fault(corpus, monkeypatch):
+    """It is none of the batch, but is read again with a file of its part."""
+    make = update_output.Update.make
+    calls = []
+
+    def overwrite(self, changes):
+        if not calls:
+            write_file(corpus, "en/f.jsonl", make_texts("changed while it is read", 7))
+        calls.append((changes.changed, changes.kept))
+        return make(self, changes)
+
+    with watching(corpus, tries=1) as watcher:
+        for name in "ef":
+            write_file(corpus, f"en/{name}.jsonl", make_texts(name, 5))
+        watcher.go_round()
+        monkeypatch.setattr(update_output.Update, "make", overwrite)
+        watcher._update.takes_over = False  # as if both were of one work item
+        write_file(corpus, "en/e.jsonl", make_texts("changed", 6))
+        while newest(corpus).number < 2:
+            watcher.go_round()
+        assert said(watcher).count("1 of the 2 files of a batch changed while they were read") == 1
+        assert "failed" not in said(watcher)
+    assert calls[0] == (["en/e.jsonl"], ["en/f.jsonl"])
+    assert read_status(str(corpus / "out"))["quarantine"] == []
+    require_fresh(corpus)
+
+
+def test_workers_stay_from_batch_to_batch_unless_one_fails(corpus, monkeypatch):
+    """Each start costs as much as a small batch; but some may still work for a batch that failed."""
+
+    def fail(self):
+        raise StageError("stage build: failed")
+
+    def make_batch(name):
+        """The processes that made it."""
+        write_file(corpus, f"en/{name}.jsonl", make_texts(name, 5))
+        watcher.go_round()
+        return watcher._workers.start().process_ids
+
+    with watching(corpus, options=RunOptions(1)) as watcher:
+        first = make_batch("e")
+        assert make_batch("f") == first
+        with monkeypatch.context() as patch:
+            patch.setattr(Build, "finish", fail)
+            second = make_batch("g")
+        assert second != first
+        assert not any(psutil.pid_exists(pid) for pid in first)
+        while newest(corpus).number < 3:
+            watcher.go_round()
+        assert make_batch("h") == second
+    assert not any(psutil.pid_exists(pid) for pid in second)
     require_fresh(corpus)
 
 

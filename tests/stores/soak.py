@@ -5,7 +5,7 @@ ones. Two watchers follow, each killed now and then and started again, while the
 At the end each file must be held once, in its last version, and all of it equal to a batch build of the files. A reader
 follows the output, is killed as often and goes on: it must have got each document of each commit once.
 
-    [--files 10000] [--seconds 300] [--kills 20] [--refused 0.05] [--seed 0]
+    [--files 10000] [--seconds 1200] [--kills 20] [--refused 0.05] [--again 0.05] [--overwritten 0.2] [--seed 0]
 
 Fails too if a watcher's memory grows by 1 MB or more for 1,000 files, or if the 99th percentile of lag is above
 settle_seconds and the time of two batches.
@@ -40,7 +40,8 @@ from support.builds import build_file, build_here, jsonl, texts, tokcore, write
 
 from tokcore import Tokenizer
 
-POLL_S, SETTLE_S, BATCH_S, LEASE_S = 1.0, 1.0, 2.0, 6.0
+POLL_S, SETTLE_S, BATCH_S, LEASE_S = 4.0, 1.0, 4.0, 6.0
+_KILLED_SHARE = 0.6  # of the time in which files land; in the rest memory can show how it grows
 _LONGEST_SILENCE_S = 600  # without a commit, while files wait
 BUILD = f"""
 version = 1
@@ -53,6 +54,8 @@ files = "en/**/*.jsonl"
 [[source]]
 lang_field = "lang"
 files = "mixed/**/*.jsonl"
+[plan]
+range_bytes = 32768  # of some 25 files, as tiny as they are: one that changes has those of its work item read again
 [shards]
 target_tokens = 100000
 [update]
@@ -69,9 +72,11 @@ listen = ""
 @dataclasses.dataclass(frozen=True)
 class Options:
     files: int = 10_000
-    seconds: float = 300  # in which they land
+    seconds: float = 1200  # in which they land
     kills: int = 20
     refused: float = 0.05  # share of requests
+    again: float = 0.05  # of files, after each of which an earlier one lands again
+    overwritten: float = 0.2  # of these, which are other versions
     seed: int = 0
 
 
@@ -197,10 +202,10 @@ class Soak:
         began = time.monotonic()
         for number in range(self.options.files):
             self._land(self._make_name(number), self._make_content(number, 0))
-            if self.chance.random() < 0.05:
+            if self.chance.random() < self.options.again:
                 again = self.chance.randrange(number + 1)
                 name = self._make_name(again)
-                version = len(self.landed[name]) if self.chance.random() < 0.5 else 0
+                version = len(self.landed[name]) if self.chance.random() < self.options.overwritten else 0
                 self._land(name, self._make_content(again, version))
             due = began + (number + 1) * self.options.seconds / self.options.files
             time.sleep(max(0.0, due - time.monotonic()))
@@ -224,8 +229,9 @@ class Soak:
 
     def _kill(self) -> None:
         """Kill a watcher, the one or the other, and start it again a moment later."""
+        pause = _KILLED_SHARE * self.options.seconds / (self.options.kills + 1)
         for _ in range(self.options.kills):
-            if self._is_over.wait(self.options.seconds / (self.options.kills + 1) * self.chance.uniform(0.5, 1.5)):
+            if self._is_over.wait(pause * self.chance.uniform(0.5, 1.5)):
                 return
             number = self.chance.randrange(2)
             for process in self.processes:
@@ -395,8 +401,8 @@ class Soak:
         """The most that a process grew, in MB for 1,000 landings, over a time in which enough landed to tell."""
         rates = []
         for weights in self.memory.values():
-            settled = weights[len(weights) // 4 :]  # what it imports and its first batch come before
-            if len(settled) >= 4 and (landed := settled[-1][0] - settled[0][0]) >= 400:
+            settled = weights[len(weights) // 2 :]  # what it imports and its first batches come before
+            if len(settled) >= 4 and (landed := settled[-1][0] - settled[0][0]) >= self.num_landings / 8:
                 rates.append((settled[-1][1] - settled[0][1]) / landed * 1000)
         return max(rates, default=0.0)
 

@@ -11,7 +11,7 @@ from stores.files import put
 from stores.proxy import Faults
 from stores.servers import Store
 
-from pipelines.store import read_ahead, storage
+from pipelines.store import read_ahead, storage, whole_objects
 from pipelines.store.at_once import MOST
 from tokcore.errors import StageError
 
@@ -54,7 +54,7 @@ def test_each_is_asked_for_once_and_some_at_a_time(s3_here: Store, files: list[s
     reading = storage.read_ahead(files)
     assert read_all(reading) == [make_content(number) for number in range(NUM_FILES)]
     assert not together.broken
-    assert s3_here.proxy.count() == {"GetObject": NUM_FILES, "HeadObject": NUM_FILES}
+    assert s3_here.proxy.count() == {"GetObject": NUM_FILES}
 
 
 def test_no_more_is_fetched_than_fits(
@@ -70,8 +70,60 @@ def test_no_more_is_fetched_than_fits(
     assert list(reading) == []
 
 
-def test_a_changed_file_is_named_where_it_is_read(s3_here: Store, files: list[storage.FileId]) -> None:
-    put(s3_here, files[5].url, make_content(6))
+def test_files_that_are_read_again_are_not_asked_for(
+    s3_here: Store, files: list[storage.FileId], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = read_ahead.KeptContents(sum(file.size_bytes for file in files))
+    monkeypatch.setattr(read_ahead, "_kept", kept)
+    read_all(storage.read_ahead(files))
+    put(s3_here, files[7].url, make_content(0))  # what is pinned is the version before
+    s3_here.proxy.reset()
+    assert read_all(storage.read_ahead(files)) == [make_content(number) for number in range(NUM_FILES)]
+    assert s3_here.proxy.count() == {}
+
+
+def test_what_was_not_asked_for_longest_makes_room() -> None:
+    kept = read_ahead.KeptContents(10)
+    first, second, third = (storage.FileId(f"s3://bucket/{number}", 4, "etag:1") for number in range(3))
+    for file in (first, second):
+        kept.add(file, b"four")
+        kept.add(file, b"four")  # by two threads
+    assert kept.find(first) == b"four"
+    kept.add(third, b"4444")
+    assert [kept.find(file) for file in (first, second, third)] == [b"four", None, b"4444"]
+    kept.add(second, b"more than ten")
+    assert [kept.find(file) for file in (first, second, third)] == [None, None, None]
+
+
+@pytest.mark.parametrize("kind", ["s3", "gcs"])
+def test_a_version_that_comes_with_the_bytes_is_compared(
+    kind: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store: Store = request.getfixturevalue(f"{kind}_here")
+    url = f"{store.fresh()}/file"
+    put(store, url, b"one")
+    pinned = storage.stat(url)
+    store.proxy.reset()
+    assert whole_objects.read_version(pinned) == b"one"
+    assert store.proxy.count().total() == 1
+    assert whole_objects.read_version(pinned._replace(size_bytes=2)) is None
+    put(store, url, b"two")
+    assert whole_objects.read_version(pinned) is None
+    storage.remove_file(url)
+    assert whole_objects.read_version(pinned) is None
+
+
+def test_a_store_that_does_not_say_a_version_with_the_bytes_is_asked(
+    s3_here: Store, files: list[storage.FileId], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(whole_objects, "_ASK", {})
+    assert read_all(storage.read_ahead(files)) == [make_content(number) for number in range(NUM_FILES)]
+    assert s3_here.proxy.count() == {"GetObject": NUM_FILES, "HeadObject": NUM_FILES}
+
+
+@pytest.mark.parametrize("now", [6, "same size"])
+def test_a_changed_file_is_named_where_it_is_read(s3_here: Store, files: list[storage.FileId], now: int | str) -> None:
+    put(s3_here, files[5].url, make_content(now) if isinstance(now, int) else make_content(5).upper()[::-1])
     reading = storage.read_ahead(files)
     assert read_all(next(reading) for _ in range(5)) == [make_content(number) for number in range(5)]
     file = next(reading)

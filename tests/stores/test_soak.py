@@ -6,7 +6,7 @@ from stores.soak import Options, Soak
 
 
 def test_what_lands_in_a_bucket_is_held_once(s3, tmp_path):
-    figures = Soak(s3, tmp_path, Options(files=150, seconds=30, kills=3)).run()
+    figures = Soak(s3, tmp_path, Options(files=150, seconds=30, kills=3, overwritten=0.5)).run()
     assert (figures.files, figures.kills) == (150, 3)
     assert figures.landings > 150
     assert figures.refused > 0

@@ -17,6 +17,7 @@ from pipelines.watch.service import Service
 from schemas.build_tables import TokenizerTable
 from schemas.config import load_config
 
+WITHOUT_PROCESSES = RunOptions(2, eager.RUNNER)
 AT_ONCE: dict[str, Any] = {
     "poll_seconds": Decimal("0.01"),
     "settle_seconds": Decimal(0),
@@ -37,7 +38,13 @@ class Told(StageProgress):
 
 
 @contextmanager
-def watching(folder: Path, tokenizer: Path | None = None, count: bool = False, **settings: Any) -> Iterator[Service]:
+def watching(
+    folder: Path,
+    tokenizer: Path | None = None,
+    count: bool = False,
+    options: RunOptions = WITHOUT_PROCESSES,
+    **settings: Any,
+) -> Iterator[Service]:
     """A watcher of a corpus of support.updates that takes files at once; settings: of [watch], where they differ."""
     eager.seed(0, 0)
     config = load_config(str(folder / "build.toml"))
@@ -45,7 +52,7 @@ def watching(folder: Path, tokenizer: Path | None = None, count: bool = False, *
     if tokenizer is not None:
         table = TokenizerTable(from_=str(tokenizer))
         config = dataclasses.replace(config, tokenizer=table, special=(), counts_too=count)
-    service = Service(config, RunOptions(2, eager.RUNNER), str(folder / "out"), Told())
+    service = Service(config, options, str(folder / "out"), Told())
     with service.at_work():
         yield service
 
