@@ -96,6 +96,8 @@ def read_log(output: str, at: int | None = None, known: Log | None = None) -> Lo
         commit = parse_commit(data, f"{redact(output)}: {name}")
         if problem := describe_break(log, commit):
             raise FormatError(f"{redact(output)}: {name}: {problem}. `tokcore verify` says more")
+        # The parts that are as before are held once, not once for each commit.
+        commit = dataclasses.replace(commit, parts=follow_parts(log, commit))
         log = Log(log.build, (*log.commits, commit))
     log = dataclasses.replace(log, gap=log.newest + 1 if len(numbers) > log.newest else 0)
     if at is not None and not 0 <= at <= log.newest:
@@ -116,6 +118,11 @@ def has_commits(output: str) -> bool:
     return storage.exists(urls.join(output, name_commit(1)))
 
 
+def follow_parts(log: Log, commit: Commit) -> tuple[Part, ...]:
+    """The parts of the commit that follows, by what it says that it adds and drops."""
+    return *(part for part in log.parts() if part.path not in commit.dropped), *commit.added
+
+
 def describe_break(log: Log, commit: Commit) -> str:
     """Why a commit does not follow from a log; empty if it does. Parts are not looked at."""
     if commit.number != log.newest + 1:
@@ -125,7 +132,7 @@ def describe_break(log: Log, commit: Commit) -> str:
     before = log.parts()
     if not {*commit.dropped} <= {part.path for part in before}:
         return "drops a part that the commit before does not have"
-    parts = (*(part for part in before if part.path not in commit.dropped), *commit.added)
+    parts = follow_parts(log, commit)
     if commit.parts != parts or len({part.path for part in parts}) < len(parts):
         return "its parts are not those of the commit before, with what it adds and without what it drops"
     if commit.root != hash_parts(parts):

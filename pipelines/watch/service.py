@@ -39,6 +39,7 @@ from pipelines.watch.queues import open_queue
 from pipelines.watch.signals import Wishes
 from pipelines.watch.turn import Turn
 from pipelines.watch.waiting_files import MOST_NEW, Waiting, WaitingFiles
+from pipelines.work.free_memory import free_memory
 from pipelines.work.make_jobs import WORKER_MODULES
 from schemas.changed_settings import describe_changed_settings
 from schemas.commit_log import Commit
@@ -308,6 +309,7 @@ class Service:
         reach("watch.committed")
         self._waiting.grow(len(uris))
         self._tell_commit(commit, chosen, time.monotonic() - began)
+        free_memory()  # else what is kept for each file lies among what a batch needed, and holds it
         return True
 
     def _tell_commit(self, commit: Commit, chosen: Changes, seconds: float) -> None:
