@@ -2818,6 +2818,14 @@ _SENTENCEPIECE = (
         _tests("tokcore/test_sentencepiece.py::test_marks_after_letters_are_replaced_with_them"),
     ),
     Defect(
+        "plain-word-behind-a-blank",
+        "a word is looked up as it is, although the blank before it is an extra one",
+        KERNEL + "text/piece_normalizer.cpp",
+        "plain_word(text + i, size - i) > 0 && writer.ends_word(start)) return i;",
+        "plain_word(text + i, size - i) > 0 && i > begin) return i;",
+        _tests("tokcore/test_sentencepiece.py::test_words_that_are_not_normalized_are_theirs"),
+    ),
+    Defect(
         "missing-bytes-are-frequent",
         "bytes that the text has not get the lowest score",
         "tokcore/models/learned_pieces.py",

@@ -224,6 +224,42 @@ def test_marks_after_letters_are_replaced_with_them():
         )
 
 
+@pytest.mark.parametrize("option", OPTIONS)
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_words_that_are_not_normalized_are_theirs(kind, option):
+    """Between blanks of all kinds, what vanishes, what joins, and text too long to wait."""
+    theirs, ours = load(train(kind, option))
+    generator = np.random.default_rng(13)
+    words = ["a", "the", "House.", "<sep>", "C++", "x" * 14, "y" * 15, "qz~!", "12", "é", "ﬁt", "日本", "▁", "▁a", "a▁"]
+    gaps = [" "] * 12 + ["  ", "\n", "\t ", "\u3000", "\u00a0", " \u00a0", "\u200b", " \u200b ", " \u200b", "\u200b "]
+    gaps += [
+        " \u0301",
+        " \u0301 ",
+        "e\u0301 ",
+        "\u00a0 ",
+        " ▁",
+        "▁ ",
+        "\ufeff ",
+        " \x00 ",
+        "日" * 17 + " ",
+        "  " * 9,
+        "",
+    ]
+    texts = []
+    for size in [*range(12), *[40] * 60, *[3000] * 3]:
+        ends = generator.choice(["", " ", "  ", "\u3000", "\u200b", " \u200b "], 2)
+        parts = [generator.choice(words) + generator.choice(gaps) for _ in range(size)]
+        texts.append(ends[0] + "".join(parts) + ends[1])
+    texts += ["a the " + "日本語 é\u0301" * 3000 + " the House. the a" * 3]
+    texts += [f"the {gap}{word}{gap} a the house" for gap in gaps for word in words]
+    for _ in range(2):
+        assert ours.encode_batch(texts).to_pylist() == theirs.encode(texts)
+    broken = [text.encode()[cut:] for text in texts[:60] for cut in (0, 1, 2)] + [
+        b"the \xe2 a the \xff the a the house a"
+    ]
+    assert [ours.encode(text).tolist() for text in broken] == [theirs.encode(text) for text in broken]
+
+
 def test_long_inputs():
     theirs, ours = load(train("bpe", "bytes"))
     unigram = load(train("unigram", "crossing"))

@@ -106,6 +106,12 @@ class PretokenCache {
       std::memcpy(&bytes, text, 16);
       return key_of(bytes, size);
     }
+    // Of the first bytes of a block, the last byte of which does not count.
+    Key key_of(Bytes16 bytes, size_t size) const {
+      bytes = (bytes & kKeyMasks.bytes[size]) | kKeyMasks.size[size];
+      const uint64_t hash = bytes[0] * 0x9E3779B97F4A7C15u + bytes[1] * 0xD6E8FEB86659FD93u;
+      return {bytes, hash >> 32 & mask_};
+    }
 
     void prefetch(const Key& key) const { __builtin_prefetch(buckets_ + key.bucket, 1); }
 
@@ -126,12 +132,6 @@ class PretokenCache {
     Entry* entries_of(const Key& key) const { return reinterpret_cast<Entry*>(buckets_ + key.bucket); }
 
    private:
-    Key key_of(Bytes16 bytes, size_t size) const {
-      bytes = (bytes & kKeyMasks.bytes[size]) | kKeyMasks.size[size];
-      const uint64_t hash = bytes[0] * 0x9E3779B97F4A7C15u + bytes[1] * 0xD6E8FEB86659FD93u;
-      return {bytes, hash >> 32 & mask_};
-    }
-
     uint8_t* buckets_;
     uint64_t mask_;  // the bits of a hash that are its bucket's offset in bytes
   };

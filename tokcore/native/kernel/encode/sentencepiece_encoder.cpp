@@ -69,6 +69,9 @@ class SentencepieceEncoder::Worker {
   static constexpr size_t kMaxWholeBytes = PretokenCache::kMaxShortBytes + 2;
   static constexpr size_t kMaxRemembered = size_t{1} << 15;
   static constexpr size_t kStreamedBytes = 256;
+  static constexpr size_t kStretchBytes = size_t{1} << 14;
+  // So much of a text is searched for plain words; more of it only if they are a third of what was searched.
+  static constexpr size_t kTriedBytes = 1024;
   // In a cache of Unigram: the numbers of a word that hold up to some sum are preceded by these two.
   static constexpr int32_t kHasLimit = -1;
   static constexpr size_t kLimitNumbers = 2;
@@ -82,7 +85,8 @@ class SentencepieceEncoder::Worker {
     PretokenCache::Key key;
     Kept kept;
     bool begins_word;
-    bool is_cut;  // no place in it that no piece crosses
+    bool is_cut;    // no place in it that no piece crosses
+    bool is_plain;  // text begins with a blank, which counts as U+2581
   };
 
   // Remembers what the first pieces become, which are the most common ones: the first one last, so that it
@@ -110,11 +114,54 @@ class SentencepieceEncoder::Worker {
 
   EncodeResult encode_text(const uint8_t* text, size_t size, size_t number, IdBuffer* ids,
                            int64_t* pretokens) {
-    normalized_.clear();
-    encoder_.normalize(text, size, &normalized_);
     start(ids, pretokens);
-    const bool is_done = add(normalized_.data(), normalized_.size());
+    normalized_.clear();
+    if (encoder_.has_plain_words_) {
+      if (add_raw(text, size)) return finish(true, number);
+      ids->set_end(ids->data() + first_id_);
+      start(ids, pretokens);
+      normalized_.clear();
+    }
+    encoder_.normalize(text, size, &normalized_);
+    const bool is_done = add(normalized_.data(), normalized_.size()) && look_up();
     return finish(is_done, number);
+  }
+
+  // Encodes text that is not normalized yet: plain words as they are, and what is between them. False if BPE
+  // needs all of the text.
+  bool add_raw(const uint8_t* text, size_t size) {
+    const PieceNormalizer& normalizer = encoder_.normalizer_;
+    normalized_.reserve_more(kStretchBytes);
+    size_t plain_bytes = 0;
+    for (size_t begin = 0; begin < size;) {
+      while (const size_t width = begin == 0 ? 0 : normalizer.plain_word(text + begin, size - begin)) {
+        set_plain_part(&parts_[num_parts_++], text + begin, width);
+        ++*pretokens_;
+        begin += width;
+        plain_bytes += width;
+        if (num_parts_ == kBatch && !look_up()) return false;
+      }
+      stretch_.clear();
+      const bool are_many = begin < kTriedBytes || 3 * plain_bytes >= begin;
+      begin = normalizer.normalize_from(text, size, begin, are_many, &stretch_);
+      if (!add_stretch()) return false;
+    }
+    stretch_.trim(kKeptBytes);
+    return look_up();
+  }
+
+  // Encodes normalized text, after the waiting parts, whose text stays where it is until they are done.
+  bool add_stretch() {
+    if (stretch_.size() == 0) return true;
+    if (normalized_.size() + stretch_.size() > kStretchBytes) {
+      if (!look_up()) return false;
+      normalized_.clear();
+      if (stretch_.size() > kStretchBytes) return add(stretch_.data(), stretch_.size()) && look_up();
+    }
+    uint8_t* const to = normalized_.end();
+    std::memcpy(to, stretch_.data(), stretch_.size());
+    normalized_.set_end(to + stretch_.size());
+    return add(to, stretch_.size());
   }
 
   EncodeResult encode_cut_text(const TextBatch& texts, const Pieces& pieces, size_t number, IdBuffer* ids,
@@ -134,7 +181,7 @@ class SentencepieceEncoder::Worker {
     for (int64_t i = first; i < last; begin = pieces.ends[i++]) {
       const auto size = static_cast<size_t>(pieces.ends[i] - begin);
       set_normalized(texts.data + begin, size);
-      const bool is_done = add(normalized_.data(), size);
+      const bool is_done = add(normalized_.data(), size) && look_up();
       const EncodeResult result = finish(is_done, number);
       if (result.status != EncodeStatus::kOk) return result;
       start_after();
@@ -176,7 +223,7 @@ class SentencepieceEncoder::Worker {
     return {EncodeStatus::kOk, 0};
   }
 
-  // Encodes normalized text. False if BPE needs all of the text.
+  // Encodes normalized text, but for the last parts, which wait. False if BPE needs all of the text.
   bool add(const uint8_t* text, size_t size) {
     for (size_t begin = 0; begin < size;) {
       const size_t word_end = encoder_.word_end(text, size, begin);
@@ -193,7 +240,7 @@ class SentencepieceEncoder::Worker {
         if (num_parts_ == kBatch && !look_up()) return false;
       }
     }
-    return look_up();
+    return true;
   }
 
   // The first place that no piece crosses, after kStreamedBytes where parts are not looked up.
@@ -214,6 +261,7 @@ class SentencepieceEncoder::Worker {
     part->size = size;
     part->begins_word = begins_word;
     part->is_cut = is_cut;
+    part->is_plain = false;
     // The last byte of U+2581 stands for all of it: no text begins with such a byte.
     if (encoder_.streams_) {
       part->kept = Kept::kNot;
@@ -232,6 +280,29 @@ class SentencepieceEncoder::Worker {
     }
   }
 
+  // text: with 16 bytes that may be read. width: of a plain word.
+  void set_plain_part(Part* part, const uint8_t* text, size_t width) const {
+    part->text = text;
+    part->size = width - 1 + sizeof(kSpaceSymbol);
+    part->begins_word = true;
+    part->is_cut = false;
+    part->is_plain = true;
+    part->kept = Kept::kShort;
+    Bytes16 bytes;
+    std::memcpy(&bytes, text, sizeof(bytes));
+    bytes ^= Bytes16{little_endian(uint64_t{' '} ^ kSpaceSymbol[2]), 0};
+    part->key = cache_.entries().key_of(bytes, width);
+    cache_.entries().prefetch(part->key);
+  }
+
+  // Gives a plain word its normalized text, which lasts until the next one.
+  void spell(Part* part) {
+    std::memcpy(spelled_, kSpaceSymbol, sizeof(kSpaceSymbol));
+    std::memcpy(spelled_ + sizeof(kSpaceSymbol), part->text + 1, part->size - sizeof(kSpaceSymbol));
+    part->text = spelled_;
+    part->is_plain = false;
+  }
+
   // Appends the ids of the waiting parts.
   bool look_up() {
     size_t num_bytes = 0;
@@ -241,7 +312,9 @@ class SentencepieceEncoder::Worker {
     num_parts_ = 0;
     for (size_t i = 0; i < num_parts; ++i) {
       if (encoder_.word_rule_ == WordRule::kEvery && parts_[i].begins_word) was_unknown_ = false;
-      if (!put_entry(parts_[i]) && !put_part(parts_[i])) return false;
+      if (put_entry(parts_[i])) continue;
+      if (parts_[i].is_plain) spell(&parts_[i]);
+      if (!put_part(parts_[i])) return false;
     }
     return true;
   }
@@ -441,6 +514,8 @@ class SentencepieceEncoder::Worker {
   PretokenCache cache_;
   PaddedBytes gathered_;
   PaddedBytes normalized_;
+  PaddedBytes stretch_;  // what is between plain words
+  uint8_t spelled_[PaddedBytes::kPadding] = {};
   CharacterBpeScratch bpe_scratch_;
   UnigramModel::Scratch unigram_scratch_;
   std::vector<uint32_t> numbers_;
@@ -485,6 +560,7 @@ VocabularyResult SentencepieceEncoder::build(const PieceList& pieces, const Norm
   }
   cuts_.build(vocabulary_);
   find_word_rule();
+  has_plain_words_ = word_rule_ == WordRule::kBefore && normalizer_.has_plain_words();
   return built;
 }
 

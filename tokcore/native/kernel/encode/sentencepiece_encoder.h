@@ -79,9 +79,10 @@ class SentencepieceEncoder {
   UnigramModel unigram_;
   StepNormalizer steps_;
   bool is_unigram_ = false;
-  bool is_converted_ = false;  // from a tokenizer.json
-  bool carries_sum_ = false;   // the cut of a word depends on the sum of scores before it
-  bool streams_ = false;       // text is encoded as it comes, and no part of it is remembered
+  bool is_converted_ = false;     // from a tokenizer.json
+  bool carries_sum_ = false;      // the cut of a word depends on the sum of scores before it
+  bool has_plain_words_ = false;  // most words of ASCII need not be normalized to be looked up
+  bool streams_ = false;          // text is encoded as it comes, and no part of it is remembered
   WordRule word_rule_ = WordRule::kBefore;
   EncodingPool<Worker> workers_;
 };

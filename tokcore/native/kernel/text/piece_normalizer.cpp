@@ -40,6 +40,7 @@ bool PieceNormalizer::build(const NormalizerRules& rules, const PieceTrie& user_
   for (uint8_t byte = '!'; byte <= '~'; ++byte) {
     for (uint8_t next = 0; next < 128; ++next) printable_stays_ = printable_stays_ && is_plain(byte, next);
   }
+  space_is_plain_ = !charsmap_.begins(' ') && !begins_user_defined_[int{' '}];
   find_staying();
   return true;
 }
@@ -62,9 +63,9 @@ void PieceNormalizer::find_staying() {
 // Writes a text; there is always room for three bytes for each byte of a block.
 class PieceNormalizer::Writer {
  public:
-  Writer(const NormalizerRules& rules, PaddedBytes* out)
+  Writer(const NormalizerRules& rules, bool begins_text, PaddedBytes* out)
       : out_(out), escapes_(rules.escape_whitespaces), removes_(rules.remove_extra_whitespaces) {
-    was_space_ = removes_;
+    was_space_ = removes_ && begins_text;
   }
 
   void reserve(size_t size) { out_->reserve_more(3 * size); }
@@ -106,6 +107,13 @@ class PieceNormalizer::Writer {
     was_space_ = removes_ && text[size - 1] == ' ';
   }
 
+  // Whether something was written from there on, and a blank did not end it.
+  bool ends_word(size_t start) const {
+    return out_->size() > start &&
+           !(out_->size() >= start + sizeof(kSpaceSymbol) &&
+             std::memcmp(out_->end() - sizeof(kSpaceSymbol), kSpaceSymbol, sizeof(kSpaceSymbol)) == 0);
+  }
+
   void drop_trailing_spaces(size_t start) {
     if (!removes_) return;
     const size_t width = escapes_ ? 3 : 1;
@@ -121,21 +129,36 @@ class PieceNormalizer::Writer {
   bool was_space_;  // blanks that follow are extra
 };
 
-void PieceNormalizer::normalize(const uint8_t* text, size_t size, PaddedBytes* out) const {
-  size_t i = 0;
-  if (rules_.remove_extra_whitespaces) {
+size_t PieceNormalizer::plain_word(const uint8_t* text, size_t size) const {
+#if defined(__SSE2__)
+  if (size <= 16 || *text != ' ') return 0;
+  const __m128i block = _mm_loadu_si128(reinterpret_cast<const __m128i*>(text));
+  const __m128i are_printable =
+      _mm_and_si128(_mm_cmpgt_epi8(block, _mm_set1_epi8(' ')), _mm_cmplt_epi8(block, _mm_set1_epi8(0x7F)));
+  const auto count =
+      static_cast<size_t>(__builtin_ctz(~(static_cast<unsigned>(_mm_movemask_epi8(are_printable)) | 1)));
+  return count > 1 && count < 16 && text[count] == ' ' ? count : 0;
+#else
+  (void)text, (void)size;
+  return 0;
+#endif
+}
+
+size_t PieceNormalizer::normalize_from(const uint8_t* text, size_t size, size_t begin, bool stops,
+                                       PaddedBytes* out) const {
+  size_t i = begin;
+  if (begin == 0 && rules_.remove_extra_whitespaces) {
     while (i < size) {
       const Step first = step(text + i, size - i);
       if (first.text_size != 1 || *first.text != ' ') break;
       i += first.size;
     }
   }
-  if (i == size) return;
+  if (i == size) return size;
   const size_t start = out->size();
-  Writer writer(rules_, out);
+  Writer writer(rules_, begin == 0, out);
   writer.reserve(1);
-  if (rules_.add_dummy_prefix && !rules_.whitespace_is_suffix) writer.put_space();
-  const bool space_is_plain = !charsmap_.begins(' ') && !begins_user_defined_[int{' '}];
+  if (begin == 0 && rules_.add_dummy_prefix && !rules_.whitespace_is_suffix) writer.put_space();
   while (i < size) {
     const size_t end = std::min(size, i + kBlockBytes);
     writer.reserve(end - i + 24);
@@ -147,7 +170,8 @@ void PieceNormalizer::normalize(const uint8_t* text, size_t size, PaddedBytes* o
         i = stopped;
         continue;
       }
-      if (text[i] == ' ' && space_is_plain) {
+      if (text[i] == ' ' && space_is_plain_) {
+        if (stops && plain_word(text + i, size - i) > 0 && writer.ends_word(start)) return i;
         writer.add_space();
         ++i;
         continue;
@@ -161,6 +185,7 @@ void PieceNormalizer::normalize(const uint8_t* text, size_t size, PaddedBytes* o
   writer.drop_trailing_spaces(start);
   writer.reserve(1);
   if (rules_.add_dummy_prefix && rules_.whitespace_is_suffix) writer.put_space();
+  return size;
 }
 
 size_t PieceNormalizer::copy_staying(const uint8_t* text, size_t size, size_t begin, size_t end,

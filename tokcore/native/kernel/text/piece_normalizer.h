@@ -56,7 +56,20 @@ class PieceNormalizer {
   bool build(const NormalizerRules& rules, const PieceTrie& user_defined);
 
   // Appends the normalized text. Throws std::bad_alloc.
-  void normalize(const uint8_t* text, size_t size, PaddedBytes* out) const;
+  void normalize(const uint8_t* text, size_t size, PaddedBytes* out) const {
+    (void)normalize_from(text, size, 0, false, out);
+  }
+
+  // Whether plain_word() may find anything: blanks and printable ASCII become U+2581 and themselves.
+  bool has_plain_words() const {
+    return printable_stays_ && space_is_plain_ && rules_.escape_whitespaces && !rules_.whitespace_is_suffix;
+  }
+  // If text begins with a blank, up to 14 printable characters of ASCII and another blank: the bytes before
+  // that one, else 0. Behind what is no blank, they become U+2581 and themselves, whatever follows.
+  size_t plain_word(const uint8_t* text, size_t size) const;
+  // Appends the normalized text from `begin` on, which is 0 or a blank behind what is no blank, to the end;
+  // if it stops, up to the next plain word behind what becomes no blank. Returns where it stopped.
+  size_t normalize_from(const uint8_t* text, size_t size, size_t begin, bool stops, PaddedBytes* out) const;
 
   // A text may begin with many user-defined pieces. The longest of the first kMaxUserDefined counts.
   static constexpr size_t kMaxUserDefined = 64;
@@ -83,6 +96,7 @@ class PieceNormalizer {
   bool begins_user_defined_[256] = {};
   uint64_t plain_[128][4] = {};   // an ASCII character stays as it is before that byte
   bool printable_stays_ = false;  // all of ASCII from ! to ~ does, before ASCII
+  bool space_is_plain_ = false;   // nothing that is replaced or kept begins with one
   // Of the characters up to U+FFFF outside of ASCII: whether they stay as they are before any byte, or before
   // a byte that is not in goes_on_.
   std::vector<uint64_t> always_stay_, mostly_stay_;
