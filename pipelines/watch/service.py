@@ -39,7 +39,7 @@ from pipelines.watch.queues import open_queue
 from pipelines.watch.signals import Wishes
 from pipelines.watch.turn import Turn
 from pipelines.watch.waiting_files import MOST_NEW, Waiting, WaitingFiles
-from pipelines.work.free_memory import free_memory
+from pipelines.work.free_memory import free_memory, share_arena
 from pipelines.work.make_jobs import WORKER_MODULES
 from schemas.changed_settings import describe_changed_settings
 from schemas.commit_log import Commit
@@ -98,6 +98,7 @@ class Service:
         Raises ConfigError if the output holds something else, or if the build file does not fit it; KeyboardInterrupt
         if the batch did not end in time, of which nothing is committed.
         """
+        share_arena()
         with self.wishes.heard(), self.at_work():
             while not self.wishes.is_over:
                 if self.wishes.take_reload():

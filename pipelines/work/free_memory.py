@@ -13,6 +13,8 @@ from typing import ParamSpec, TypeVar
 
 import pyarrow as pa
 
+_ARENA_MAX = -8  # M_ARENA_MAX of malloc.h
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -36,6 +38,16 @@ def free_memory() -> None:
     trim = _find_trim()
     if trim is not None:
         trim(0)
+
+
+def share_arena() -> None:
+    """Have all threads that start from now on allocate from one arena.
+
+    Else glibc gives them many in turn, and each keeps the holes that its threads left: a process that starts threads
+    again and again grows for hours.
+    """
+    if (set_option := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
+        set_option(_ARENA_MAX, 1)
 
 
 @functools.cache
