@@ -360,7 +360,7 @@ def test_workers_stay_from_batch_to_batch_unless_one_fails(corpus, monkeypatch):
         watcher.go_round()
         return watcher._workers.start().process_ids
 
-    with watching(corpus, options=RunOptions(1)) as watcher:
+    with watching(corpus, options=RunOptions(1), poll_seconds=Decimal(1), tries=100) as watcher:
         first = make_batch("e")
         assert make_batch("f") == first
         with monkeypatch.context() as patch:
