@@ -98,7 +98,7 @@ class Build:
     reuse: str = ""  # URL of another output: its stages are taken over where they are those of this build
     chosen: Plan | None = None  # of some of the inputs, for a part of an output; None: all are listed and planned
     inheritance: Inheritance | None = None  # what such a part takes over from another part
-    workers: Workers | None = None  # that outlive this build, unless it fails; None: it has its own
+    workers: Workers | None = None  # they stay when the build ends, unless it fails; None: it starts its own
     made: list[str] = dataclasses.field(default_factory=list, init=False)  # stages that were not found, but made
     metrics: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict, init=False)  # of stages that ran
     _workers: Workers = dataclasses.field(init=False, repr=False)

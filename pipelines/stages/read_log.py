@@ -96,7 +96,7 @@ def read_log(output: str, at: int | None = None, known: Log | None = None) -> Lo
         commit = parse_commit(data, f"{redact(output)}: {name}")
         if problem := describe_break(log, commit):
             raise FormatError(f"{redact(output)}: {name}: {problem}. `tokcore verify` says more")
-        # The parts that are as before are held once, not once for each commit.
+        # Else each commit would hold a copy of every part, and memory would grow with the square of the commits.
         commit = dataclasses.replace(commit, parts=follow_parts(log, commit))
         log = Log(log.build, (*log.commits, commit))
     log = dataclasses.replace(log, gap=log.newest + 1 if len(numbers) > log.newest else 0)

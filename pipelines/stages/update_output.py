@@ -145,8 +145,14 @@ class Update:
         parts = self._plan_parts(changes)
         added = [
             build_part(
-                *(self.config, self.output, one.plan, self.options, self.progress, one.inheritance),
-                *(self.measured, self.workers),
+                self.config,
+                self.output,
+                one.plan,
+                self.options,
+                self.progress,
+                one.inheritance,
+                self.measured,
+                self.workers,
             )
             for one in parts
         ]

@@ -5,7 +5,7 @@ urls, azure_names: join and resolve URLs. options: [storage] of the build file.
 listing, listed_pages, not_data: what a glob matches, a page at a time, and what it never takes. listing_after: the part
 that sorts after a name. pins: notice a change.
 read_file: reads local and remote files alike. read_ahead: small ones of a store, before they are asked for.
-whole_objects: these with one request each.
+whole_objects: reads such a file with one request.
 local_files, remote_files: where they differ. retries: tries again.
 refusals: what a store refuses for good, and the fix. libraries: has the stores' libraries try again by our rules.
 objects: writes an object once, under its final name. local_copies: files at a URL as files here.

@@ -1,6 +1,6 @@
 """Fetching small objects before they are read, several at a time: a request spends most of its time waiting.
 
-What was fetched last is kept: counting and encoding read the same files, often soon after each other.
+The files that were fetched last are kept, since encoding often reads what counting has just read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _KEPT_BYTES = 1 << 25  # of files that were fetched last
 
 
 class KeptContents:
-    """Contents of pinned files, up to so many bytes; those that were not asked for longest go first."""
+    """Contents of pinned files, up to most_bytes in all. The least recently used go first."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes

@@ -134,7 +134,11 @@ class Service:
         vanished = "keep" if config.update.vanished == "fail" else config.update.vanished
         listed_by = self._looks.known.list_files
         return Update(
-            *(config, self.options, self.output, self._stages, vanished),
+            config,
+            self.options,
+            self.output,
+            self._stages,
+            vanished,
             grows=True,
             list_files=listed_by,
             workers=self._workers,
@@ -187,7 +191,7 @@ class Service:
             self.progress.say(f"watch: reload refused: {redact(str(error))}")
             return
         self.config, self._update = config, update
-        self._workers.close()  # which know the options of stores as they were
+        self._workers.close()  # they have the options of stores that the old build file set
         self._drift = self._make_drift()
         self._looks.change_settings(config.watch)
         self.settings = self._waiting.settings = config.watch
@@ -310,7 +314,7 @@ class Service:
         reach("watch.committed")
         self._waiting.grow(len(uris))
         self._tell_commit(commit, chosen, time.monotonic() - began)
-        free_memory()  # else what is kept for each file lies among what a batch needed, and holds it
+        free_memory()  # the C library would keep what the batch has freed
         return True
 
     def _tell_commit(self, commit: Commit, chosen: Changes, seconds: float) -> None:

@@ -43,8 +43,8 @@ def free_memory() -> None:
 def share_arena() -> None:
     """Have all threads that start from now on allocate from one arena.
 
-    Else glibc gives them many in turn, and each keeps the holes that its threads left: a process that starts threads
-    again and again grows for hours.
+    By default glibc has many arenas, and each keeps some of the memory that its threads have freed. A process that
+    starts new threads all the time would grow for hours.
     """
     if (set_option := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
         set_option(_ARENA_MAX, 1)

@@ -55,7 +55,7 @@ files = "en/**/*.jsonl"
 lang_field = "lang"
 files = "mixed/**/*.jsonl"
 [plan]
-range_bytes = 32768  # of some 25 files, as tiny as they are: one that changes has those of its work item read again
+range_bytes = 32768  # about 25 of these tiny files, which are read again when one of them changes
 [shards]
 target_tokens = 100000
 [update]

@@ -82,7 +82,7 @@ def test_files_that_are_read_again_are_not_asked_for(
     assert s3_here.proxy.count() == {}
 
 
-def test_what_was_not_asked_for_longest_makes_room() -> None:
+def test_the_least_recently_used_make_room() -> None:
     kept = read_ahead.KeptContents(10)
     first, second, third = (storage.FileId(f"s3://bucket/{number}", 4, "etag:1") for number in range(3))
     for file in (first, second):
@@ -105,7 +105,7 @@ def test_a_version_that_comes_with_the_bytes_is_compared(
     pinned = storage.stat(url)
     store.proxy.reset()
     assert whole_objects.read_version(pinned) == b"one"
-    assert store.proxy.count().total() == 1
+    assert store.proxy.count()["GetObject"] == 1  # gcsfs may leave a request of stat() under way
     assert whole_objects.read_version(pinned._replace(size_bytes=2)) is None
     put(store, url, b"two")
     assert whole_objects.read_version(pinned) is None
