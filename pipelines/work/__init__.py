@@ -17,7 +17,7 @@ plan_parts: the files through which work items reach workers.
 item_results: what workers recorded, as the driver reads it. collected_results: records of many in one object.
 make_jobs, encode_job: what workers are told.
 language_totals: what manifests say of languages.
-shard_streams: the shards of a work item. shard_attempt: one in the making.
+shard_streams: the shards of a work item. shard_attempt: one in the making. shard_files: its files.
 hashed_documents, token_count_runs: digests of documents, counts of token ids, as encoding leaves them for the driver.
 result_keys: what stands in the names of files, so that other work never gets the same ones.
 runs: the sorted runs that workers write, read back and merge. merge_tree: in which order.

@@ -13,9 +13,10 @@ from typing import Any, BinaryIO, Protocol
 import numpy as np
 
 from pipelines.store import storage, urls
-from pipelines.store.attempts import Attempts, NewFile
+from pipelines.store.attempts import Attempts
 from pipelines.store.local_copies import copy_if_remote
 from pipelines.store.redaction import redact
+from pipelines.work.shard_files import ShardFiles
 from schemas.refs import ShardRef
 from schemas.shard_entries import list_named_shards
 from schemas.stage_manifests import parse_manifest
@@ -96,18 +97,17 @@ class DerivedShard:
         self._job = job
         self._empty = empty
         self._beside = beside
-        self._files: dict[str, NewFile] = {}
-        self._stack = stack.enter_context(contextlib.ExitStack())
+        self._files = ShardFiles(job.attempts, stack)
         self._content = ShardContent()
         stem, settings = empty.stem, job.settings
         formats = [SHARD_FORMATS[name] for name in job.formats]
         self._writers: list[ShardWriter] = [
-            one.open_writer([self._new(path) for path in list_paths(one, stem)], settings) for one in formats
+            one.open_writer([self._files.new(path) for path in list_paths(one, stem)], settings) for one in formats
         ]
         if needs_documents(job.formats):
-            file = self._new(get_documents_path(stem))
+            file = self._files.new(get_documents_path(stem))
             self._writers.append(DocumentsWriter(file, settings.fingerprint, settings.vocab_size, settings.compression))
-        self.beside: BinaryIO = self._new(beside)
+        self.beside: BinaryIO = self._files.new(beside)
 
     @property
     def num_documents(self) -> int:
@@ -116,10 +116,6 @@ class DerivedShard:
     @property
     def num_tokens(self) -> int:
         return self._content.num_tokens
-
-    def _new(self, path: str) -> Any:
-        self._files[path] = self._stack.enter_context(self._job.attempts.new_final(path))
-        return self._files[path].file
 
     def write(self, documents: TokenBatch) -> None:
         """Append documents, as the shard has them."""
@@ -131,7 +127,6 @@ class DerivedShard:
         """The finished shard. beside_sha256: of the content of the file beside it, which is complete."""
         for writer in self._writers:
             writer.close()
-        self._stack.close()
         content = self._content
         facts = dataclasses.replace(
             self._empty,
@@ -140,11 +135,8 @@ class DerivedShard:
             max_token_id=content.max_token_id,
         )
         of_shard = content.hexdigest()
-        files = (
-            new.stored(path, beside_sha256 if path == self._beside else of_shard)
-            for path, new in sorted(self._files.items())
-        )
-        return ShardRef(facts, of_shard, tuple(files))
+        files = self._files.finish(lambda path: beside_sha256 if path == self._beside else of_shard)
+        return ShardRef(facts, of_shard, files)
 
 
 def update_content(content: ShardContent, documents: TokenBatch) -> None:

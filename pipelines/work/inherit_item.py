@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from pipelines.local.worker import report_progress
 from pipelines.store import urls
+from pipelines.store.at_once import run_at_once
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
 from pipelines.work.item_reader import write_rejects_to
@@ -111,8 +112,8 @@ def _take_over_files(attempts: Attempts, output: str, number: int, shard: ShardR
     old = shard.facts
     name = spell_shard_name(old.split, number, int(old.shard.rpartition("-")[2]))
     facts = dataclasses.replace(old, shard=name, item=number, result_key=result_key)
-    files = tuple(
-        attempts.take_over(urls.join(output, "shards", file.path), file, file.path.replace(old.stem, facts.stem))
-        for file in shard.files
-    )
-    return ShardRef(facts, shard.content_sha256, files)
+
+    def take_over(file: StoredFile) -> StoredFile:
+        return attempts.take_over(urls.join(output, "shards", file.path), file, file.path.replace(old.stem, facts.stem))
+
+    return ShardRef(facts, shard.content_sha256, tuple(run_at_once(take_over, shard.files)))

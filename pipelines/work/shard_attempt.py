@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from typing import Any
 
 import numpy as np
 
-from pipelines.store.attempts import NewFile
 from pipelines.store.crashpoints import reach
 from pipelines.work.encode_job import EncodeJob, Positions
 from pipelines.work.item_reader import LanguageTally
+from pipelines.work.shard_files import ShardFiles
 from schemas.refs import HashedDocuments, ShardEncoded, ShardRef
 from tokcore.documents_digest import DocumentsDigest
 from tokcore.format_table import SHARD_FORMATS, list_paths, needs_documents
@@ -30,9 +29,7 @@ class ShardAttempt:
         """empty: the shard as it begins; what it holds follows when it is closed."""
         self._empty = empty
         self._job = job
-        self._files: dict[str, NewFile] = {}
-        # Closed by close(), or by the stack when the item fails half-way.
-        self._stack = stack.enter_context(contextlib.ExitStack())
+        self._files = ShardFiles(job.attempts, stack)
         self._content = ShardContent()
         self._tallies: dict[str, LanguageTally] = {}
         self._hashed = DocumentsDigest()
@@ -45,20 +42,17 @@ class ShardAttempt:
         job, stem = self._job, self._empty.stem
         settings = job.settings
         formats = [SHARD_FORMATS[name] for name in job.formats]
-        writers = [one.open_writer([self._new(path) for path in list_paths(one, stem)], settings) for one in formats]
+        new = self._files.new
+        writers = [one.open_writer([new(path) for path in list_paths(one, stem)], settings) for one in formats]
         if needs_documents(job.formats):
-            file = self._new(get_documents_path(stem))
+            file = self._files.new(get_documents_path(stem))
             writers.append(DocumentsWriter(file, settings.fingerprint, settings.vocab_size, settings.compression))
         return writers
 
     def _open_provenance(self) -> ProvenanceWriter | None:
         if self._job.shuffle is None:
             return None
-        return ProvenanceWriter(self._new(get_provenance_path(self._empty.stem)), self._job.settings.compression)
-
-    def _new(self, path: str) -> Any:
-        self._files[path] = self._stack.enter_context(self._job.attempts.new_final(path))
-        return self._files[path].file
+        return ProvenanceWriter(self._files.new(get_provenance_path(self._empty.stem)), self._job.settings.compression)
 
     def write(self, tokens: TokenBatch, pretokens: Positions, places: Places | None = None) -> None:
         """Append documents. pretokens: how many each document has. places: of a shuffle, where it put them."""
@@ -87,8 +81,6 @@ class ShardAttempt:
         for writer in self._writers:
             writer.close()
         provenance_sha256 = self._provenance.close() if self._provenance is not None else ""
-        self._stack.close()
-        reach("encode.shard")
         content = self._content.hexdigest()
         facts = dataclasses.replace(
             self._empty,
@@ -97,10 +89,8 @@ class ShardAttempt:
             max_token_id=self._content.max_token_id,
         )
         apart = get_provenance_path(facts.stem)
-        files = tuple(
-            new.stored(path, provenance_sha256 if path == apart else content)
-            for path, new in sorted(self._files.items())
-        )
+        files = self._files.finish(lambda path: provenance_sha256 if path == apart else content)
+        reach("encode.shard")
         languages = {lang: tally.freeze() for lang, tally in sorted(self._tallies.items())}
         hashed = HashedDocuments(self._hashed.num_documents, self._hashed.hexdigest())
         return ShardEncoded(ShardRef(facts, content, files), languages, hashed, None), self._ids.take()

@@ -22,6 +22,7 @@ import json
 import os
 import posixpath
 import random
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -55,7 +56,7 @@ files = "en/**/*.jsonl"
 lang_field = "lang"
 files = "mixed/**/*.jsonl"
 [plan]
-range_bytes = 32768  # about 25 of these tiny files, which are read again when one of them changes
+range_bytes = 131072  # about 100 of these tiny files, which are read again when one of them changes
 [shards]
 target_tokens = 100000
 [update]
@@ -402,8 +403,10 @@ class Soak:
         rates = []
         for weights in self.memory.values():
             settled = weights[len(weights) // 2 :]  # what it imports and its first batches come before
-            if len(settled) >= 4 and (landed := settled[-1][0] - settled[0][0]) >= self.num_landings / 8:
-                rates.append((settled[-1][1] - settled[0][1]) / landed * 1000)
+            if settled[-1][0] - settled[0][0] >= self.num_landings / 8:
+                # A batch takes memory and gives it back, so two samples say little: the slope of a line through all.
+                landed, weight = zip(*settled, strict=True)
+                rates.append(statistics.linear_regression(landed, weight).slope * 1000)
         return max(rates, default=0.0)
 
 

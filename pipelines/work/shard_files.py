@@ -1,0 +1,41 @@
+"""The files of one shard, under attempt names: they are written together, and finished several at a time."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+from pipelines.store.at_once import run_at_once
+from pipelines.store.attempts import Attempts, NewFile
+from schemas.refs import StoredFile
+
+
+class ShardFiles:
+    """Files that are open until finish(), or until the stack that was given fails."""
+
+    def __init__(self, attempts: Attempts, stack: contextlib.ExitStack) -> None:
+        self._attempts = attempts
+        self._stack = stack
+        self._open: dict[str, tuple[NewFile, contextlib.ExitStack]] = {}
+
+    def new(self, path: str) -> Any:
+        """A file to write. path: its final one."""
+        own = self._stack.enter_context(contextlib.ExitStack())
+        new = own.enter_context(self._attempts.new_final(path))
+        self._open[path] = new, own
+        return new.file
+
+    def finish(self, find_content_sha256: Callable[[str], str]) -> tuple[StoredFile, ...]:
+        """Close all files, and describe them in the order of their paths. find_content_sha256: of the file of a path.
+
+        In a store each file takes two requests, which mostly wait; on a disk it waits until it is durable.
+        Raises StageError if a store or a disk does not hold what was written.
+        """
+
+        def finish_one(path: str) -> StoredFile:
+            new, own = self._open[path]
+            own.close()
+            return new.stored(path, find_content_sha256(path))
+
+        return tuple(run_at_once(finish_one, sorted(self._open)))
