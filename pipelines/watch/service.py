@@ -312,8 +312,9 @@ class Service:
             self.progress.say("watch: another watcher has committed meanwhile")
             return True
         reach("watch.committed")
-        self._waiting.grow(len(uris))
-        self._tell_commit(commit, chosen, time.monotonic() - began)
+        seconds = time.monotonic() - began
+        self._waiting.grow(len(uris), seconds)
+        self._tell_commit(commit, chosen, seconds)
         free_memory()  # the C library would keep what the batch has freed
         return True
 
