@@ -12,10 +12,13 @@ Result = TypeVar("Result")
 MOST = 16  # requests under way
 
 
-def run_at_once(function: Callable[[One], Result], inputs: Iterable[One]) -> list[Result]:
-    """The results of a function that waits, in the order of the inputs. Raises what the first that fails raises."""
+def run_at_once(function: Callable[[One], Result], inputs: Iterable[One], most: int = MOST) -> list[Result]:
+    """The results of a function that waits, in the order of the inputs. Raises what the first that fails raises.
+
+    most: calls under way.
+    """
     waiting = list(inputs)
     if len(waiting) < 2:
         return [function(one) for one in waiting]
-    with ThreadPoolExecutor(min(MOST, len(waiting))) as threads:
+    with ThreadPoolExecutor(min(most, len(waiting))) as threads:
         return list(threads.map(function, waiting))

@@ -9,8 +9,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pipelines.store import storage, urls
+from pipelines.store.at_once import run_at_once
 
 _BLOCK_BYTES = 1 << 20
+_AT_ONCE = 4  # files that are fetched, each in blocks of 8 MiB
 
 
 @contextlib.contextmanager
@@ -23,9 +25,12 @@ def copy_if_remote(folder: str, paths: Iterable[str]) -> Iterator[str]:
         yield str(urls.get_local_path(folder))
         return
     with tempfile.TemporaryDirectory(prefix="tokcore-") as copies:
-        for path in paths:
+
+        def fetch(path: str) -> None:
             copy = Path(copies, urls.check_relative(path))
             copy.parent.mkdir(parents=True, exist_ok=True)
             with storage.open_read(urls.join(folder, path)) as source, copy.open("wb") as target:
                 shutil.copyfileobj(source, target, _BLOCK_BYTES)
+
+        run_at_once(fetch, paths, _AT_ONCE)
         yield copies
