@@ -6,6 +6,7 @@ The library's own glob, find, isfile, isdir and exists take a failure for an emp
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 from fsspec.utils import glob_translate
 
 from pipelines.store.listed_pages import iterate_below, iterate_folder
-from pipelines.store.pins import FileId, find_version, pin_described, stat
+from pipelines.store.pins import FileId, find_version, pin_described, pin_local, stat
 from pipelines.store.redaction import redact
 from pipelines.store.refusals import NO_BUCKET
 from pipelines.store.retries import name_errors, retry
@@ -163,14 +164,32 @@ def list_everything_below(
 def _iterate_level(system: Any, folder: str) -> Iterator[dict[str, Any]]:
     """What lies in a folder itself; nothing if there is none."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        yield from iterate_folder(system, folder) if is_object_store(system) else system.ls(folder, detail=True)
+        if is_object_store(system):
+            yield from iterate_folder(system, folder)
+        elif "file" in system.protocol:
+            yield from _iterate_disk(folder)
+        else:
+            yield from system.ls(folder, detail=True)
+
+
+def _iterate_disk(folder: str) -> Iterator[dict[str, Any]]:
+    """As the library's ls, which looks at each file three times, and keeps all names until the last one is there."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            is_folder, is_file = entry.is_dir(follow_symlinks=False), entry.is_file(follow_symlinks=False)
+            kind = "directory" if is_folder else "file" if is_file else "other"
+            yield {"name": entry.path, "type": kind, "entry": entry}
 
 
 def _pin_listed(pattern: str, system: Any, info: dict[str, Any]) -> FileId | None:
     """The pin of one listed name, None for what is no file."""
-    name = info["name"]
+    name, kind = info["name"], info["type"]
+    if is_local(pattern) and kind == "other":
+        return stat(name) if Path(name).is_file() else None  # a symbolic link
+    if kind != "file":
+        return None
     if is_local(pattern):
-        return stat(name) if Path(name).is_file() else None  # a listing calls symbolic links "other"
-    if info["type"] != "file":
+        with contextlib.suppress(FileNotFoundError):
+            return pin_local(name, info["entry"].stat(follow_symlinks=False))
         return None
     return FileId(name_file(system, pattern, name), int(info["size"]), find_version(info))

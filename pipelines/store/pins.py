@@ -49,13 +49,18 @@ def stat(url: str) -> FileId:
             # Opening a FIFO waits for a writer, perhaps for ever. What a folder is, opening it says.
             if not (S_ISREG(facts.st_mode) or S_ISDIR(facts.st_mode)):
                 raise StageError(f"{redact(url)}: expected a file, found a FIFO, a socket or a device")
-            return FileId(path, facts.st_size, f"mtime_ns:{facts.st_mtime_ns}")
+            return pin_local(path, facts)
 
         def info() -> dict[str, Any]:
             system.invalidate_cache()
             return cast(dict[str, Any], system.info(path))
 
         return pin_described(url, system, path, retry("read", url, info))
+
+
+def pin_local(path: str, facts: os.stat_result) -> FileId:
+    """The pin of a file of this machine, as the system described it."""
+    return FileId(path, facts.st_size, f"mtime_ns:{facts.st_mtime_ns}")
 
 
 def pin_described(url: str, system: Any, path: str, described: Mapping[str, Any]) -> FileId:
