@@ -217,6 +217,7 @@ class Service:
                 return poll
             changes = self._look()
             if not self._has_turn:
+                free_memory()
                 return poll
             while not self.wishes.is_over and self._make_batch(changes):
                 changes = self._look()

@@ -93,7 +93,7 @@ class Figures:
     p50_lag_s: float
     p99_lag_s: float
     longest_batch_s: float  # from one commit to the next, while files waited
-    growth: float  # MB of a watcher's memory for 1,000 files that landed meanwhile
+    growth: float | None  # MB of a watcher's memory for 1,000 files that landed meanwhile; None: too few to tell
     followed: int  # documents that a reader got, which followed the output
     seconds: float
 
@@ -138,7 +138,7 @@ class Soak:
             p50_lag_s=round(lags[len(lags) // 2], 2),
             p99_lag_s=round(lags[len(lags) * 99 // 100], 2),
             longest_batch_s=round(max((b - a for a, b in itertools.pairwise(self.committed)), default=0.0), 2),
-            growth=round(self._measure_growth(), 3),
+            growth=self._measure_growth(),
             followed=len(self.followed),
             seconds=round(time.monotonic() - began, 1),
         )
@@ -398,16 +398,17 @@ class Soak:
         changes = [when for (_, before), (when, content) in itertools.pairwise(versions) if before != content]
         return changes[-1] if changes else versions[0][0]
 
-    def _measure_growth(self) -> float:
+    def _measure_growth(self) -> float | None:
         """The most that a process grew, in MB for 1,000 landings, over a time in which enough landed to tell."""
         rates = []
         for weights in self.memory.values():
-            settled = weights[len(weights) // 2 :]  # what it imports and its first batches come before
-            if settled[-1][0] - settled[0][0] >= self.num_landings / 8:
+            first, last = weights[0][0], weights[-1][0]
+            settled = [one for one in weights if 2 * one[0] >= first + last]  # it imports and begins before that
+            if last - settled[0][0] >= self.num_landings / 8:
                 # A batch takes memory and gives it back, so two samples say little: the slope of a line through all.
                 landed, weight = zip(*settled, strict=True)
-                rates.append(statistics.linear_regression(landed, weight).slope * 1000)
-        return max(rates, default=0.0)
+                rates.append(round(statistics.linear_regression(landed, weight).slope * 1000, 3))
+        return max(rates, default=None)
 
 
 def _spell_etag(content: bytes) -> str:
@@ -420,7 +421,9 @@ def find_problems(figures: Figures) -> list[str]:
     most = SETTLE_S + POLL_S + 2 * max(figures.longest_batch_s, BATCH_S)
     if figures.p99_lag_s > most:
         problems.append(f"the 99th percentile of lag is {figures.p99_lag_s:.1f} s, more than {most:.1f} s")
-    if figures.growth >= 1:
+    if figures.growth is None:
+        problems.append("no watcher lived long enough to tell how its memory grows: let more files land")
+    elif figures.growth >= 1:
         problems.append(f"a watcher grew by {figures.growth:.2f} MB for 1,000 files")
     return problems
 
