@@ -240,8 +240,9 @@ class Update:
                 f"--vanished keep or --vanished remove. Nothing was changed."
             )
         removed = gone if self.vanished == "remove" else []
-        dropped = {held[uri].part for uri in [*changed, *removed]}
-        others = [uri for uri in held if held[uri].part in dropped and uri not in {*changed, *removed}]
+        going = {*changed, *removed}
+        dropped = {held[uri].part for uri in going}
+        others = [uri for uri, one in held.items() if one.part in dropped and uri not in going]
         self.stuck = ""
         changes = Changes(plan, new, changed, removed, others, sorted(dropped))
         if lost := self._find_lost(changes):
@@ -261,11 +262,13 @@ class Update:
         """The files that vanished, and would have to be read."""
         if not changes.kept:
             return []
-        now = {file.uri for file in changes.plan.files}
-        if now.issuperset(changes.kept):
+        vanished = {*changes.kept}
+        for file in changes.plan.files:
+            vanished.discard(file.uri)
+        if not vanished:
             return []
         read = {uri for one in self._plan_parts(changes) for uri in one.list_read()}
-        return [uri for uri in changes.kept if uri in read and uri not in now]
+        return [uri for uri in changes.kept if uri in read and uri in vanished]
 
     def discard(self, changes: Changes) -> None:
         """Remove what a failed make() left, where the same changes will not be made again."""

@@ -1570,7 +1570,7 @@ _STORING = (
         "old-version-stays",
         "an update leaves the documents of the old version of a file in the output",
         "pipelines/stages/update_output.py",
-        "dropped = {held[uri].part for uri in [*changed, *removed]}",
+        "dropped = {held[uri].part for uri in going}",
         "dropped = {held[uri].part for uri in removed}",
         _tests("pipelines/test_update.py::test_a_new_version_of_a_file_replaces_its_documents"),
     ),
