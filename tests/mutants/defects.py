@@ -2805,8 +2805,8 @@ _SENTENCEPIECE = (
         "cut-where-a-piece-crosses",
         "a word is cut between two characters of ASCII that are at the end of a piece",
         KERNEL + "encode/piece_cuts.cpp",
-        "at = width; at < size; at += width",
-        "at = width; at + 1 < size; at += width",
+        "    while (right < size) {\n",
+        "    while (right + 1 < size) {\n",
         _tests("tokcore/test_sentencepiece.py::test_words_of_several_parts_are_cut_as_theirs"),
     ),
     Defect(

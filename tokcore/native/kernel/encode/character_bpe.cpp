@@ -45,19 +45,17 @@ void CharacterBpe::build_symbols(const PieceVocabulary& vocabulary, const PieceT
     const uint8_t* const text = bytes_of(vocabulary, piece);
     if (character_bytes(text, size) == size) characters_.add(pack(text, size), piece);
   }
-  of_plane_.assign(0x10000, kNone);
   for (uint32_t piece = 0; piece < num_pieces; ++piece) {
     const uint8_t* const text = bytes_of(vocabulary, piece);
     const size_t size = vocabulary.text(piece).size();
     for (size_t i = 0, width; i < size; i += width) {
       width = character_bytes(text + i, size - i);
       const auto fresh = static_cast<uint32_t>(sizes_.size());
-      const uint32_t symbol = characters_.add(pack(text + i, width), fresh);
-      if (symbol == fresh) sizes_.push_back(static_cast<uint32_t>(width));
-      const uint32_t code_point = plane_character(text + i, width);
-      if (code_point != kNoPlaneCharacter) of_plane_[code_point] = symbol;
+      if (characters_.add(pack(text + i, width), fresh) == fresh)
+        sizes_.push_back(static_cast<uint32_t>(width));
     }
   }
+  for (unsigned byte = 0; byte < 128; ++byte) ascii_[byte] = characters_.find(byte);
 }
 
 bool CharacterBpe::build(const PieceVocabulary& vocabulary, const PieceTrie& user_defined) {
@@ -136,7 +134,7 @@ void CharacterBpe::build_merges(std::vector<PairRanks::Entry> merges) {
   merges_.build(merges);
 }
 
-uint32_t CharacterBpe::find_symbol(const uint8_t* character, size_t size) const {
+uint32_t CharacterBpe::symbol_of(const uint8_t* character, size_t size) const {
   return characters_.find(pack(character, size));
 }
 
@@ -153,6 +151,10 @@ size_t CharacterBpe::split(const uint8_t* text, size_t size, CharacterBpeScratch
         i += found;
         continue;
       }
+    }
+    if (text[i] < 0x80) {
+      scratch.symbols[count++] = ascii_[text[i++]];
+      continue;
     }
     const size_t width = character_bytes(text + i, size - i);
     scratch.symbols[count++] = symbol_of(text + i, width);

@@ -65,11 +65,7 @@ class CharacterBpe {
 
   void build_symbols(const PieceVocabulary& vocabulary, const PieceTrie& user_defined);
   void build_merges(std::vector<PairRanks::Entry> merges);
-  uint32_t symbol_of(const uint8_t* character, size_t size) const {
-    const uint32_t code_point = plane_character(character, size);
-    return code_point != kNoPlaneCharacter ? of_plane_[code_point] : find_symbol(character, size);
-  }
-  uint32_t find_symbol(const uint8_t* character, size_t size) const;
+  uint32_t symbol_of(const uint8_t* character, size_t size) const;
   static constexpr uint32_t kNoRank = static_cast<uint32_t>(PairRanks::kNoRank);
 
   // Of two symbols that are merged: the rank, the lowest of which is merged first, and the piece that they
@@ -103,8 +99,8 @@ class CharacterBpe {
   const PieceTrie* user_defined_ = nullptr;
   bool begins_user_defined_[256] = {};
   bool has_unused_ = false;
-  std::vector<uint32_t> of_plane_;  // by code point, up to U+FFFF
-  NumberTable characters_;          // by bytes, also of those beyond and of what is not well-formed
+  uint32_t ascii_[128];
+  NumberTable characters_;
   PairRanks merges_;
   std::vector<uint32_t> sizes_;  // bytes, by symbol
   // Of unused pieces: the pair that they are seen as; kNone, kNone if there is none or are several.

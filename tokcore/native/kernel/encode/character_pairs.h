@@ -5,31 +5,16 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <vector>
-
-#include "memory/hash.h"
 
 namespace tokcore {
 
 class CharacterPairs {
  public:
-  // A character of 1 to 4 bytes as a number: its first byte is the lowest.
-  static uint32_t pack(const uint8_t* character, size_t size) {
-    uint32_t bytes = 0;
-    for (size_t i = size; i-- > 0;) bytes = bytes << 8 | character[i];
-    return bytes;
-  }
-  // The same if four bytes may be read.
-  static uint32_t pack_padded(const uint8_t* character, size_t size) {
-    uint64_t bytes = 0;
-    std::memcpy(&bytes, character, 4);
-    return static_cast<uint32_t>(little_endian(bytes)) & UINT32_MAX >> (32 - 8 * size);
-  }
-
-  // Of two characters side by side, packed.
-  static uint64_t hash(uint32_t left, uint32_t right) {
-    return (uint64_t{left} << 32 | right) * 0x9E3779B97F4A7C15u;
+  // Of two characters side by side. Sizes: 1 to 4 bytes.
+  static uint64_t hash(const uint8_t* left, size_t left_size, size_t right_size) {
+    const uint64_t both = uint64_t{pack(left, left_size)} << 32 | pack(left + left_size, right_size);
+    return both * 0x9E3779B97F4A7C15u;
   }
 
   // The set of these hashes; replaces what it held.
@@ -41,6 +26,12 @@ class CharacterPairs {
   }
 
  private:
+  static uint32_t pack(const uint8_t* character, size_t size) {
+    uint32_t bytes = 0;
+    for (size_t i = 0; i < size; ++i) bytes = bytes << 8 | character[i];
+    return bytes;
+  }
+
   std::vector<uint64_t> bits_;
   unsigned shift_ = 63;
 };

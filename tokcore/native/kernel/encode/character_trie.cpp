@@ -124,6 +124,7 @@ std::vector<CharacterTrie::Entry> CharacterTrie::number_characters(const std::ve
     const uint32_t c = found[i];
     const auto number = static_cast<uint32_t>(i) + 1;
     if (c < 0x10000) of_plane_[c] = number;
+    if (c < 0x80) of_ascii_[c] = number;
     const uint8_t four[] = {
         static_cast<uint8_t>(0xF0 | c >> 18), static_cast<uint8_t>(0x80 | (c >> 12 & 0x3F)),
         static_cast<uint8_t>(0x80 | (c >> 6 & 0x3F)), static_cast<uint8_t>(0x80 | (c & 0x3F))};

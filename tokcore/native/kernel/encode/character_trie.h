@@ -50,9 +50,13 @@ class CharacterTrie {
   size_t translate(const uint8_t* text, size_t size, uint32_t* out) const {
     uint32_t* end = out;
     for (size_t i = 0; i < size;) {
-      const size_t width = character_bytes(text + i, size - i);
-      *end++ = number_of(text + i, width);
-      i += width;
+      if (text[i] < 0x80) {
+        *end++ = of_ascii_[text[i++]];
+      } else {
+        const size_t width = character_bytes(text + i, size - i);
+        *end++ = number_of(text + i, width);
+        i += width;
+      }
     }
     return static_cast<size_t>(end - out);
   }
@@ -82,9 +86,15 @@ class CharacterTrie {
   static constexpr uint32_t kDead = 0;
   static constexpr uint32_t kFree = UINT32_MAX;
 
+  // 2 to 4 bytes, or 1 that is no character.
   uint32_t number_of(const uint8_t* character, size_t size) const {
-    const uint32_t code_point = plane_character(character, size);
-    if (code_point != kNoPlaneCharacter) return of_plane_[code_point];
+    if (size == 2 && (character[1] & 0xC0) == 0x80)
+      return of_plane_[(character[0] & 0x1Fu) << 6 | (character[1] & 0x3Fu)];
+    if (size == 3 && (character[1] & 0xC0) == 0x80 && (character[2] & 0xC0) == 0x80) {
+      const uint32_t code_point =
+          (character[0] & 0x0Fu) << 12 | (character[1] & 0x3Fu) << 6 | (character[2] & 0x3Fu);
+      return code_point < 0x800 ? kNoCharacter : of_plane_[code_point];
+    }
     return size == 4 ? number_of_four(character) : kNoCharacter;
   }
   uint32_t number_of_four(const uint8_t* character) const {
@@ -96,6 +106,7 @@ class CharacterTrie {
   }
   std::vector<Entry> number_characters(const std::vector<Entry>& entries);
 
+  uint32_t of_ascii_[128] = {};
   std::vector<uint32_t> of_plane_;  // by code point, up to U+FFFF
   NumberTable of_four_;             // of characters of four bytes
   size_t num_characters_ = 1;

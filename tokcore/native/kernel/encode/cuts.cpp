@@ -19,7 +19,7 @@ void Cuts::build(const uint8_t* data, const uint64_t* starts, size_t num_tokens)
       }
       const size_t right_size = character_size(token + right, size - right);
       if (left_size > 1 && right_size > 1) {
-        hashes.push_back(hash(token + right - left_size, left_size, right_size));
+        hashes.push_back(CharacterPairs::hash(token + right - left_size, left_size, right_size));
       } else {
         const size_t at = border(token + right);
         borders_[at / 64] |= uint64_t{1} << at % 64;

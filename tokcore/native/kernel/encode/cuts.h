@@ -67,15 +67,10 @@ class Cuts {
 
   static size_t border(const uint8_t* right) { return static_cast<size_t>(right[-1]) << 8 | right[0]; }
 
-  static uint64_t hash(const uint8_t* left, size_t left_size, size_t right_size) {
-    return CharacterPairs::hash(CharacterPairs::pack(left, left_size),
-                                CharacterPairs::pack(left + left_size, right_size));
-  }
-
   bool crossed(const uint8_t* text, size_t left_size, size_t right_size) const {
     const size_t at = border(text + left_size);
     const bool is_border = (borders_[at / 64] >> at % 64) & 1;
-    return is_border | pairs_.may_hold(hash(text, left_size, right_size));
+    return is_border | pairs_.may_hold(CharacterPairs::hash(text, left_size, right_size));
   }
 
   std::vector<uint64_t> borders_;  // a bit for each pair of bytes

@@ -9,17 +9,16 @@ void PieceCuts::build(const PieceVocabulary& vocabulary) {
   for (uint32_t piece = 0; piece < vocabulary.num_pieces(); ++piece) {
     const auto* const text = reinterpret_cast<const uint8_t*>(vocabulary.text(piece).data());
     const size_t size = vocabulary.text(piece).size();
-    size_t width = character_bytes(text, size);
-    uint32_t left = CharacterPairs::pack(text, width);
-    for (size_t at = width; at < size; at += width) {
-      width = character_bytes(text + at, size - at);
-      const uint32_t right = CharacterPairs::pack(text + at, width);
-      if ((left | right) < 0x80) {
-        ascii_[left][right / 64] |= uint64_t{1} << right % 64;
+    size_t left = 0, right = character_bytes(text, size);
+    while (right < size) {
+      const size_t end = right + character_bytes(text + right, size - right);
+      if ((text[left] | text[right]) < 0x80) {
+        ascii_[text[left]][text[right] / 64] |= uint64_t{1} << text[right] % 64;
       } else {
-        hashes.push_back(CharacterPairs::hash(left, right));
+        hashes.push_back(CharacterPairs::hash(text + left, right - left, end - right));
       }
       left = right;
+      right = end;
     }
   }
   pairs_.build(std::move(hashes));

@@ -16,25 +16,24 @@ class PieceCuts {
  public:
   void build(const PieceVocabulary& vocabulary);
 
-  // The first such place after `begin`, where a character begins; `size` if there is none. The three bytes
-  // after the text may be read, too.
+  // The first such place after `begin`, where a character begins; `size` if there is none.
   size_t next(const uint8_t* text, size_t size, size_t begin) const {
-    size_t width = character_bytes(text + begin, size - begin);
-    uint32_t left = CharacterPairs::pack_padded(text + begin, width);
-    for (size_t at = begin + width; at < size; at += width) {
-      width = character_bytes(text + at, size - at);
-      const uint32_t right = CharacterPairs::pack_padded(text + at, width);
-      if (!is_crossed(left, right)) return at;
+    size_t left = begin, right = begin + character_bytes(text + begin, size - begin);
+    while (right < size) {
+      const size_t end = right + character_bytes(text + right, size - right);
+      if (!is_crossed(text, left, right, end)) return right;
       left = right;
+      right = end;
     }
     return size;
   }
 
  private:
-  // Of packed characters. A collision of hashes only loses a place.
-  bool is_crossed(uint32_t left, uint32_t right) const {
-    if ((left | right) < 0x80) return (ascii_[left][right / 64] >> right % 64) & 1;
-    return pairs_.may_hold(CharacterPairs::hash(left, right));
+  // A collision of hashes only loses a place.
+  bool is_crossed(const uint8_t* text, size_t left, size_t right, size_t end) const {
+    if ((text[left] | text[right]) < 0x80)
+      return (ascii_[text[left]][text[right] / 64] >> text[right] % 64) & 1;
+    return pairs_.may_hold(CharacterPairs::hash(text + left, right - left, end - right));
   }
 
   uint64_t ascii_[128][2] = {};  // a bit for each two characters of ASCII

@@ -68,20 +68,6 @@ inline size_t character_bytes(const uint8_t* text, size_t size) {
   return wanted < size ? wanted : size;
 }
 
-constexpr uint32_t kNoPlaneCharacter = UINT32_MAX;
-
-// The code point of a well-formed character of one to three bytes, else kNoPlaneCharacter. size: 1 to 4.
-inline uint32_t plane_character(const uint8_t* character, size_t size) {
-  const uint32_t lead = character[0];
-  if (size == 1) return lead < 0x80 ? lead : kNoPlaneCharacter;
-  if ((character[1] & 0xC0) != 0x80) return kNoPlaneCharacter;
-  const uint32_t two = (lead & 0x1F) << 6 | (character[1] & 0x3Fu);
-  if (size == 2) return lead >= 0xC2 && lead < 0xE0 ? two : kNoPlaneCharacter;
-  if (size > 3 || lead < 0xE0 || lead >= 0xF0 || (character[2] & 0xC0) != 0x80) return kNoPlaneCharacter;
-  const uint32_t three = two << 6 | (character[2] & 0x3Fu);
-  return three >= 0x800 ? three : kNoPlaneCharacter;
-}
-
 // Writes the numbers of a text's tokens; unknown text next to unknown text is one token.
 class NumberWriter {
  public:

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "encode/piece_vocabulary.h"
 #include "scan/character.h"
 #include "scan/scanner_metaspace.h"
 #include "text/utf8_writer.h"
@@ -217,18 +216,22 @@ size_t PieceNormalizer::copy_staying(const uint8_t* text, size_t size, size_t be
       *to++ = text[i++];
       continue;
     }
-    if (size - i < 4) break;  // as many are copied
-    const size_t width = character_bytes(text + i, size - i);
-    const uint32_t c = plane_character(text + i, width);
-    if (c == kNoPlaneCharacter) break;
+    if (lead < 0xC2 || lead >= 0xF0) break;
+    const size_t width = lead < 0xE0 ? 2 : 3;
+    if (size - i < width) break;
+    uint32_t c = lead < 0xE0 ? lead & 0x1Fu : lead & 0x0Fu;
+    bool is_formed = true;
+    for (size_t k = 1; k < width; ++k) {
+      is_formed = is_formed && (text[i + k] & 0xC0) == 0x80;
+      c = c << 6 | (text[i + k] & 0x3Fu);
+    }
+    if (!is_formed || (width == 3 && c < 0x800)) break;
     const uint64_t bit = uint64_t{1} << c % 64;
     if ((always_stay_[c / 64] & bit) == 0) {
       const bool goes_on = i + width < size && goes_on_[text[i + width]];
       if (goes_on || (mostly_stay_[c / 64] & bit) == 0) break;
     }
-    std::memcpy(to, text + i, 4);
-    i += width;
-    to += width;
+    for (size_t k = 0; k < width; ++k) *to++ = text[i++];
   }
   *out = to;
   return i;
