@@ -10,12 +10,13 @@ One = TypeVar("One")
 Result = TypeVar("Result")
 
 MOST = 16  # requests under way
+MOST_FILES = 4  # whole files under way, each of which takes some blocks of up to 16 MiB
 
 
 def run_at_once(function: Callable[[One], Result], inputs: Iterable[One], most: int = MOST) -> list[Result]:
     """The results of a function that waits, in the order of the inputs. Raises what the first that fails raises.
 
-    most: calls under way.
+    most: how many calls may be under way.
     """
     waiting = list(inputs)
     if len(waiting) < 2:

@@ -173,23 +173,29 @@ def _iterate_level(system: Any, folder: str) -> Iterator[dict[str, Any]]:
 
 
 def _iterate_disk(folder: str) -> Iterator[dict[str, Any]]:
-    """As the library's ls, which looks at each file three times, and keeps all names until the last one is there."""
+    """What lies in a folder on a disk. The library's ls looks at each file three times, and keeps all it sees."""
     with os.scandir(folder) as entries:
         for entry in entries:
-            is_folder, is_file = entry.is_dir(follow_symlinks=False), entry.is_file(follow_symlinks=False)
-            kind = "directory" if is_folder else "file" if is_file else "other"
+            kind = "directory" if entry.is_dir(follow_symlinks=False) else "file"
             yield {"name": entry.path, "type": kind, "entry": entry}
 
 
 def _pin_listed(pattern: str, system: Any, info: dict[str, Any]) -> FileId | None:
     """The pin of one listed name, None for what is no file."""
-    name, kind = info["name"], info["type"]
-    if is_local(pattern) and kind == "other":
-        return stat(name) if Path(name).is_file() else None  # a symbolic link
-    if kind != "file":
-        return None
     if is_local(pattern):
-        with contextlib.suppress(FileNotFoundError):
-            return pin_local(name, info["entry"].stat(follow_symlinks=False))
+        return _pin_entry(info["entry"])
+    if info["type"] != "file":
         return None
+    name = info["name"]
     return FileId(name_file(system, pattern, name), int(info["size"]), find_version(info))
+
+
+def _pin_entry(entry: os.DirEntry[str]) -> FileId | None:
+    if entry.is_symlink():
+        return stat(entry.path) if Path(entry.path).is_file() else None
+    if not entry.is_file(follow_symlinks=False):
+        return None
+    try:
+        return pin_local(entry.path, entry.stat(follow_symlinks=False))
+    except FileNotFoundError:  # removed since its folder was read
+        return None

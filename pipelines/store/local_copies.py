@@ -9,10 +9,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pipelines.store import storage, urls
-from pipelines.store.at_once import run_at_once
+from pipelines.store.at_once import MOST_FILES, run_at_once
 
 _BLOCK_BYTES = 1 << 20
-_AT_ONCE = 4  # files that are fetched, each in blocks of 8 MiB
 
 
 @contextlib.contextmanager
@@ -32,5 +31,5 @@ def copy_if_remote(folder: str, paths: Iterable[str]) -> Iterator[str]:
             with storage.open_read(urls.join(folder, path)) as source, copy.open("wb") as target:
                 shutil.copyfileobj(source, target, _BLOCK_BYTES)
 
-        run_at_once(fetch, paths, _AT_ONCE)
+        run_at_once(fetch, paths, MOST_FILES)
         yield copies

@@ -217,7 +217,7 @@ class Service:
                 return poll
             changes = self._look()
             if not self._has_turn:
-                free_memory()
+                free_memory()  # a look takes some for each file
                 return poll
             while not self.wishes.is_over and self._make_batch(changes):
                 changes = self._look()
@@ -314,7 +314,7 @@ class Service:
             return True
         reach("watch.committed")
         seconds = time.monotonic() - began
-        self._waiting.grow(len(uris), seconds)
+        self._waiting.note_committed(len(uris), seconds)
         self._tell_commit(commit, chosen, seconds)
         free_memory()  # the C library would keep what the batch has freed
         return True

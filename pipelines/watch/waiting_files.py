@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 _LONGEST_PAUSE_S = 300.0
 _FIRST_FILES = 256  # of a batch, at first
-_LONG_BATCH_S = 20.0  # of a batch; longer where batch_seconds are many
+_LONG_BATCH_S = 20.0  # a batch takes too long if it takes more than that, and more than twice batch_seconds
 MOST_NEW = 20_000  # new files that wait here: two of the largest batches, one that is read and one that settles
 
 
@@ -112,19 +112,22 @@ class WaitingFiles:
         self._most = max(1, math.isqrt(num_files * num_files // (2 * num_changed)))
         self._eighths = 1
 
-    def grow(self, num_files: int, seconds: float) -> None:
-        """Let batches grow, after one of num_files files was committed, which took that long.
+    def note_committed(self, num_files: int, seconds: float) -> None:
+        """Set the size of the next batch, after one of num_files files was committed in that time.
 
-        After shrink() first by an eighth, then twice as fast each time, since files may have stopped changing. But what
-        comes meanwhile waits for the end of a batch: one that took too long is followed by a smaller one.
+        Batches grow: after shrink() first by an eighth, then twice as fast each time, since files may have stopped
+        changing. But new files wait until a batch ends, so after one that took too long the next is smaller.
         """
         longest = max(_LONG_BATCH_S, 2 * float(self.settings.batch_seconds))
-        most = max(1, int(num_files * longest / max(seconds, 0.001)))
-        if seconds <= longest:
-            if self._most is None:
-                return
-            most = max(self._most, min(most, num_files + max(1, num_files * self._eighths // 8)))
+        fitting = max(1, int(num_files * longest / max(seconds, 0.001)))  # so many files take that long
+        if seconds > longest:
+            self._limit(fitting)
+        elif self._most is not None:
+            grown = num_files + max(1, num_files * self._eighths // 8)
             self._eighths *= 2
+            self._limit(max(self._most, min(grown, fitting)))
+
+    def _limit(self, most: int) -> None:
         self._most = most if most < self.settings.batch_files else None
 
     def fail(self, uris: Sequence[str], now: float) -> list[str]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from pipelines.local.worker import report_progress
 from pipelines.store import urls
-from pipelines.store.at_once import run_at_once
+from pipelines.store.at_once import MOST_FILES, run_at_once
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
 from pipelines.work.item_reader import write_rejects_to
@@ -116,4 +116,4 @@ def _take_over_files(attempts: Attempts, output: str, number: int, shard: ShardR
     def take_over(file: StoredFile) -> StoredFile:
         return attempts.take_over(urls.join(output, "shards", file.path), file, file.path.replace(old.stem, facts.stem))
 
-    return ShardRef(facts, shard.content_sha256, tuple(run_at_once(take_over, shard.files)))
+    return ShardRef(facts, shard.content_sha256, tuple(run_at_once(take_over, shard.files, MOST_FILES)))

@@ -1,4 +1,4 @@
-"""The files of one shard, under attempt names: they are written together, and finished several at a time."""
+"""The files of one shard while it is written. They are closed and checked several at a time."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-from pipelines.store.at_once import run_at_once
+from pipelines.store.at_once import MOST_FILES, run_at_once
 from pipelines.store.attempts import Attempts, NewFile
 from schemas.refs import StoredFile
 
 
 class ShardFiles:
-    """Files that are open until finish(), or until the stack that was given fails."""
+    """Files that finish() closes, or the stack that is given, when the work item fails half-way."""
 
     def __init__(self, attempts: Attempts, stack: contextlib.ExitStack) -> None:
         self._attempts = attempts
-        self._stack = stack
+        self._stack = stack.enter_context(contextlib.ExitStack())
         self._open: dict[str, tuple[NewFile, contextlib.ExitStack]] = {}
 
     def new(self, path: str) -> Any:
@@ -38,4 +38,6 @@ class ShardFiles:
             own.close()
             return new.stored(path, find_content_sha256(path))
 
-        return tuple(run_at_once(finish_one, sorted(self._open)))
+        files = tuple(run_at_once(finish_one, sorted(self._open), MOST_FILES))
+        self._stack.close()
+        return files

@@ -125,7 +125,7 @@ def test_batches_are_smaller_while_files_change_as_they_are_read():
         files.shrink(sizes[-1], num_changed)
     for _ in range(8):
         sizes.append(len(files.choose_batch(40)))
-        files.grow(sizes[-1], 1.0)
+        files.note_committed(sizes[-1], 1.0)
     assert sizes[:9] == [64, 16, 11, 7, 8, 10, 15, 30, 64]
     assert sizes[-1] == 64
 
@@ -136,7 +136,7 @@ def test_a_watcher_begins_with_small_batches():
     sizes = []
     for _ in range(4):
         sizes.append(len(files.choose_batch(40)))
-        files.grow(sizes[-1], 1.0)
+        files.note_committed(sizes[-1], 1.0)
     assert sizes == [256, 512, 1536, 2000]
 
 
@@ -146,10 +146,10 @@ def test_batches_that_take_long_are_followed_by_smaller_ones():
     sizes = []
     for seconds in (10, 40, 40, 80, 80, 20, 0):  # twice batch_seconds is long
         sizes.append(len(files.choose_batch(40)))
-        files.grow(sizes[-1], seconds)
+        files.note_committed(sizes[-1], seconds)
     assert sizes == [256, 512, 512, 512, 256, 128, 256]
     files = queue(batch_files=2000, batch_seconds=1)
-    files.grow(200, 40)  # and so are 20 s
+    files.note_committed(200, 40)  # and so are 20 s
     files.observe({f"{i:04d}": new(0) for i in range(5000)}, 0)
     assert len(files.choose_batch(40)) == 100
 

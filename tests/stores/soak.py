@@ -403,7 +403,7 @@ class Soak:
         rates = []
         for weights in self.memory.values():
             first, last = weights[0][0], weights[-1][0]
-            settled = [one for one in weights if 2 * one[0] >= first + last]  # it imports and begins before that
+            settled = [one for one in weights if 2 * one[0] >= first + last]  # imports and first batches come before
             if last - settled[0][0] >= self.num_landings / 8:
                 # A batch takes memory and gives it back, so two samples say little: the slope of a line through all.
                 landed, weight = zip(*settled, strict=True)
