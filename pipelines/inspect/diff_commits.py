@@ -5,12 +5,11 @@ A commit is compared as a whole: how its files are dealt into parts, and documen
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 from pipelines.inspect.diff import Files, diff_by_key, diff_files, find_different_rows, make_pair
 from pipelines.stages.commit import find_manifest
-from pipelines.stages.make_commit import read_held
+from pipelines.stages.held_files import read_held, strip_settings
 from pipelines.stages.read_log import Log, locate_part, read_log
 from schemas.commit_log import CommitTotals, sum_up_part
 from tokcore.count_tables import open_counts
@@ -47,10 +46,7 @@ class _Commit:
         self.number = self.log.newest if at is None else at
         held = read_held(output, self.log.parts(self.number))
         # Tombstones are part of how a file is read, and have a line of their own.
-        self.files: Files = {
-            uri: (one.file, dataclasses.replace(one.settings, removed=None, decoded_from=""))
-            for uri, one in held.items()
-        }
+        self.files: Files = {uri: (one.file, strip_settings(one.settings)) for uri, one in held.items()}
         commit = self.log.commits[self.number - 1] if self.number else None
         self.root = commit.root if commit is not None else self.log.build.root
         self.totals: CommitTotals = commit.totals if commit is not None else sum_up_part(self.log.build)

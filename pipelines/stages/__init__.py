@@ -11,7 +11,7 @@ After a build:
 - update_output: makes what changed among the inputs a part of its own. remove_documents: takes documents out.
   expire_commits: gives commits up. compact_output: few large shards out of many.
   inherit: what a part takes over from the one whose place it takes. tell_workers: as its workers are told.
-  make_commit: parts and commits.
+  held_files: the input files that it holds. make_commit: parts and commits.
   learn_beside, encode_commit: tokenizers from, and new outputs of, any commit. tokenizers_beside: those that are there.
   read_log: the commits of an output. read_state: what one holds, all parts added up.
   stored_config, learn_settings: settings, out of manifests.

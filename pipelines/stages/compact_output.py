@@ -7,20 +7,18 @@ and the documents are compared by their digest with those of the parts before. E
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.dataset_card import follow_commits
+from pipelines.stages.held_files import HeldFiles, read_held
 from pipelines.stages.inherit import find_changed
 from pipelines.stages.make_commit import (
-    HeldFile,
     build_part,
     create_commit,
     make_plan_again,
     name_some,
-    read_held,
     require_parts_apart,
 )
 from pipelines.stages.read_log import Log, read_log, read_part
@@ -102,6 +100,6 @@ class Compact:
                 small.append(part)
         return small, tuple(left)
 
-    def _make_part(self, log: Log, config: BuildConfig, held: Mapping[str, HeldFile]) -> Part:
+    def _make_part(self, log: Log, config: BuildConfig, held: HeldFiles) -> Part:
         plan = make_plan_again(held.values(), log.tombstones(), config.plan.range_bytes)
         return build_part(config, self.output, plan, self.options, self.progress)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
 
 from pipelines.stages.build import Build
 from pipelines.stages.commit import require_manifest
+from pipelines.stages.held_files import HeldFiles, read_held
 from pipelines.stages.inherit import find_changed
-from pipelines.stages.make_commit import HeldFile, make_plan_again, name_some, read_held
+from pipelines.stages.make_commit import make_plan_again, name_some
 from pipelines.stages.read_log import Log, locate_part, read_log
 from pipelines.stages.tokenizers_beside import find_tokenizer
 from pipelines.store import urls
@@ -87,6 +87,6 @@ def _spell(settings: ReadSettings) -> bytes:
     return write_canonical_json(to_jsonable(settings))
 
 
-def _find_duplicates(output: str, log: Log, number: int, held: Mapping[str, HeldFile]) -> set[str]:
+def _find_duplicates(output: str, log: Log, number: int, held: HeldFiles) -> set[str]:
     plans = [require_manifest(locate_part(output, part), "plan", "plan") for part in log.parts(number)]
     return {uri for plan in plans for uri in plan.totals.duplicates if uri in held}

@@ -1,4 +1,4 @@
-"""What all that adds commits to an output shares: what its parts hold, a new part, and the next commit."""
+"""What all that adds commits to an output shares: a new part, and the next commit."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from pipelines.local.pool import Workers
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.build import Build
-from pipelines.stages.commit import require_manifest
 from pipelines.stages.dataset_card import follow_commits
+from pipelines.stages.held_files import HeldFile
 from pipelines.stages.inherit import find_inheritance, list_read_again
 from pipelines.stages.plan_corpus import make_plan_key
-from pipelines.stages.read_log import Log, locate_part, read_part
+from pipelines.stages.read_log import Log, read_part
 from pipelines.store import storage, urls
 from pipelines.store.at_once import run_at_once
 from pipelines.store.attempts import FOLDER
 from pipelines.store.crashpoints import reach
-from pipelines.store.pinned_files import read_pinned_files
 from pipelines.store.redaction import redact
 from pipelines.work.work_items import make_plan
 from schemas.build_tables import TokenizerTable
@@ -40,7 +39,7 @@ from schemas.commit_log import (
 )
 from schemas.config import BuildConfig
 from schemas.inheritance import Inheritance
-from schemas.plan import InputFile, Plan, ReadSettings
+from schemas.plan import Plan, ReadSettings
 from schemas.stage_manifests import BuildManifest
 from schemas.tombstones import Tombstones
 from tokcore.errors import ConfigError, IdentityError, StageError
@@ -48,35 +47,6 @@ from tokcore.tokenizer_spec import FILE_NAME
 
 _MOST_NAMED = 3
 _SCRATCH = "commit"  # in the folder of unfinished work
-
-
-class HeldFile(NamedTuple):
-    """An input file whose documents are in an output."""
-
-    part: str  # path of the part that holds them
-    file: InputFile  # as it was then
-    settings: ReadSettings  # how it was read
-
-    @property
-    def pin(self) -> tuple[int, str, ReadSettings]:
-        """What is equal while the documents of the file are: tombstones aside, which only leave some out."""
-        return make_pin(self.file, self.settings)
-
-
-def make_pin(file: InputFile, settings: ReadSettings) -> tuple[int, str, ReadSettings]:
-    """As HeldFile.pin."""
-    return file.size_bytes, file.version, dataclasses.replace(settings, removed=None, decoded_from="")
-
-
-def read_held(output: str, parts: Iterable[Part]) -> dict[str, HeldFile]:
-    """uri -> the file, for those of all parts of a commit."""
-    held: dict[str, HeldFile] = {}
-    for part in parts:
-        url = locate_part(output, part)
-        read_part(output, part)
-        settings = require_manifest(url, "plan", "plan").config.settings
-        held |= {file.uri: HeldFile(part.path, file, settings[file.settings]) for file in read_pinned_files(url)}
-    return held
 
 
 def require_parts_apart(output: str, build: BuildManifest, what: str) -> None:

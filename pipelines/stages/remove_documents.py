@@ -19,16 +19,15 @@ from pipelines.local.run_options import RunOptions
 from pipelines.stages.commit import require_manifest
 from pipelines.stages.dataset_card import follow_commits
 from pipelines.stages.find_removed import find_removed
+from pipelines.stages.held_files import HeldFile, HeldFiles, read_held
 from pipelines.stages.inherit import find_changed
 from pipelines.stages.make_commit import (
-    HeldFile,
     NewPart,
     build_part,
     create_commit,
     make_plan_again,
     name_some,
     plan_new_parts,
-    read_held,
     require_parts_apart,
 )
 from pipelines.stages.read_log import Log, locate_part, read_log, read_part
@@ -119,7 +118,7 @@ class Remove:
                 return Removed(commit, unknown)
             self.progress.say("another command has committed meanwhile: its commit is looked at")
 
-    def _make_tombstones(self, log: Log, held: Mapping[str, HeldFile]) -> Tombstones:
+    def _make_tombstones(self, log: Log, held: HeldFiles) -> Tombstones:
         """Those of all that is to be removed."""
         globs = [compile_glob(pattern) for pattern in self.sources]
         by_name = ["/" not in pattern for pattern in self.sources]
@@ -139,7 +138,7 @@ class Remove:
         ]
         return Tombstones(log.tombstone_key, tuple(sorted({*hashes})))
 
-    def _find(self, log: Log, held: Mapping[str, HeldFile], wanted: Tombstones) -> _Holding:
+    def _find(self, log: Log, held: HeldFiles, wanted: Tombstones) -> _Holding:
         """Where the documents are."""
         files = frozenset(uri for uri in held if wanted.spell("source", uri) in wanted)
         documents = Counter({held[uri].part: 0 for uri in files})

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Literal, NamedTuple
 
 from pipelines.local.pool import Workers
@@ -19,16 +19,14 @@ from pipelines.local.run_options import RunOptions
 from pipelines.stages.build import Build
 from pipelines.stages.commit import find_manifest, require_manifest
 from pipelines.stages.dataset_card import follow_commits
+from pipelines.stages.held_files import HeldFiles, read_part_files, strip_settings
 from pipelines.stages.make_commit import (
-    HeldFile,
     NewPart,
     build_part,
     create_commit,
-    make_pin,
     name_some,
     plan_new_parts,
     plan_part,
-    read_held,
     require_parts_apart,
 )
 from pipelines.stages.plan_corpus import plan_build
@@ -88,7 +86,7 @@ class Update:
     left_out: LeftOut = dataclasses.field(default_factory=LeftOut)  # files that match and are not taken, as last seen
     measured: Counter[str] = dataclasses.field(default_factory=Counter, init=False)  # what work items counted, so far
     _log: Log | None = dataclasses.field(default=None, init=False, repr=False)  # as it was last read
-    _held: dict[str, dict[str, HeldFile]] = dataclasses.field(default_factory=dict, init=False, repr=False)
+    held: HeldFiles = dataclasses.field(default_factory=HeldFiles, init=False, repr=False)  # as of the last look
 
     def __post_init__(self) -> None:
         self.output = Build(self.config, self.options, self.output).output  # refuses what no build can be written to
@@ -116,7 +114,7 @@ class Update:
                 self.config, self.output, self.left_out, grows=self.grows, list_files=self.list_files
             )
             plan = _leave_out(everything, self._removed(), self.config.plan.range_bytes)
-            return self._compare(plan, self.held())
+            return self._compare(plan)
 
     def choose(self, changes: Changes, uris: Collection[str], lost: Collection[str] = ()) -> Changes:
         """What became of some files alone, of all changes of the last look.
@@ -124,7 +122,7 @@ class Update:
         A part that is dropped goes as a whole. So of a file that changed or vanished nothing is chosen unless
         all others of its part that did are among uris, too, or among lost: those whose documents are then left out.
         """
-        held, uris = self.held(), frozenset(uris)
+        held, uris = self.held, frozenset(uris)
         gone = {*changes.changed, *changes.vanished}
         waiting = {held[uri].part for uri in gone if uri not in uris and uri not in lost}
         dropped = {held[uri].part for uri in gone if uri in uris} - waiting
@@ -173,10 +171,6 @@ class Update:
                 f"and the output was encoded with {expected}. Put the file back: `tokcore repair` does, if it can."
             )
 
-    def held(self) -> dict[str, HeldFile]:
-        """uri -> what the output holds of that file, as of the last look."""
-        return {uri: one for files in self._held.values() for uri, one in files.items()}
-
     @property
     def log(self) -> Log:
         """The log, as of the last look or commit that was made."""
@@ -205,10 +199,12 @@ class Update:
                 f"back: nothing can be added to a log with a gap. `tokcore verify` says more."
             )
         parts = {part.path: part for part in log.parts()}
-        self._held = {path: files for path, files in self._held.items() if path in parts}
-        new = [path for path in parts if path not in self._held]
-        found = run_at_once(lambda path: read_held(self.output, [parts[path]]), new)
-        self._held |= dict(zip(new, found, strict=True))
+        known = self.held.parts
+        new = [path for path in parts if path not in known]
+        found = run_at_once(lambda path: read_part_files(self.output, parts[path]), new)
+        if new or len(parts) < len(known):
+            known = {**known, **dict(zip(new, found, strict=True))}
+            self.held = HeldFiles(known[path] for path in parts)
         self._log = log
         return log
 
@@ -224,16 +220,17 @@ class Update:
             )
         require_parts_apart(self.output, build, "updated")
 
-    def _compare(self, plan: Plan, held: Mapping[str, HeldFile]) -> Changes:
-        new, changed, left = [], [], dict.fromkeys(held)
+    def _compare(self, plan: Plan) -> Changes:
+        held, stripped = self.held, [*map(strip_settings, plan.settings)]
+        new, changed, is_there = [], [], bytearray(len(held))
         for file in plan.files:  # of which there may be very many: none is kept
-            if file.uri not in held:
+            if (place := held.find(file.uri)) is None:
                 new.append(file.uri)
                 continue
-            del left[file.uri]
-            if make_pin(file, plan.settings[file.settings]) != held[file.uri].pin:
+            is_there[place] = 1
+            if not held.is_as_before(place, file, stripped[file.settings]):
                 changed.append(file.uri)
-        gone = [*left]
+        gone = [held.read_uri(place) for place, found in enumerate(is_there) if not found]
         if gone and self.vanished == "fail":
             raise StageError(
                 f"{name_some(gone)}: vanished since they were read. Choose what becomes of their documents: "
@@ -242,7 +239,8 @@ class Update:
         removed = gone if self.vanished == "remove" else []
         going = {*changed, *removed}
         dropped = {held[uri].part for uri in going}
-        others = [uri for uri, one in held.items() if one.part in dropped and uri not in going]
+        others = [file.uri for path in held.parts if path in dropped for file in held.parts[path]]
+        others = [uri for uri in others if uri not in going]
         self.stuck = ""
         changes = Changes(plan, new, changed, removed, others, sorted(dropped))
         if lost := self._find_lost(changes):
@@ -280,7 +278,7 @@ class Update:
 
     def _plan_parts(self, changes: Changes) -> list[NewPart]:
         """The parts that the changes make."""
-        held = self.held()
+        held = self.held
         if not self.takes_over:
             plan = self._choose_files(changes.plan, changes.wanted)
             return [NewPart(plan, None)] if changes.wanted else []
@@ -293,7 +291,7 @@ class Update:
 
     def _choose_files(self, plan: Plan, uris: Collection[str]) -> Plan:
         """The plan of these files alone: as they are now, or as they were if they vanished."""
-        chosen, held = {*uris}, self.held()
+        chosen, held = {*uris}, self.held
         files = [file for file in plan.files if file.uri in chosen]
         settings = {one: number for number, one in enumerate(plan.settings)}
         for uri in sorted(chosen - {file.uri for file in files}):

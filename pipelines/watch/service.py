@@ -253,7 +253,7 @@ class Service:
         assert self._update is not None
         self._begin_look()
         changes = self._update.look()
-        held = self._update.held()
+        held = self._update.held
         if changes.vanished and not changes.plan.files and held:
             self.progress.say("watch: the sources are empty: nothing is removed until one of their files is back")
             changes = changes._replace(vanished=[])

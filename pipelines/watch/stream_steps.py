@@ -16,8 +16,9 @@ from typing import Any, TypeVar
 
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
+from pipelines.stages.held_files import HeldFiles, make_pin
 from pipelines.stages.inherit import find_changed
-from pipelines.stages.make_commit import HeldFile, build_part, create_commit, make_pin
+from pipelines.stages.make_commit import build_part, create_commit
 from pipelines.stages.read_log import Log
 from pipelines.stages.update_output import Changes, Update
 from pipelines.store import storage, urls
@@ -91,7 +92,7 @@ class StreamSteps:
             opened.looks.begin(shown, is_sure=opened.is_sure)
             opened.is_sure = False
             changes = update.look()
-            held = update.held()
+            held = update.held
             if changes.vanished and not changes.plan.files and held:
                 changes = changes._replace(vanished=[])  # empty sources are a store in trouble
             wanted = {*changes.new, *changes.changed}
@@ -117,7 +118,7 @@ class StreamSteps:
             return arrivals
 
     def _list_arrivals(
-        self, update: Update, changes: Changes, wanted: list[str], left_alone: set[str], held: dict[str, HeldFile]
+        self, update: Update, changes: Changes, wanted: list[str], left_alone: set[str], held: HeldFiles
     ) -> list[Arrival]:
         most = _MOST_BATCHES * self.config.watch.batch_files
         new = {*changes.new}
@@ -190,7 +191,7 @@ class StreamSteps:
         update, lock = opened.update, opened.lock
         with lock:
             log = update.follow_log()
-            left = _leave_out_done(batch, log, update.held())
+            left = _leave_out_done(batch, log, update.held)
         if left is None:
             return
         for tries in range(self.config.watch.tries if len(left.arrivals) == 1 else 1):
@@ -231,7 +232,7 @@ class StreamSteps:
         opened = self._open()
         update, lock = opened.update, opened.lock
         with lock:
-            held = update.held()
+            held = update.held
         quarantine = Quarantine(self.output)
         for file in arrival.files:
             pin = make_pin(file, arrival.settings[file.settings])
@@ -261,7 +262,7 @@ class StreamSteps:
         while True:
             with lock:
                 log = update.follow_log()
-                held = update.held()
+                held = update.held
             left = [one for batch in batches if (one := _leave_out_done(batch, log, held)) is not None]
             if not left:
                 return None
@@ -335,7 +336,7 @@ def _make_arrival(plan: Plan, chosen: Iterable[InputFile], part: str, vanished: 
     return Arrival(tuple(files), tuple(settings), part, tuple(sorted(vanished)))
 
 
-def _leave_out_done(batch: Batch, log: Log, held: dict[str, HeldFile]) -> Batch | None:
+def _leave_out_done(batch: Batch, log: Log, held: HeldFiles) -> Batch | None:
     """The arrivals of a batch that are still to be committed; None if none is."""
     parts = {part.path for part in log.parts()}
     removed = log.tombstones()
@@ -347,7 +348,7 @@ def _leave_out_done(batch: Batch, log: Log, held: dict[str, HeldFile]) -> Batch 
     return Batch(left) if left else None
 
 
-def _is_wanted(arrival: Arrival, parts: set[str], held: dict[str, HeldFile]) -> bool:
+def _is_wanted(arrival: Arrival, parts: set[str], held: HeldFiles) -> bool:
     """Whether what an arrival brings is not in the output, and the part that it replaces is."""
     if arrival.part and arrival.part not in parts:
         return False
@@ -383,7 +384,7 @@ def _list_claims(arrival: Arrival) -> set[str]:
     return {*(f"file {file.uri}" for file in arrival.files), *([f"part {arrival.part}"] if arrival.part else [])}
 
 
-def _count_reasons(arrivals: Iterable[Arrival], held: dict[str, HeldFile]) -> Reason:
+def _count_reasons(arrivals: Iterable[Arrival], held: HeldFiles) -> Reason:
     new = changed = vanished = read_again = 0
     for arrival in arrivals:
         vanished += len(arrival.vanished)

@@ -112,7 +112,7 @@ def test_a_look_lists_what_comes_after_the_last_name(s3_here: Store, tmp_path: P
             watcher.go_round()
         assert count_files(tmp_path) == 62
         assert {file.url for file in list_files(f"{url}/*.jsonl")} == {
-            *(f"{url}/{uri.rpartition('/')[2]}" for uri in watcher._update.held())
+            *(f"{url}/{uri.rpartition('/')[2]}" for uri in watcher._update.held)
         }
 
 

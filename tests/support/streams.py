@@ -11,7 +11,7 @@ from support.updates import SETTINGS, SOURCES, build_fresh, make_texts, require_
 
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.build import Build
-from pipelines.stages.make_commit import read_held
+from pipelines.stages.held_files import read_held
 from pipelines.stages.read_log import read_log
 from schemas.config import load_config
 
