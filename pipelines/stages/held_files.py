@@ -69,9 +69,7 @@ class PartFiles(Sequence[InputFile]):
         return len(self._sizes)
 
     def __getitem__(self, row: int) -> InputFile:  # type: ignore[override]
-        return InputFile(
-            self._read_word(2 * row), self._sizes[row], self._read_word(2 * row + 1), self._settings[row]
-        )
+        return InputFile(self._read_word(2 * row), self._sizes[row], self._read_word(2 * row + 1), self._settings[row])
 
     def read_uri(self, row: int) -> str:
         """The uri of one file."""

@@ -86,6 +86,7 @@ class Update:
     left_out: LeftOut = dataclasses.field(default_factory=LeftOut)  # files that match and are not taken, as last seen
     measured: Counter[str] = dataclasses.field(default_factory=Counter, init=False)  # what work items counted, so far
     _log: Log | None = dataclasses.field(default=None, init=False, repr=False)  # as it was last read
+    _making: list[NewPart] = dataclasses.field(default_factory=list, init=False, repr=False)
     held: HeldFiles = dataclasses.field(default_factory=HeldFiles, init=False, repr=False)  # as of the last look
 
     def __post_init__(self) -> None:
@@ -140,7 +141,8 @@ class Update:
     def make(self, changes: Changes) -> Commit | None:
         """Read what is wanted, and commit; None if another update has committed since look()."""
         assert self._log is not None
-        parts = self._plan_parts(changes)
+        self._making = []
+        self._making = parts = self._plan_parts(changes)
         added = [
             build_part(
                 self.config,
@@ -268,13 +270,17 @@ class Update:
         read = {uri for one in self._plan_parts(changes) for uri in one.list_read()}
         return [uri for uri in changes.kept if uri in read and uri in vanished]
 
-    def discard(self, changes: Changes) -> None:
-        """Remove what a failed make() left, where the same changes will not be made again."""
-        for one in self._plan_parts(changes):
+    def discard(self) -> set[str]:
+        """Remove what the last make() left unfinished, where the same changes will not be made again.
+
+        Returns the uris of the files that it read, or was to read.
+        """
+        for one in self._making:
             path, _ = plan_part(self.config, self.output, one.plan)
             url = urls.join(self.output, path)
             if find_manifest(url, BUILD) is None:
                 storage.remove_tree(url)
+        return {uri for one in self._making for uri in one.list_read()}
 
     def _plan_parts(self, changes: Changes) -> list[NewPart]:
         """The parts that the changes make."""

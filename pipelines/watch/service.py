@@ -306,8 +306,7 @@ class Service:
         try:
             commit = self._update.make(chosen)
         except (TokError, OSError) as error:
-            self._update.discard(chosen)
-            self._note_failed_batch(uris, chosen.kept, error)
+            self._note_failed_batch(uris, self._update.discard(), error)
             return True
         if commit is None:
             self.progress.say("watch: another watcher has committed meanwhile")
@@ -336,20 +335,21 @@ class Service:
 
     # --------------------------------------------------------------------------------------------------------- trouble
 
-    def _note_failed_batch(self, uris: Collection[str], again: Collection[str], error: Exception) -> None:
+    def _note_failed_batch(self, uris: Collection[str], read: set[str], error: Exception) -> None:
         """Blame the machine, or the files; those that are to blame too often go into quarantine.
 
         No file is to blame if some changed while the batch was read: these must settle again, and the others are tried
-        again. again: files that were read again with those of the batch.
+        again. read: all files that were read, with those of the parts whose place new ones take.
         """
         self.meters.note_failure("batch")
         if blames_machine(error, self.output):
             raise error
         before = dict(self._changes)
         self._look()
-        read = [*uris, *again]
+        read = {*uris} | read
         if num_changed := sum(self._changes.get(uri) != before.get(uri) for uri in read):
             self._waiting.shrink(len(uris), num_changed)
+            self._waiting.put_first(uris)
             self.progress.say(
                 f"watch: {num_changed:,} of the {len(read):,} files of a batch changed while they were read: they must "
                 f"settle again, and the others are tried again"

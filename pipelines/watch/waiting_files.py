@@ -43,6 +43,7 @@ class WaitingFiles:
         # Files of a batch; None: batch_files. The first is small, since a new watcher does not know how many files
         # change while a batch is read; an earlier one may have learned that, and died.
         self._most: int | None = _FIRST_FILES if settings.batch_files > _FIRST_FILES else None
+        self._first: Collection[str] = ()  # files of the next batch
         self._eighths = 8  # of its size, by which the next batch is larger than one that was committed
 
     def observe(self, changes: Mapping[str, Waiting], now: float, marked: Collection[str] | None = None) -> None:
@@ -92,6 +93,9 @@ class WaitingFiles:
         is ready is due.
         """
         ready = self._list_ready(now, without)
+        first, self._first = {*self._first}, ()
+        if again := [uri for uri in ready if uri in first]:
+            return again
         if not ready:
             return []
         settings = self.settings
@@ -102,6 +106,14 @@ class WaitingFiles:
         if not (is_full or hurry or self.age(ready[0], now) >= settings.batch_seconds):
             return []
         return self._cut(ready)
+
+    def put_first(self, uris: Collection[str]) -> None:
+        """Let those of some files that are ready be the next batch, alone.
+
+        They are of a batch that failed. It made a part of its new files, and one in place of each that is dropped;
+        those that were finished are found again if they are to hold the same files.
+        """
+        self._first = uris
 
     def shrink(self, num_files: int, num_changed: int) -> None:
         """Make batches smaller, after num_changed of num_files files changed while they were read.

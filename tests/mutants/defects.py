@@ -1314,8 +1314,8 @@ _STORING = (
         "changed-while-read-again",
         "a file that changes while it is read again is the fault of the batch",
         "pipelines/watch/service.py",
-        "read = [*uris, *again]",
-        "read = [*uris]",
+        "read = {*uris} | read",
+        "read = {*uris}",
         _tests("pipelines/test_watch.py::test_a_file_that_changes_while_it_is_read_again_is_nobodys_fault"),
     ),
     Defect(

@@ -130,6 +130,20 @@ def test_batches_are_smaller_while_files_change_as_they_are_read():
     assert sizes[-1] == 64
 
 
+def test_the_rest_of_a_failed_batch_comes_next_and_alone():
+    files = queue(batch_files=4)
+    names = {"a": new(), "b": new(part="parts/1"), "c": new(part="parts/1"), "d": new(part="parts/2"), "e": new()}
+    files.observe(names, 0)
+    assert files.choose_batch(40) == ["a", "b", "c", "d"]
+    files.shrink(4, 1)
+    files.put_first(["b", "c", "d"])
+    files.observe(names | {"b": new(version="3", part="parts/1")}, 41)  # so the part of b and c has to wait
+    assert files.choose_batch(42) == ["d"]
+    assert files.choose_batch(42) == ["a", "d"]  # once
+    files.put_first(["b"])
+    assert files.choose_batch(43) == ["a", "d"]  # b has not settled
+
+
 def test_a_watcher_begins_with_small_batches():
     files = queue(batch_files=2000)
     files.observe({f"{i:04d}": new(0) for i in range(5000)}, 0)
