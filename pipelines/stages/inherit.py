@@ -8,7 +8,7 @@ the one that reading all of its files would make; nothing in its manifests says 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple, cast
 
 from pipelines.stages.commit import find_manifests, get_folder
@@ -36,18 +36,23 @@ class StandingPart(NamedTuple):
     counts: CountsManifest | None
 
 
-def find_inheritance(output: str, plan: Plan, base: str, again: Collection[str] = ()) -> Inheritance | None:
+Pins = Mapping[str, tuple[int, str]]  # uri -> size and version
+
+
+def find_inheritance(
+    output: str, plan: Plan, base: str, again: Collection[str] = (), listed: Pins | None = None
+) -> Inheritance | None:
     """What the part of a new plan takes over from a finished part of these settings; None if that would save nothing.
 
     output: URL of the finished part. base: folder against which relative uris of inputs are resolved.
-    again: uris of files with documents that were removed.
+    again: uris of files with documents that were removed. listed: as for find_changed.
     """
     if (part := read_standing_part(output)) is None:
         return None
     before = read_plan(output, part.planned)
     there = {hash_content(before.assignment(item)): item.number for item in before.items}
     again = frozenset(again)
-    lost = {*find_changed((file for file in plan.files if file.uri in again), base)} if again else set()
+    lost = {*find_changed((file for file in plan.files if file.uri in again), base, listed)} if again else set()
     kept: dict[int, int] = {}
     thinned: dict[int, int] = {}
     for item in plan.items:
@@ -60,7 +65,7 @@ def find_inheritance(output: str, plan: Plan, base: str, again: Collection[str] 
     if not left or sum(item.size_bytes for item in gone) > sum(before.items[number].size_bytes for number in left):
         return None
     files = {r.file: before.files[r.file] for item in gone for r in item.ranges}
-    changed = {*find_changed(files.values(), base)}
+    changed = {*find_changed(files.values(), base, listed)}
     # Of an item that was decoded, the source cannot be read as it was, not even if it is back.
     changed |= {file.uri for file in files.values() if before.settings[file.settings].decoded_from}
     found_gone = {item.number: not any(files[r.file].uri in changed for r in item.ranges) for item in gone}
@@ -82,13 +87,19 @@ def require_undamaged(output: str) -> None:
     run_at_once(check, files)
 
 
-def find_changed(files: Iterable[InputFile], base: str) -> list[str]:
-    """The uris of input files that are gone, or are not those that were pinned. base: where relative uris start."""
+def find_changed(files: Iterable[InputFile], base: str, listed: Pins | None = None) -> list[str]:
+    """The uris of input files that are gone, or are not those that were pinned. base: where relative uris start.
+
+    listed: of some files, what a listing has just shown; the store is asked for each of the others.
+    """
     files = list(files)
 
     def is_as_pinned(file: InputFile) -> bool:
-        url = urls.resolve(base, file.uri)
-        return storage.exists(url) and storage.stat(url)[1:] == (file.size_bytes, file.version)
+        found: tuple[int, str] | None
+        if listed is None or (found := listed.get(file.uri)) is None:
+            pin = storage.find_pin(urls.resolve(base, file.uri))
+            found = None if pin is None else (pin.size_bytes, pin.version)
+        return found == (file.size_bytes, file.version)
 
     return [file.uri for file, as_pinned in zip(files, run_at_once(is_as_pinned, files), strict=True) if not as_pinned]
 

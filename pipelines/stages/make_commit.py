@@ -14,7 +14,7 @@ from pipelines.local.run_options import RunOptions
 from pipelines.stages.build import Build
 from pipelines.stages.dataset_card import follow_commits
 from pipelines.stages.held_files import HeldFile
-from pipelines.stages.inherit import find_inheritance, list_read_again
+from pipelines.stages.inherit import Pins, find_inheritance, list_read_again
 from pipelines.stages.plan_corpus import make_plan_key
 from pipelines.stages.read_log import Log, read_part
 from pipelines.store import storage, urls
@@ -135,18 +135,19 @@ def plan_new_parts(
     others: Collection[str],
     choose: Callable[[Collection[str]], Plan],
     again: Collection[str] = (),
+    listed: Pins | None = None,
 ) -> list[NewPart]:
     """The parts that take the place of others: one for each of which work items stay, and one of all other files.
 
     dropped: path of a part that goes -> uris of its files that stay, or come in another version; in the order of the
     log, not of paths, which differ between stores. others: further files. choose: gives the plan of some files.
-    again: files that are to be read again in any case. base: where relative uris start.
+    again: files that are to be read again in any case. base: where relative uris start. listed: as for find_changed.
     """
     parts, rest = [], [*others]
     for path, uris in dropped.items():
         url = output if path == OWN else urls.join(output, path)
         plan = choose(uris)
-        inheritance = find_inheritance(url, plan, base, again) if uris else None
+        inheritance = find_inheritance(url, plan, base, again, listed) if uris else None
         if inheritance is None:
             rest += uris
         else:

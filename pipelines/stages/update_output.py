@@ -291,8 +291,14 @@ class Update:
         dropped: dict[str, list[str]] = {one.path: [] for one in self.log.parts() if one.path in changes.dropped}
         for uri in (*changes.changed, *changes.kept):
             dropped[held[uri].part].append(uri)
+        theirs = {file.uri for path in dropped for file in held.parts[path]}
         return plan_new_parts(
-            self.output, self.config.base, dropped, changes.new, lambda uris: self._choose_files(changes.plan, uris)
+            self.output,
+            self.config.base,
+            dropped,
+            changes.new,
+            lambda uris: self._choose_files(changes.plan, uris),
+            listed={file.uri: (file.size_bytes, file.version) for file in changes.plan.files if file.uri in theirs},
         )
 
     def _choose_files(self, plan: Plan, uris: Collection[str]) -> Plan:

@@ -42,20 +42,33 @@ class FetchedFile(FileId):
 
 def stat(url: str) -> FileId:
     """The pin of one file as it is now; raises StageError if there is none."""
-    system, path = open_file_system(url)
     with name_errors("read", url):
-        if is_local(url):
-            facts = retry("read", url, lambda: os.stat(path))  # noqa: PTH116 - a str is what we have
-            # Opening a FIFO waits for a writer, perhaps for ever. What a folder is, opening it says.
-            if not (S_ISREG(facts.st_mode) or S_ISDIR(facts.st_mode)):
-                raise StageError(f"{redact(url)}: expected a file, found a FIFO, a socket or a device")
-            return pin_local(path, facts)
+        return _look(url)
 
-        def info() -> dict[str, Any]:
-            system.invalidate_cache()
-            return cast(dict[str, Any], system.info(path))
 
-        return pin_described(url, system, path, retry("read", url, info))
+def find_pin(url: str) -> FileId | None:
+    """The pin of one file as it is now, None if there is none; raises StageError if the store does not answer."""
+    with name_errors("read", url):
+        try:
+            return _look(url)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+
+def _look(url: str) -> FileId:
+    system, path = open_file_system(url)
+    if is_local(url):
+        facts = retry("read", url, lambda: os.stat(path))  # noqa: PTH116 - a str is what we have
+        # Opening a FIFO waits for a writer, perhaps for ever. What a folder is, opening it says.
+        if not (S_ISREG(facts.st_mode) or S_ISDIR(facts.st_mode)):
+            raise StageError(f"{redact(url)}: expected a file, found a FIFO, a socket or a device")
+        return pin_local(path, facts)
+
+    def info() -> dict[str, Any]:
+        system.invalidate_cache()
+        return cast(dict[str, Any], system.info(path))
+
+    return pin_described(url, system, path, retry("read", url, info))
 
 
 def pin_local(path: str, facts: os.stat_result) -> FileId:

@@ -25,7 +25,7 @@ from typing import BinaryIO
 from pipelines.store import local_files, objects, remote_files
 from pipelines.store.crashpoints import reach
 from pipelines.store.listing import find_kind, list_files, require_bucket
-from pipelines.store.pins import FileId, Footprint, stat
+from pipelines.store.pins import FileId, Footprint, find_pin, stat
 from pipelines.store.read_ahead import read_ahead
 from pipelines.store.read_file import (
     ReadFile,
@@ -53,6 +53,7 @@ __all__ = [
     "compute_sha256",
     "create_exclusive",
     "exists",
+    "find_pin",
     "is_file",
     "list_files",
     "list_footprints",
