@@ -110,10 +110,11 @@ class Drift:
             self._read_baseline(log.build if own else find_manifest(self._place, BUILD))
         landed = [part for part in parts if part.path != OWN or not own]
         window = self._choose(reversed(landed))
+        kept = landed[-len(window) - _AT_ONCE :]
         if not self._place and self._baseline is None:
-            self._begin_with_first_window(landed, window)
-        kept = {part.path for part in landed[-len(window) - _AT_ONCE :]}
-        self._known = {path: one for path, one in self._known.items() if path in kept}
+            kept += self._begin_with_first_window(landed, window)
+        paths = {part.path for part in kept}
+        self._known = {path: one for path, one in self._known.items() if path in paths}
         now = add_up([self._read(part) for part in window])
         is_full = now.size_bytes >= self._settings.drift_window_bytes or len(window) == MOST_PARTS
         return self._describe(now, is_full)
@@ -152,19 +153,16 @@ class Drift:
                 return place if build.totals.fingerprint == fingerprint else ""
         return ""
 
-    def _begin_with_first_window(self, landed: Sequence[Part], window: Sequence[Part]) -> None:
-        """Take the first parts that landed for the baseline, once others make the window."""
+    def _begin_with_first_window(self, landed: Sequence[Part], window: Sequence[Part]) -> list[Part]:
+        """Take the first parts that landed for the baseline, once others make the window; returns them until then."""
         first = self._choose(iter(landed))
-        places = [locate_part(self._output, part) for part in first]
-        figures = [
-            self._measure(read_part(self._output, part), place) for part, place in zip(first, places, strict=True)
-        ]
-        total = add_up(figures)
+        total = add_up([self._read(part) for part in first])
         if {*first} & {*window} or total.size_bytes < self._settings.drift_window_bytes:
-            return
-        self._seen = make_filter(places)
+            return first
+        self._seen = make_filter([locate_part(self._output, part) for part in first])
         self._baseline = dataclasses.replace(total, unseen=None if self._seen is None else 0.0)
         self._known.clear()  # measured without the filter
+        return []
 
     def _read_baseline(self, build: BuildManifest | None) -> None:
         assert build is not None
