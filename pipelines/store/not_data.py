@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import posixpath
 import re
 from collections.abc import Callable
 
@@ -67,18 +66,27 @@ class OwnOutputs:
     def __init__(self, exists: Callable[[str], bool] | None = None) -> None:
         self._exists = exists or storage.exists
         self._known: dict[str, bool] = {}
+        self._above: tuple[str, str] = ("", "")  # the folder that was looked at last, and the output that it is in
 
     def holding(self, url: str) -> str:
         """The folder of the output that a file belongs to; "" if it belongs to none."""
+        folder, _, name = url.rpartition("/")
+        if self._above[0] != folder:
+            self._above = folder, self._find_above(folder)
+        if above := self._above[1]:
+            return above
+        return folder if name in _OWN_FILES and (self._is_own(folder) or self._is_own(f"{folder}/plan")) else ""
+
+    def _find_above(self, url: str) -> str:
+        """The output that a folder belongs to, or is one of the folders of."""
         scheme, colon, path = url.rpartition("://")
-        *folders, name = path.split("/")
+        folders = path.split("/")
         for i, folder in enumerate(folders):
             if folder in _OWN_FOLDERS:
                 above = scheme + colon + "/".join(folders[:i])
                 if self._is_own(f"{above}/{folder}") or self._is_own(f"{above}/plan"):
                     return above
-        above = posixpath.dirname(url)
-        return above if name in _OWN_FILES and (self._is_own(above) or self._is_own(f"{above}/plan")) else ""
+        return ""
 
     def _is_own(self, folder: str) -> bool:
         """Whether a folder holds a manifest of ours."""

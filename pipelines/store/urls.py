@@ -64,8 +64,12 @@ def get_local_path(url: str) -> Path:
     """The path of a local URL, absolute."""
     if not is_local(url):
         raise ConfigError(f"{redact(url)}: expected a local path")
+    return Path(_spell_local(url))
+
+
+def _spell_local(url: str) -> str:
     path = url[len("file://") :] if find_scheme(url) else url
-    return Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow symbolic links
+    return os.path.abspath(path)  # noqa: PTH100 - resolve() would follow symbolic links
 
 
 def resolve(base: str, url: str) -> str:
@@ -141,7 +145,7 @@ def open_file_system(url: str) -> tuple[Any, str]:
 
 def find_path(system: Any, url: str) -> str:
     """The path of a file in the file system of its store."""
-    return str(get_local_path(url)) if is_local(url) else cast(str, system._strip_protocol(url))
+    return _spell_local(url) if is_local(url) else cast(str, system._strip_protocol(url))
 
 
 def is_object_store(system: Any) -> bool:
