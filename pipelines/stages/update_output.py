@@ -86,7 +86,7 @@ class Update:
     left_out: LeftOut = dataclasses.field(default_factory=LeftOut)  # files that match and are not taken, as last seen
     measured: Counter[str] = dataclasses.field(default_factory=Counter, init=False)  # what work items counted, so far
     _log: Log | None = dataclasses.field(default=None, init=False, repr=False)  # as it was last read
-    _making: list[NewPart] = dataclasses.field(default_factory=list, init=False, repr=False)
+    _making: list[NewPart] = dataclasses.field(default_factory=list, init=False, repr=False)  # by the last make()
     held: HeldFiles = dataclasses.field(default_factory=HeldFiles, init=False, repr=False)  # as of the last look
 
     def __post_init__(self) -> None:
