@@ -18,7 +18,7 @@ T = TypeVar("T")
 Row = Sequence[Any]  # of str, int and lists of them
 
 _BLOCK = 32  # rows that are compressed together
-_SORTED_AT_ONCE = 1 << 12  # rows, unpacked, which take a kilobyte or two each while a plan is made
+_SORTED_AT_ONCE = 1 << 12  # rows; they wait unpacked, so a watcher takes memory for so many at each look
 
 
 class PackedRows(Sequence[T], Generic[T]):

@@ -1,4 +1,8 @@
-"""The input files whose documents an output holds, by uri: a hundred bytes each, since there may be millions."""
+"""The input files whose documents an output holds, found by uri.
+
+A watcher keeps them for as long as it lives, and there may be millions. So they lie in arrays: a file takes about 120
+bytes, not the 370 of objects in a dictionary.
+"""
 
 from __future__ import annotations
 
@@ -39,11 +43,11 @@ def make_pin(file: InputFile, settings: ReadSettings) -> tuple[int, str, ReadSet
 
 
 def strip_settings(settings: ReadSettings) -> ReadSettings:
-    """The settings without what says which documents are left out, or that tokens are read in place of a file."""
+    """The settings without those that say which documents are left out, or that tokens are read in place of a file."""
     return dataclasses.replace(settings, removed=None, decoded_from="")
 
 
-class PartFiles(Sequence[InputFile]):
+class PartFiles:
     """The files of one part, in the order of its plan."""
 
     def __init__(self, part: str, files: Iterable[InputFile], settings: Sequence[ReadSettings]) -> None:
@@ -68,7 +72,11 @@ class PartFiles(Sequence[InputFile]):
     def __len__(self) -> int:
         return len(self._sizes)
 
-    def __getitem__(self, row: int) -> InputFile:  # type: ignore[override]
+    def __iter__(self) -> Iterator[InputFile]:
+        return map(self.read_file, range(len(self)))
+
+    def read_file(self, row: int) -> InputFile:
+        """One file."""
         return InputFile(self._read_word(2 * row), self._sizes[row], self._read_word(2 * row + 1), self._settings[row])
 
     def read_uri(self, row: int) -> str:
@@ -81,9 +89,9 @@ class PartFiles(Sequence[InputFile]):
 
 
 class HeldFiles(Mapping[str, HeldFile]):
-    """The files of some parts, which have no file in common. In the order of parts, and in each in that of its plan.
+    """The files of some parts, which have no file in common: part by part, each in the order of its plan.
 
-    Each file has a place in it, a number from 0.
+    The place of a file is its number in that order, from 0.
     """
 
     def __init__(self, parts: Iterable[PartFiles] = ()) -> None:
@@ -92,7 +100,7 @@ class HeldFiles(Mapping[str, HeldFile]):
         self._starts = [0, *itertools.accumulate(map(len, self._parts))]
         hashes = np.concatenate([np.empty(0, np.int64), *(np.frombuffer(one.hashes, np.int64) for one in self._parts)])
         order = np.argsort(hashes, kind="stable")
-        # Arrays of Python's, whose elements are found sooner.
+        # Arrays of Python: bisect reads their elements faster than those of numpy.
         self._hashes = array("q", hashes[order].tobytes())
         self._order = array("q", order.astype(np.int64).tobytes())
 
@@ -109,7 +117,7 @@ class HeldFiles(Mapping[str, HeldFile]):
         if (place := self.find(uri)) is None:
             raise KeyError(uri)
         part, row = self._locate(place)
-        file = part[row]
+        file = part.read_file(row)
         return HeldFile(part.part, file, part.settings[file.settings])
 
     def find(self, uri: str) -> int | None:
@@ -130,7 +138,7 @@ class HeldFiles(Mapping[str, HeldFile]):
     def is_as_before(self, place: int, file: InputFile, stripped: ReadSettings) -> bool:
         """Whether the file at a place is this one, read in the same way. stripped: its settings, by strip_settings."""
         part, row = self._locate(place)
-        held = part[row]
+        held = part.read_file(row)
         return (held.size_bytes, held.version) == (file.size_bytes, file.version) and (
             part.stripped[held.settings] == stripped
         )

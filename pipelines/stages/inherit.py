@@ -25,6 +25,8 @@ from schemas.plan import InputFile, Plan
 from schemas.stage_manifests import CountsManifest, PlanManifest, ShardsManifest
 from tokcore.errors import StageError
 
+Pins = Mapping[str, tuple[int, str]]  # uri of an input file -> its size in bytes and version
+
 _NEEDED = ("plan", "rejected", "shards", "counts")  # the stages that a part is known by
 
 
@@ -34,9 +36,6 @@ class StandingPart(NamedTuple):
     planned: PlanManifest
     shards: ShardsManifest | None
     counts: CountsManifest | None
-
-
-Pins = Mapping[str, tuple[int, str]]  # uri -> size and version
 
 
 def find_inheritance(

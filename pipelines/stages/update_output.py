@@ -86,7 +86,7 @@ class Update:
     left_out: LeftOut = dataclasses.field(default_factory=LeftOut)  # files that match and are not taken, as last seen
     measured: Counter[str] = dataclasses.field(default_factory=Counter, init=False)  # what work items counted, so far
     _log: Log | None = dataclasses.field(default=None, init=False, repr=False)  # as it was last read
-    _making: list[NewPart] = dataclasses.field(default_factory=list, init=False, repr=False)  # by the last make()
+    _making: list[NewPart] = dataclasses.field(default_factory=list, init=False, repr=False)  # of the last make()
     held: HeldFiles = dataclasses.field(default_factory=HeldFiles, init=False, repr=False)  # as of the last look
 
     def __post_init__(self) -> None:
@@ -141,7 +141,7 @@ class Update:
     def make(self, changes: Changes) -> Commit | None:
         """Read what is wanted, and commit; None if another update has committed since look()."""
         assert self._log is not None
-        self._making = []
+        self._making = []  # if planning fails, discard() must not find the parts of the make() before
         self._making = parts = self._plan_parts(changes)
         added = [
             build_part(
@@ -241,8 +241,9 @@ class Update:
         removed = gone if self.vanished == "remove" else []
         going = {*changed, *removed}
         dropped = {held[uri].part for uri in going}
-        others = [file.uri for path in held.parts if path in dropped for file in held.parts[path]]
-        others = [uri for uri in others if uri not in going]
+        others = [
+            file.uri for path in held.parts if path in dropped for file in held.parts[path] if file.uri not in going
+        ]
         self.stuck = ""
         changes = Changes(plan, new, changed, removed, others, sorted(dropped))
         if lost := self._find_lost(changes):
@@ -291,14 +292,14 @@ class Update:
         dropped: dict[str, list[str]] = {one.path: [] for one in self.log.parts() if one.path in changes.dropped}
         for uri in (*changes.changed, *changes.kept):
             dropped[held[uri].part].append(uri)
-        theirs = {file.uri for path in dropped for file in held.parts[path]}
+        in_dropped = {file.uri for path in dropped for file in held.parts[path]}
         return plan_new_parts(
             self.output,
             self.config.base,
             dropped,
             changes.new,
             lambda uris: self._choose_files(changes.plan, uris),
-            listed={file.uri: (file.size_bytes, file.version) for file in changes.plan.files if file.uri in theirs},
+            listed={file.uri: (file.size_bytes, file.version) for file in changes.plan.files if file.uri in in_dropped},
         )
 
     def _choose_files(self, plan: Plan, uris: Collection[str]) -> Plan:

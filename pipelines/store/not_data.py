@@ -66,7 +66,10 @@ class OwnOutputs:
     def __init__(self, exists: Callable[[str], bool] | None = None) -> None:
         self._exists = exists or storage.exists
         self._known: dict[str, bool] = {}
-        self._above: tuple[str, str] = ("", "")  # the folder that was looked at last, and the output that it is in
+        self._above: tuple[str, str] = (
+            "",
+            "",
+        )  # the last folder, and the output that holds it: files of a folder come together
 
     def holding(self, url: str) -> str:
         """The folder of the output that a file belongs to; "" if it belongs to none."""
@@ -78,7 +81,7 @@ class OwnOutputs:
         return folder if name in _OWN_FILES and (self._is_own(folder) or self._is_own(f"{folder}/plan")) else ""
 
     def _find_above(self, url: str) -> str:
-        """The output that a folder belongs to, or is one of the folders of."""
+        """The folder of the output that a folder is in; "" if it is in none."""
         scheme, colon, path = url.rpartition("://")
         folders = path.split("/")
         for i, folder in enumerate(folders):

@@ -154,7 +154,10 @@ class Drift:
         return ""
 
     def _begin_with_first_window(self, landed: Sequence[Part], window: Sequence[Part]) -> list[Part]:
-        """Take the first parts that landed for the baseline, once others make the window; returns them until then."""
+        """Take the first parts that landed for the baseline, if none of them is in the window.
+
+        Returns the parts whose figures the next call needs: these, until they are the baseline.
+        """
         first = self._choose(iter(landed))
         total = add_up([self._read(part) for part in first])
         if {*first} & {*window} or total.size_bytes < self._settings.drift_window_bytes:

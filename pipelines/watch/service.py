@@ -340,7 +340,7 @@ class Service:
         """Blame the machine, or the files; those that are to blame too often go into quarantine.
 
         No file is to blame if some changed while the batch was read: these must settle again, and the others are tried
-        again. read: all files that were read, with those of the parts whose place new ones take.
+        again. read: the uris of all files that were read, also of those that were read again for a part.
         """
         self.meters.note_failure("batch")
         if blames_machine(error, self.output):
@@ -431,8 +431,8 @@ class Service:
 def _give_back_memory() -> None:
     """Give back what a look or a batch has taken. Else a process that lives for months grows with each of them.
 
-    Errors that were handled and what libraries of stores leave behind are cycles, for which Python itself looks only
-    once they are a quarter of all objects; and the C library keeps what it is given.
+    Python looks for cycles of objects among all that it holds only after much has been added, and the C library keeps
+    memory that was freed.
     """
     gc.collect()
     free_memory()

@@ -43,7 +43,7 @@ class WaitingFiles:
         # Files of a batch; None: batch_files. The first is small, since a new watcher does not know how many files
         # change while a batch is read; an earlier one may have learned that, and died.
         self._most: int | None = _FIRST_FILES if settings.batch_files > _FIRST_FILES else None
-        self._first: Collection[str] = ()  # files of the next batch
+        self._first: Collection[str] = ()  # files that alone make the next batch, if any of them is ready
         self._eighths = 8  # of its size, by which the next batch is larger than one that was committed
 
     def observe(self, changes: Mapping[str, Waiting], now: float, marked: Collection[str] | None = None) -> None:
@@ -108,10 +108,10 @@ class WaitingFiles:
         return self._cut(ready)
 
     def put_first(self, uris: Collection[str]) -> None:
-        """Let those of some files that are ready be the next batch, alone.
+        """Let the next batch be those of these files that are ready, and no others.
 
-        They are of a batch that failed. It made a part of its new files, and one in place of each that is dropped;
-        those that were finished are found again if they are to hold the same files.
+        For the files of a batch that failed. It was making several parts. A part that it finished is found again, and
+        not made again, if the next batch makes a part of the same files.
         """
         self._first = uris
 

@@ -246,7 +246,7 @@ def _get_path(url: str) -> str:
 
 def _is_link_into(url: str, output: str) -> bool:
     """Whether a local file is a link to what lies in a local output."""
-    if not os.path.islink(url):  # noqa: PTH114 - asked of each file: a Path of it would take longer than the question
+    if not os.path.islink(url):  # noqa: PTH114 - making a Path takes longer, and there may be millions
         return False
     return Path(url).resolve().is_relative_to(Path(urls.get_local_path(output)).resolve())
 
