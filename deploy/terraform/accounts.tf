@@ -56,13 +56,20 @@ resource "google_storage_bucket_iam_member" "reads" {
   member = local.both[each.value[0]]
 }
 
-# Create, read, list and delete objects; no access to the buckets' settings.
+# Create, read, list and delete objects.
 resource "google_storage_bucket_iam_member" "writes" {
   for_each = local.writers
 
   bucket = local.written[each.value[1]]
   role   = "roles/storage.objectUser"
   member = local.both[each.value[0]]
+}
+
+# Beam looks at the bucket's settings before it stages a graph, which no role for objects allows.
+resource "google_storage_bucket_iam_member" "stages" {
+  bucket = google_storage_bucket.staging.name
+  role   = "roles/storage.legacyBucketReader"
+  member = google_service_account.driver.member
 }
 
 resource "google_artifact_registry_repository_iam_member" "pulls" {

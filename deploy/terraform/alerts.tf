@@ -6,6 +6,8 @@ resource "google_monitoring_notification_channel" "email" {
   labels = {
     email_address = each.key
   }
+
+  depends_on = [google_project_service.needed]
 }
 
 resource "google_monitoring_alert_policy" "job_failed" {
@@ -71,4 +73,6 @@ resource "google_monitoring_alert_policy" "driver_failed" {
   documentation {
     content = "Its log has the error in one line. Execute the job again when the cause is gone."
   }
+
+  depends_on = [google_project_service.needed]
 }

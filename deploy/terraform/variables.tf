@@ -18,12 +18,23 @@ variable "output_folders" {
   description = "Folders of the output bucket that hold outputs, as build.output names them below it: leftovers in them go."
   type        = list(string)
   default     = ["out"]
+
+  # A rule without a prefix would delete whatever is old in the bucket.
+  validation {
+    condition     = length(var.output_folders) > 0 && alltrue([for folder in var.output_folders : folder != ""])
+    error_message = "Name at least one folder, and none that is empty."
+  }
 }
 
 variable "leftovers_days" {
   description = "Age at which what killed builds left behind is deleted. Longer than any build takes, kills included."
   type        = number
   default     = 30
+
+  validation {
+    condition     = var.leftovers_days >= 1
+    error_message = "Builds that still run have files there: take a day at least."
+  }
 }
 
 variable "image" {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -68,7 +69,7 @@ def follow_driver(options: Mapping[str, Any]) -> None:
     if driver != ours:
         raise ConfigError(
             f"the driver is {driver or 'an older or no tokcore'}, and this worker is {ours}: equal builds need equal "
-            f"code. Install the same release of tokcore for the driver and for all workers."
+            f"code. Install the same release of tokcore and of Python for the driver and for all workers."
         )
     _take_storage(options)
 
@@ -84,10 +85,11 @@ def _find_option(options: Mapping[str, Any], name: str) -> Any:
 
 
 def describe_version() -> str:
-    """The release, and a hash of what decides its bytes.
+    """The release, a hash of what decides its bytes, and Python's version: parts of a graph are bytecode.
 
     >>> describe_version().startswith("tokcore ")
     True
     """
     semantics: Any = dict(SEMANTICS)
-    return f"tokcore {tokcore.__version__} (semantics {hash_sha256(write_canonical_json(semantics))[:12]})"
+    python = f"Python {sys.version_info.major}.{sys.version_info.minor}"
+    return f"tokcore {tokcore.__version__} (semantics {hash_sha256(write_canonical_json(semantics))[:12]}, {python})"

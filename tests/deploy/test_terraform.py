@@ -25,6 +25,7 @@ ROLES = {
     "roles/iam.serviceAccountUser": "the driver starts workers as their account",
     "roles/storage.objectViewer": "both read the corpus",
     "roles/storage.objectUser": "both write outputs and staging",
+    "roles/storage.legacyBucketReader": "the driver's Beam looks at the bucket's settings before it stages a graph",
     "roles/artifactregistry.reader": "both read the image",
 }
 
@@ -81,6 +82,14 @@ def test_buckets_drop_unfinished_uploads_and_are_not_public(name):
     assert name == "staging" or all("_attempts/" in str(rule["condition"]) for rule in deletes)
 
 
+def test_the_rule_that_deletes_never_stands_without_a_prefix():
+    """Without one it would delete the shards, too."""
+    folders = read_blocks()["variable.output_folders"]
+    assert "length(var.output_folders) > 0" in str(folders["validation"])
+    assert 'folder != ""' in str(folders["validation"]).replace("\\", "")
+    assert "var.leftovers_days >= 1" in str(read_blocks()["variable.leftovers_days"]["validation"])
+
+
 def test_accounts_have_the_least_roles():
     assert set(re.findall(r'"(roles/[\w.]+)"', TEXT)) == set(ROLES)
     assert "allUsers" not in TEXT
@@ -97,7 +106,8 @@ def test_workers_have_no_public_addresses():
 def test_in_an_empty_project_interfaces_are_enabled_first():
     """What names no other resource of ours waits for the services that it is made with."""
     blocks = read_blocks()
-    for kind in ("service_account", "storage_bucket", "compute_network", "artifact_registry_repository"):
+    kinds = ("service_account", "storage_bucket", "compute_network", "artifact_registry_repository")
+    for kind in (*kinds, "monitoring_notification_channel", "monitoring_alert_policy"):
         found = [name for name in blocks if name.startswith(f"resource.google_{kind}.")]
         assert found, kind
         for name in found:

@@ -75,6 +75,13 @@ def test_there_is_time_to_drain():
     assert {str(container["ports"][0]["containerPort"]), pod["metadata"]["annotations"]["prometheus.io/port"]} == {PORT}
 
 
+def test_a_pod_starts_no_more_workers_than_it_has_cores():
+    """Else as many as the node has cores, whatever the pod asked for."""
+    _, container = read_container()
+    (options,) = [one["value"] for one in container["env"] if one["name"] == "OPTIONS"]
+    assert options == f"--workers {container['resources']['requests']['cpu']}"
+
+
 def test_alerts_are_about_what_is_measured():
     measured = {line.split()[2] for line in Meters().write().decode().splitlines() if line.startswith("# TYPE")}
     (group,) = yaml.safe_load((PLACE / "alerts.yaml").read_text())["groups"]

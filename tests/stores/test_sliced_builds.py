@@ -75,17 +75,21 @@ def place(request: pytest.FixtureRequest, corpus: Corpus, monkeypatch: pytest.Mo
 
 
 def start_slurm(slices: SliceProcesses, place: Place, number: int, folder: Path) -> SliceProcess:
-    """As sbatch does for a task of an array. srun is one that runs its arguments."""
+    """As sbatch does for a task of an array. srun is one that takes its options and runs the rest.
+
+    Slurm's own gives a step no more than one core unless it is told, so it must be.
+    """
     script = EXAMPLES / "slurm.sbatch"
     (array,) = re.findall(r"^#SBATCH --array=(\d+)-(\d+)$", script.read_text(), re.MULTILINE)
     assert array[0] == "1"
     srun = folder / "srun"
     if not srun.exists():  # written once: a file that is being written cannot be run
-        srun.write_text('#!/bin/sh\nexec "$@"\n')
+        srun.write_text('#!/bin/sh\ntest "$1" = "--cpus-per-task=2" || exit 1\nshift\nexec "$@"\n')
         srun.chmod(0o755)
     environment = make_environment(place, folder) | {
         "SLURM_ARRAY_TASK_ID": str(number),
         "SLURM_ARRAY_TASK_COUNT": str(NUM),
+        "SLURM_CPUS_PER_TASK": "2",
     }
     return slices.run(["sh", script, place.build, *OPTIONS.split()], environment)
 
@@ -97,6 +101,7 @@ def start_kubernetes(slices: SliceProcesses, place: Place, number: int, folder: 
     (container,) = job["spec"]["template"]["spec"]["containers"]
     told = {one["name"]: one["value"] for one in container["env"]}
     assert int(told["SLICES"]) == job["spec"]["completions"] == job["spec"]["parallelism"]
+    assert told["OPTIONS"] == f"--workers {container['resources']['requests']['cpu']}"
     told |= {"BUILD": place.build, "SLICES": str(NUM), "OPTIONS": OPTIONS, "JOB_COMPLETION_INDEX": str(number - 1)}
 
     def put_in(text: str) -> str:
