@@ -95,7 +95,7 @@ def run_workers(worker_ids: Sequence[str]) -> int:
 
     If one fails, the others are ended, so that the engine sees it and starts all of them again.
     """
-    command = [sys.executable, "-m", _SDK_WORKER]
+    command = [sys.executable, "-P", "-m", _SDK_WORKER]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     running = [subprocess.Popen(command, env={**os.environ, "WORKER_ID": one}) for one in worker_ids]
     try:

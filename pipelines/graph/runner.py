@@ -18,6 +18,7 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.runners.runner import PipelineRunner, create_runner
+from apache_beam.runners.worker.statesampler import StateSampler
 
 from pipelines.graph.across import find_error
 from pipelines.graph.beam_warnings import tell_warnings
@@ -34,6 +35,7 @@ from tokcore.errors import ConfigError, StageError, TokError
 # Beam deals elements to its threads before anything runs and never moves one. Processes take work when they are free,
 # so with several threads for each process one slow item does not leave a core idle.
 THREADS_PER_WORKER = 2
+_SAMPLING_MS = 10
 
 _WHILE_RUNNING = re.compile(r" \[while running '[^']*'\]$")
 
@@ -48,7 +50,7 @@ def open_pipeline(run: StageOnBeam) -> Iterator[tuple[beam.Pipeline, SharedPool 
     try:
         with bind_to_loopback(), tell_warnings(run.say):
             if (pool := run.workers.start()) is not None:
-                with pool.reporting_to(run.on_progress):
+                with pool.reporting_to(run.on_progress), _sampling_often():
                     with _make_local_pipeline(run.options) as pipeline:
                         yield pipeline, SharedPool(pool)
                     run.metrics |= collect_metrics(pipeline.result.metrics)
@@ -87,6 +89,20 @@ def _run_on_engine(run: StageOnBeam, options: PipelineOptions) -> Iterator[tuple
         return
     with run_job(run, endpoint, options) as pipeline:
         yield pipeline, None
+
+
+@contextmanager
+def _sampling_often() -> Iterator[None]:
+    """While the block runs, Beam's threads that sample what a bundle does wake up often.
+
+    A bundle ends when its thread wakes up, which is up to 200 ms after its work is done. Beam has no option for it.
+    """
+    before = StateSampler.__init__.__defaults__
+    StateSampler.__init__.__defaults__ = (_SAMPLING_MS,)
+    try:
+        yield
+    finally:
+        StateSampler.__init__.__defaults__ = before
 
 
 def _make_local_pipeline(options: RunOptions) -> beam.Pipeline:

@@ -16,9 +16,10 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from typing import Any, BinaryIO, Literal, TypeVar
+from typing import Any, BinaryIO, Literal, NamedTuple, TypeVar
 
 from pipelines.local.run_options import RunOptions
 from pipelines.store.retries import count_retry
@@ -42,6 +43,14 @@ class WorkerDied(StageError):  # noqa: N818 - an outcome, not a fault of ours
     """A worker process died. Nothing of its unfinished work is visible, and a rerun resumes."""
 
 
+class _Begun(NamedTuple):
+    """A call that began before run() was asked for it."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    result: Future[Any]
+
+
 class Pool:
     """A fixed number of worker processes. Any number of threads may call run()."""
 
@@ -50,6 +59,8 @@ class Pool:
         if workers < 1:
             raise ValueError(f"workers = {workers}: must be at least 1")
         self._on_progress: OnProgress | None = None
+        self._begun: list[_Begun] = []
+        self._taking = threading.Lock()  # of what has begun
         self._idle: queue.SimpleQueue[_Worker | None] = queue.SimpleQueue()
         # Every worker holds the read end; the kernel closes the write end with this process, however it ends.
         self._lifeline_read, self._lifeline_write = os.pipe()
@@ -64,12 +75,48 @@ class Pool:
 
         Raises what the function raises, and WorkerDied if the worker process ends.
         """
+        if (begun := self._take_begun(function, arguments)) is not None:
+            return begun.result()  # type: ignore[no-any-return]  # it is what function returned
+        return self._call(function, arguments, self._on_progress)
+
+    @contextmanager
+    def head_start(
+        self, function: Callable[..., Any], calls: Iterable[tuple[Any, ...]], on_progress: OnProgress | None
+    ) -> Iterator[None]:
+        """Begin function(*call) for each of the calls. While the block runs, run() with equal arguments waits for them.
+
+        Only the first run() of each does: who asks again wants it done again. on_progress gets what workers report.
+        """
+
+        def do(begun: _Begun) -> None:
+            try:
+                begun.result.set_result(self._call(begun.function, begun.arguments, on_progress))
+            except BaseException as error:  # run() raises it, if anyone asks
+                begun.result.set_exception(error)
+
+        self._begun = [_Begun(function, call, Future()) for call in calls]
+        for begun in self._begun:
+            threading.Thread(target=do, args=(begun,), daemon=True).start()
+        try:
+            yield
+        finally:
+            with self._taking:
+                self._begun = []
+
+    def _take_begun(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Future[Any] | None:
+        with self._taking:
+            for i, begun in enumerate(self._begun):
+                if begun.function is function and begun.arguments == arguments:
+                    return self._begun.pop(i).result
+        return None
+
+    def _call(self, function: Callable[..., T], arguments: tuple[Any, ...], on_progress: OnProgress | None) -> T:
         worker = self._idle.get()
         if worker is None:  # the pool broke or was closed while we waited: wake the next waiting thread
             self._idle.put(None)
             raise WorkerDied(self._obituary)
         try:
-            ok, value = worker.call(function, arguments, self._on_progress)
+            ok, value = worker.call(function, arguments, on_progress)
         except (EOFError, BrokenPipeError) as error:
             if not self._closed.is_set():
                 self._obituary = worker.obituary(getattr(function, "__name__", str(function)))
@@ -115,7 +162,7 @@ class _Worker:
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
         try:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "pipelines.local.lifeline", str(lifeline), *modules],
+                [sys.executable, "-P", "-m", "pipelines.local.lifeline", str(lifeline), *modules],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 pass_fds=(lifeline,),

@@ -40,11 +40,10 @@ def main(modules: Sequence[str]) -> None:
     _replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # a stray print must not be taken for a reply
     retries.watch(lambda why: _tell("retry", why))
-    for module in modules:
-        importlib.import_module(module)
-
     # Collect rarely: hardly anything is cyclic, and each collection would visit half a million objects of a tokenizer.
     gc.set_threshold(1 << 17)
+    for module in modules:
+        importlib.import_module(module)
     while True:
         try:
             function, arguments = receive(requests)

@@ -108,7 +108,7 @@ class _Reader:
         try:
             self._shared = mmap.mmap(file, messages.SHARED_BYTES)
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "pipelines.reading.column_reader_process", str(file)],
+                [sys.executable, "-P", "-m", "pipelines.reading.column_reader_process", str(file)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._stderr,

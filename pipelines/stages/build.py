@@ -147,11 +147,8 @@ class Build:
         """
         with self.at_work():
             self.require_engine(BUILD)
-            if find_manifest(self.output, BUILD) is not None:
-                if (finished := self._find_finished()) is not None:
-                    return finished
-            else:
-                self._workers.start()  # they import while inputs are listed and a tokenizer is read
+            if not self._start_workers(BUILD) and (finished := self._find_finished()) is not None:
+                return finished
             plan, planned = self._planned()
             if self.config.counts:
                 count_corpus(self.run_of_stages(), plan, planned)
@@ -160,6 +157,13 @@ class Build:
             mix_corpus(self.run_of_stages())
             pack_corpus(self.run_of_stages())
             return self.finish()
+
+    def _start_workers(self, kind: str) -> bool:
+        """Unless that manifest is there, have workers import while inputs are listed and a tokenizer is read."""
+        if find_manifest(self.output, kind) is not None:
+            return False
+        self._workers.start()
+        return True
 
     def _find_finished(self) -> BuildManifest | None:
         """The manifest of this build, if it is finished; None if its stages must be checked one by one."""
@@ -203,6 +207,7 @@ class Build:
         """Count pre-tokens per language into tables; commit the rejects."""
         with self.at_work():
             self.require_engine("counts")
+            self._start_workers("counts")
             plan, planned = self._planned()
             return count_corpus(self.run_of_stages(), plan, planned)
 
@@ -224,6 +229,7 @@ class Build:
         """Tokenize the corpus into shards."""
         with self.at_work():
             self.require_engine("shards")
+            self._start_workers("shards")
             if self.reuse:
                 self._take_counts()
                 self._take_tokenizer()

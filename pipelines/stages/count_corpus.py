@@ -20,10 +20,11 @@ from pipelines.stages.rejects import (
     write_rejected_files,
 )
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage
-from pipelines.stages.stage_passes import find_passes
+from pipelines.stages.stage_passes import begin_items, find_passes
 from pipelines.stages.tell_workers import tell_workers
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
+from pipelines.work.count_item import find_or_count_item
 from pipelines.work.item_results import read_items, read_records, sum_up_languages
 from pipelines.work.make_jobs import WORKER_MODULES, make_count_job
 from pipelines.work.result_keys import make_table_key
@@ -88,8 +89,10 @@ def _count_items(run: BuildRun, config: CountsConfig, plan: Plan, attempts: Atte
     memory_bytes = run.config.count.memory_bytes
     job = make_count_job(config, attempts, run.config.base, plan.num_partitions, memory_bytes)
     job = dataclasses.replace(job, inherits=tell_workers(run.inheritance, plan, attempts, config))
-    with run.progress.stage("count", plan.size_bytes) as shown:
-        run.workers.start()
+    with (
+        run.progress.stage("count", plan.size_bytes) as shown,
+        begin_items(run, find_or_count_item, job, plan, shown.report),
+    ):
         run.metrics["count"] = find_passes(run, attempts).count_items(plan, job, shown.report)
 
 

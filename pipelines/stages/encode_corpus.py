@@ -11,12 +11,13 @@ from pipelines.stages import ledger
 from pipelines.stages.commit import find_manifest, require_manifest
 from pipelines.stages.rejects import LEDGER, check_rejected, commit_rejects, require_rejects, reuse_rejects
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
-from pipelines.stages.stage_passes import find_passes
+from pipelines.stages.stage_passes import begin_items, find_passes
 from pipelines.stages.tell_workers import tell_workers
 from pipelines.stages.token_count_table import write_token_counts
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
+from pipelines.work.encode_item import find_or_encode_item
 from pipelines.work.encode_job import EncodeJob
 from pipelines.work.gather_part import make_part_key, make_parts
 from pipelines.work.hashed_documents import add_up_hashed
@@ -156,8 +157,10 @@ def _encode_items(
     """Have all work items encoded; return what the tokenizer is made of."""
     spec, job = _make_job(run, config, learned, attempts)
     job = dataclasses.replace(job, inherits=tell_workers(run.inheritance, plan, attempts, config, spec.fingerprint))
-    with run.progress.stage("encode", plan.size_bytes) as shown:
-        run.workers.start()
+    with (
+        run.progress.stage("encode", plan.size_bytes) as shown,
+        begin_items(run, find_or_encode_item, job, plan, shown.report),
+    ):
         run.metrics["encode"] = find_passes(run, attempts).encode_items(plan, job, shown.report)
     return spec
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+import itertools
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Protocol
 
 from pipelines.local.pool import OnProgress
 from pipelines.stages.stage import BuildRun
@@ -14,6 +16,9 @@ from pipelines.work.mix_part import MixJob
 from pipelines.work.pack_group import PackJob
 from schemas.plan import Plan
 from schemas.refs import MixPart, PackGroup, ShufflePart
+
+# In a larger plan a second is little beside the work, and ranking the items takes as long.
+_MOST_RANKED = 10_000
 
 
 class Passes(Protocol):
@@ -54,3 +59,17 @@ def find_passes(run: BuildRun, attempts: Attempts) -> Passes:
     from pipelines.graph.beam_passes import BeamPasses
 
     return BeamPasses(run.options, run.workers, run.progress.say)
+
+
+def begin_items(
+    run: BuildRun, function: Callable[..., Any], job: CountJob | EncodeJob, plan: Plan, on_progress: OnProgress
+) -> AbstractContextManager[None]:
+    """While the block runs, workers of the local runner do the first work items: function(job, assignment).
+
+    Beam is imported meanwhile, and asks for them later. Workers elsewhere begin when they are asked.
+    """
+    pool = run.workers.start()
+    if pool is None or run.session is not None or len(plan.items) > _MOST_RANKED:
+        return nullcontext()
+    first = itertools.islice(plan.list_largest_first(), run.options.num_workers)
+    return pool.head_start(function, [(job, plan.assignment(item)) for item in first], on_progress)

@@ -7,12 +7,16 @@ import dataclasses
 import json
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import apache_beam as beam
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from apache_beam.portability.api import beam_runner_api_pb2
-from support.builds import ROOT, build_file, run, small_corpus
+from support.builds import ROOT, build_file, run, small_corpus, texts
 from support.graphs import every_graph, list_creates
 
 from pipelines.inspect.verify import verify
@@ -258,3 +262,22 @@ def test_records_of_work_that_name_what_is_outside(tmp_path, path):
     with pytest.raises(FormatError, match="expected a relative path"):
         attempts.url(RunRef("en", 0, path, 0, 0, "").attempt)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out"]
+
+
+# ------------------------------------------------------------------------------------------------- the current folder
+
+
+def test_a_build_runs_nothing_from_the_folder_in_which_it_is_started(tmp_path):
+    """Also not where files have the names of our packages, and of modules that workers and readers import."""
+    (tmp_path / "hi.txt").write_text("some text\n")
+    pq.write_table(pa.table({"text": texts("en", 30)}), tmp_path / "en.parquet")
+    sources = '[[source]]\nlang = "hi"\nfiles = "hi.txt"\n[[source]]\nlang = "en"\nfiles = "en.parquet"\n'
+    path = build_file(tmp_path, sources, '[learn]\nmodel = "byte"\n')
+    for name in (*PACKAGES, "apache_beam", "json", "numpy", "pyarrow"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("open('was-run', 'w').close()\n")
+    program = Path(sys.executable).parent / "tokcore"
+    done = subprocess.run([program, "build", path], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "was-run").exists()
+    assert len(open_shards(tmp_path / "out")) == 31

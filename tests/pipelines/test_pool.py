@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import psutil
 import pytest
@@ -51,6 +52,41 @@ def test_copies_of_a_transform_reach_their_pool_and_no_other():
         check=False,
     )
     assert b"StageError: the worker processes of the local runner are not in this process" in done.stderr
+
+
+def test_a_head_start_does_each_call_once(tmp_path):
+    """run() waits for the call that has begun; if it is asked again, it does it again."""
+    reported = []
+    with contextlib.closing(Pool(2)) as pool:
+        calls = [(str(tmp_path / "a"),), (str(tmp_path / "b"),)]
+        with pool.head_start(append_line, calls, lambda what, amount: reported.append((what, amount))):
+            assert [pool.run(append_line, *call) for call in calls] == ["1", "1"]
+            assert pool.run(append_line, *calls[0]) == "2"
+            assert pool.run(append_line, str(tmp_path / "c")) == "1"
+        assert reported == [("read", 1), ("read", 1)]
+        assert pool.run(append_line, *calls[1]) == "2"
+
+
+def test_a_head_start_raises_where_its_result_is_asked_for():
+    with contextlib.closing(Pool(1)) as pool:
+        with pool.head_start(divmod, [(1, 0)], None):
+            time.sleep(0.2)
+            assert pool.run(divmod, 7, 2) == (3, 1)
+            with pytest.raises(ZeroDivisionError):
+                pool.run(divmod, 1, 0)
+        with pool.head_start(divmod, [(1, 0)], None):
+            pass  # nobody asks
+        assert pool.run(divmod, 7, 2) == (3, 1)
+
+
+def append_line(path: str) -> str:
+    """The number of lines, after one more."""
+    with Path(path).open("a+") as file:
+        file.write("line\n")
+        file.seek(0)
+        num = len(file.readlines())
+    report_progress("read", 1)
+    return str(num)
 
 
 def test_a_killed_worker_is_named_and_nothing_hangs():
@@ -180,3 +216,31 @@ def test_a_build_keeps_its_workers_from_stage_to_stage(tmp_path, monkeypatch):
     run(build, tmp_path / "out", 1)
     assert len(started) == 1, "a finished build needs none"
     assert not any(psutil.pid_exists(pid) for pid in started[0].process_ids)
+
+
+def test_a_build_does_each_work_item_once(tmp_path, monkeypatch):
+    """The first ones begin while Beam is imported, and Beam gets their results."""
+    for name in ("a", "b", "c"):
+        write(tmp_path / f"{name}.jsonl", jsonl([{"text": text} for text in texts("en", 20)]))
+    source = '[[source]]\nlang = "en"\nfiles = "*.jsonl"\n'
+    path = build_file(tmp_path, source, "[learn]\nvocab_size = 300\n[plan]\nrange_bytes = 5000\n")
+    begun, called = [], []
+    head_start, call = Pool.head_start, Pool._call
+
+    def count_begun(self, function, calls, on_progress):
+        calls = [*calls]
+        begun.extend((function.__name__, assignment.number) for _, assignment in calls)
+        return head_start(self, function, calls, on_progress)
+
+    def count_called(self, function, arguments, on_progress):
+        if function.__name__.startswith("find_or_"):
+            called.append((function.__name__, arguments[1].number))
+        return call(self, function, arguments, on_progress)
+
+    monkeypatch.setattr(Pool, "head_start", count_begun)
+    monkeypatch.setattr(Pool, "_call", count_called)
+    run(path, tmp_path / "out", workers=2)
+    assert len(begun) == 4, "two for each stage"
+    assert len(called) > len(begun)
+    assert len(called) == len({*called})
+    assert {*begun} <= {*called}
