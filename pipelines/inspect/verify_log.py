@@ -50,7 +50,7 @@ def check_log(output: str, build: BuildManifest, problems: list[str]) -> Log:
         if number >= oldest and (wrong := [*_check_parts(output, log, commit, builds)]):
             problems.extend(f"{name}: {one}" for one in wrong)
             return log
-        log = Log(build, (*log.commits, commit))
+        log = log.add(commit)
     return log
 
 
@@ -132,7 +132,7 @@ def _count_documents(log: Log) -> int:
 def _find_unburied(output: str, part: Part, log: Log, commit: Commit) -> str:
     """What is wrong with the tombstones that a part was read with; empty if the log has them all."""
     planned = find_manifest(locate_part(output, part), "plan")
-    buried = {one for earlier in (*log.commits, commit) for one in earlier.removed}
+    buried = log.list_removed() | {*commit.removed}
     for settings in planned.config.settings if planned is not None else ():
         removed = settings.removed
         if removed is not None and (removed.key != log.tombstone_key or not buried >= {*removed.hashes}):

@@ -14,6 +14,7 @@ After a build:
   held_files: the input files that it holds. make_commit: parts and commits.
   learn_beside, encode_commit: tokenizers from, and new outputs of, any commit. tokenizers_beside: those that are there.
   read_log: the commits of an output. read_state: what one holds, all parts added up.
+  kept_parts: what was read of its parts.
   stored_config, learn_settings: settings, out of manifests.
 
 What all stages share:

@@ -40,7 +40,7 @@ from pipelines.stages.mix_corpus import mix_corpus
 from pipelines.stages.pack_corpus import pack_corpus
 from pipelines.stages.plan_corpus import commit_plan, make_plan_key, plan_build
 from pipelines.stages.read_log import has_commits
-from pipelines.stages.recognition import are_inputs_remote, find_finished, is_finished
+from pipelines.stages.recognition import find_finished, is_finished, leaves_inputs_out
 from pipelines.stages.replacing import (
     are_others_at_work,
     begin_work,
@@ -170,7 +170,7 @@ class Build:
         imported = self.imported_tokenizer()
         if self.replace or self.chosen is not None:
             return None
-        if are_inputs_remote(self.config):
+        if leaves_inputs_out(self.config, self.output):
             with self.progress.stage("look", minor=True):
                 finished = find_finished(self.output, self.config, imported)
             if finished is not None:

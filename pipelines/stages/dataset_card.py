@@ -7,20 +7,19 @@ After each commit the card is that of the newest one, which follows from the man
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from pipelines.stages.commit import find_manifest, require_manifest
+from pipelines.stages.kept_parts import KeptParts
 from pipelines.stages.read_log import Log, has_commits, locate_part, read_log
 from pipelines.store import storage, urls
-from pipelines.store.at_once import run_at_once
 from pipelines.store.attempts import FOLDER
 from pipelines.store.redaction import redact
 from pipelines.work.added_up import add_up_shards
-from schemas.commit_log import OWN, Part
+from schemas.commit_log import OWN
 from schemas.shard_entries import list_named_shards
 from schemas.stage_manifests import BUILD, ShardsManifest, TokenizerManifest
 from tokcore.errors import ConfigError
@@ -156,7 +155,7 @@ def follow_commits(output: str, known: Log | None = None) -> None:
 def write_commit_card(output: str, log: Log, number: int) -> bytes:
     """The content of README.md at a commit. Raises ConfigError if a manifest of one of its parts is gone."""
     parts = log.parts(number)
-    made = run_at_once(lambda part: _read_part(output, part), parts)
+    made = _kept_made.read_all(output, parts)
     listed = [
         _Part("" if part.path == OWN else f"{part.path}/", of.stored) for part, of in zip(parts, made, strict=True)
     ]
@@ -164,10 +163,9 @@ def write_commit_card(output: str, log: Log, number: int) -> bytes:
     return _write(shards, require_manifest(output, "tokenizer", "learn"), listed)
 
 
-@functools.lru_cache(maxsize=100_000)
-def _read_part(output: str, part: Part) -> _Made:
-    """What a card says of a part. Kept: parts never change, and a watcher makes commit after commit."""
-    return _sum_up(require_manifest(locate_part(output, part), "shards", "update"))
+_kept_made = KeptParts(
+    lambda output, part: _sum_up(require_manifest(locate_part(output, part), "shards", "update")),
+)
 
 
 def remove_card(output: str) -> None:

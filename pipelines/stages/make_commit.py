@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -15,10 +14,10 @@ from pipelines.stages.build import Build
 from pipelines.stages.dataset_card import follow_commits
 from pipelines.stages.held_files import HeldFile
 from pipelines.stages.inherit import Pins, find_inheritance, list_read_again
+from pipelines.stages.kept_parts import KeptParts
 from pipelines.stages.plan_corpus import make_plan_key
 from pipelines.stages.read_log import Log, read_part
 from pipelines.store import storage, urls
-from pipelines.store.at_once import run_at_once
 from pipelines.store.attempts import FOLDER
 from pipelines.store.crashpoints import reach
 from pipelines.store.redaction import redact
@@ -27,7 +26,6 @@ from schemas.build_tables import TokenizerTable
 from schemas.commit_log import (
     OWN,
     Commit,
-    CommitTotals,
     Part,
     Reason,
     add_up_totals,
@@ -183,7 +181,7 @@ def create_commit(
         dropped=tuple(dropped),
         parts=parts,
         root=hash_parts(parts),
-        totals=add_up_totals(run_at_once(lambda part: _sum_up(output, part), parts)),
+        totals=add_up_totals(_kept_totals.read_all(output, parts)),
         removed=tuple(removed),
         oldest=log.oldest if oldest is None else oldest,
     )
@@ -206,10 +204,7 @@ def _require_same_tokenizer(output: str, log: Log, added: Iterable[Part]) -> Non
             )
 
 
-@functools.lru_cache(maxsize=100_000)
-def _sum_up(output: str, part: Part) -> CommitTotals:
-    """The totals of a part. Kept: parts never change, and a watcher makes commit after commit."""
-    return sum_up_part(read_part(output, part))
+_kept_totals = KeptParts(lambda output, part: sum_up_part(read_part(output, part)))
 
 
 def name_some(uris: Iterable[str]) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+from collections.abc import Iterable, Iterator
 
 from pipelines.stages.commit import require_manifest
 from pipelines.store import storage, urls
@@ -28,7 +30,11 @@ from tokcore.errors import ConfigError, FormatError
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Log:
-    """The commits of an output after its build, in their order, as far as the log is unbroken."""
+    """The commits of an output after its build, in their order, as far as the log is unbroken.
+
+    Only the newest one has its parts. Each other would hold all of its own, and a watcher that lives long would hold
+    the square of its commits: parts() makes them again from what each adds and drops.
+    """
 
     build: BuildManifest  # commit 0
     commits: tuple[Commit, ...]
@@ -47,15 +53,35 @@ class Log:
     def reachable(self) -> dict[Part, list[int]]:
         """Part -> the commits that have it, of all commits that can be read."""
         found: dict[Part, list[int]] = {}
-        for number in range(self.oldest, self.newest + 1):
-            for part in self.parts(number):
-                found.setdefault(part, []).append(number)
+        for number, parts in enumerate(self._list_parts()):
+            if number >= self.oldest:
+                for part in parts:
+                    found.setdefault(part, []).append(number)
         return found
 
     def parts(self, at: int | None = None) -> tuple[Part, ...]:
         """What the output holds at a commit; None: at the newest."""
         number = self.newest if at is None else at
-        return self.commits[number - 1].parts if number else (describe_part(OWN, self.build),)
+        if number == self.newest and self.commits:
+            return self.commits[-1].parts
+        return next(itertools.islice(self._list_parts(), number, None))
+
+    def _list_parts(self) -> Iterator[tuple[Part, ...]]:
+        """The parts of each commit, from commit 0."""
+        parts: tuple[Part, ...] = (describe_part(OWN, self.build),)
+        yield parts
+        for commit in self.commits:
+            parts = follow_parts(parts, commit)
+            yield parts
+
+    def add(self, commit: Commit) -> Log:
+        """The log with the commit that follows."""
+        before = [dataclasses.replace(one, parts=()) for one in self.commits[-1:]]
+        return Log(self.build, (*self.commits[:-1], *before, commit))
+
+    def list_removed(self) -> set[str]:
+        """The tombstones of all commits."""
+        return {one for commit in self.commits for one in commit.removed}
 
     def tombstones(self, at: int | None = None) -> Tombstones | None:
         """What was removed up to a commit, None if nothing was; at as of parts."""
@@ -76,7 +102,12 @@ class Log:
 
     def hash_commit(self, number: int) -> str:
         """sha256 of the file of a commit; of 0, of the build's manifest."""
-        return hash_sha256((self.commits[number - 1] if number else self.build).to_bytes())
+        if not number:
+            return hash_sha256(self.build.to_bytes())
+        commit = self.commits[number - 1]
+        if number < self.newest:
+            commit = dataclasses.replace(commit, parts=self.parts(number))
+        return hash_sha256(commit.to_bytes())
 
 
 def read_log(output: str, at: int | None = None, known: Log | None = None) -> Log:
@@ -96,9 +127,7 @@ def read_log(output: str, at: int | None = None, known: Log | None = None) -> Lo
         commit = parse_commit(data, f"{redact(output)}: {name}")
         if problem := describe_break(log, commit):
             raise FormatError(f"{redact(output)}: {name}: {problem}. `tokcore verify` says more")
-        # Else each commit would hold a copy of every part, and memory would grow with the square of the commits.
-        commit = dataclasses.replace(commit, parts=follow_parts(log, commit))
-        log = Log(log.build, (*log.commits, commit))
+        log = log.add(commit)
     log = dataclasses.replace(log, gap=log.newest + 1 if len(numbers) > log.newest else 0)
     if at is not None and not 0 <= at <= log.newest:
         raise ConfigError(f"at = {at}: {redact(output)} has the commits 0 to {log.newest}")
@@ -118,9 +147,10 @@ def has_commits(output: str) -> bool:
     return storage.exists(urls.join(output, name_commit(1)))
 
 
-def follow_parts(log: Log, commit: Commit) -> tuple[Part, ...]:
-    """The parts of the commit that follows, by what it says that it adds and drops."""
-    return *(part for part in log.parts() if part.path not in commit.dropped), *commit.added
+def follow_parts(parts: Iterable[Part], commit: Commit) -> tuple[Part, ...]:
+    """The parts of a commit, by what it adds to those of the commit before and drops of them."""
+    dropped = {*commit.dropped}
+    return *(part for part in parts if part.path not in dropped), *commit.added
 
 
 def describe_break(log: Log, commit: Commit) -> str:
@@ -132,15 +162,14 @@ def describe_break(log: Log, commit: Commit) -> str:
     before = log.parts()
     if not {*commit.dropped} <= {part.path for part in before}:
         return "drops a part that the commit before does not have"
-    parts = follow_parts(log, commit)
+    parts = follow_parts(before, commit)
     if commit.parts != parts or len({part.path for part in parts}) < len(parts):
         return "its parts are not those of the commit before, with what it adds and without what it drops"
     if commit.root != hash_parts(parts):
         return "its root does not follow from its parts"
     if not log.oldest <= commit.oldest < commit.number or (commit.oldest > log.oldest and commit.why.command != EXPIRE):
         return f"says that commit {commit.oldest} is the oldest, before it {log.oldest} was"
-    buried = {one for earlier in log.commits for one in earlier.removed}
-    if list(commit.removed) != sorted({*commit.removed} - buried):
+    if commit.removed and list(commit.removed) != sorted({*commit.removed} - log.list_removed()):
         return "its tombstones are not sorted, or are there already"
     return ""
 

@@ -3,9 +3,9 @@
 The build's own manifest names those of all stages by their sha256, and its identity covers them and all settings. So
 if these agree, everything still agrees that was compared when the build was committed.
 
-If all inputs lie in stores, they are not listed again, since that costs requests: run.json must have the hash of the
-same settings, patterns included. `tokcore check` lists what the patterns match now. Inputs on disks are listed, and
-compared with the plan.
+Inputs on disks are listed, and compared with the plan. If all inputs lie in stores, or if they are very many, they are
+not listed again, since that costs requests, or seconds: run.json must have the hash of the same settings, patterns
+included. `tokcore check` lists what the patterns match now.
 """
 
 from __future__ import annotations
@@ -30,10 +30,14 @@ from tokcore.tokenizer_spec import TokenizerSpec
 
 # If a stage's manifest is larger (170,000 files), its files are not looked for here: verify --quick does that.
 _MOST_BYTES = 64 << 20
+_MOST_LISTED = 10_000  # input files on disks; to list and compare so many takes half a second
 
 
-def are_inputs_remote(config: BuildConfig) -> bool:
-    """Whether no input is on a disk, so that a finished build is known without them."""
+def leaves_inputs_out(config: BuildConfig, output: str) -> bool:
+    """Whether a finished build is known without its inputs: none is on a disk, or there are very many."""
+    build = find_manifest(output, BUILD)
+    if build is not None and build.totals.files.planned > _MOST_LISTED:
+        return True
     patterns = [urls.resolve(config.base, pattern) for source in config.sources for pattern in source.files]
     return not any(urls.is_local(pattern) for pattern in patterns)
 
@@ -43,7 +47,7 @@ def find_finished(
 ) -> BuildManifest | None:
     """The manifest of the finished build of this build file; None if its stages must be checked one by one.
 
-    plan: of the inputs as they are now; None if all are in stores. Raises StageError if a file of the build is gone.
+    plan: of the inputs as they are now; None if they are left out. Raises StageError if a file of the build is gone.
     """
     found = _recognize(output, config, imported, plan)
     if found is None:
@@ -68,7 +72,7 @@ class _Recognized(NamedTuple):
 def _recognize(
     output: str, config: BuildConfig, imported: TokenizerSpec | None, plan: Plan | None
 ) -> _Recognized | None:
-    if plan is None and not are_inputs_remote(config):
+    if plan is None and not leaves_inputs_out(config, output):
         return None
     if plan is None and read_run_facts(output, BUILD).settings != config.hash_settings():
         return None

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.builds import SETTINGS, build_file, build_here
+from support.builds import SETTINGS, build_file, build_here, small_corpus
 
 from pipelines.local.progress import StageProgress
 from pipelines.stages import commit, recognition
@@ -75,6 +75,24 @@ def test_other_inputs_are_another_build(copied: Path) -> None:
     os.utime(copied / "ru.jsonl", (1, 1))
     with pytest.raises(ConfigError, match=r"ru\.jsonl"):
         open_build(copied).run()
+
+
+def test_very_many_inputs_are_not_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of inputs in stores: `tokcore check` lists them."""
+    small_corpus(tmp_path)
+    root = build_here(build_file(tmp_path), tmp_path / "out").root
+    os.utime(tmp_path / "ru.jsonl", (1, 1))
+    with pytest.raises(ConfigError, match=r"ru\.jsonl"):
+        open_build(tmp_path).run()
+    monkeypatch.setattr(recognition, "_MOST_LISTED", 3)
+    build = open_build(tmp_path)
+    assert (build.run().root, build.made) == (root, [])
+    listed = open_build(tmp_path)
+    with pytest.raises(ConfigError, match=r"ru\.jsonl"):
+        listed.plan()
+    build_file(tmp_path, settings=SETTINGS.replace("vocab_size = 400", "vocab_size = 420"))
+    with pytest.raises(ConfigError, match="vocab_size"):
+        open_build(tmp_path).run()
 
 
 def test_a_manifest_that_was_changed_is_looked_at(copied: Path) -> None:
