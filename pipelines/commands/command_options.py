@@ -26,7 +26,9 @@ SET = click.option(
     "source.text=content for every source. VALUE is TOML; a string needs no quotes. Repeatable.",
 )
 
-WORKERS = click.option("--workers", type=int, metavar="N", help="Worker processes; default: one per core.")
+WORKERS = click.option(
+    "--workers", type=int, metavar="N", help="Worker processes; default: one per core that it may use."
+)
 
 _ENGINE = click.option(
     "--engine",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
 
+from pipelines.local.cores import count_cores
 from tokcore.errors import ConfigError
 
 
@@ -62,9 +62,7 @@ class RunOptions:
 
     @property
     def num_workers(self) -> int:
-        if self.workers is None:
-            return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        return self.workers
+        return count_cores() if self.workers is None else self.workers
 
     @property
     def is_local(self) -> bool:

@@ -44,6 +44,7 @@ def main(modules: Sequence[str]) -> None:
     gc.set_threshold(1 << 17)
     for module in modules:
         importlib.import_module(module)
+    gc.freeze()  # what was imported stays
     while True:
         try:
             function, arguments = receive(requests)

@@ -6,9 +6,9 @@ The driver of an engine needs no kernel for it, and need not have the memory tha
 from __future__ import annotations
 
 import dataclasses
-import os
 from typing import Any
 
+from pipelines.local.cores import count_cores
 from pipelines.store import storage
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
@@ -54,9 +54,8 @@ def learn_on_worker(job: LearnJob) -> LearnedFiles:
     if (done := job.attempts.result(LEARNED_KEY, LearnedFiles)) is not None:
         return done
     counted = read_pinned_parts(job.counted)
-    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     reach("learn.begin")
-    learned = learn_tokenizers(job.config, job.sizes, counted, threads)
+    learned = learn_tokenizers(job.config, job.sizes, counted, count_cores())
     reach("learn.learned")
     specs = {str(size): _keep(job.attempts, spec) for size, spec in learned.specs.items()}
     return job.attempts.record(LEARNED_KEY, LearnedFiles(specs, learned.mix, learned.languages))
