@@ -104,9 +104,10 @@ class Attempts:
         """The URL of a file that is finished, but perhaps not published."""
         return self.url(file.attempt) if file.attempt else urls.join(self.final_folder, file.path)
 
-    def take_over(self, url: str, file: StoredFile, path: str) -> StoredFile:
-        """A file that another manifest of this output names, as one of this stage. path: its final one.
+    def take_over(self, url: str, file: StoredFile, path: str, copy: str = "") -> StoredFile:
+        """A file that another manifest of this output names, as one of this stage.
 
+        path: its final one. copy: the path of its bytes on this machine; empty: they are read where they are.
         On a disk it is another name of the same bytes, which are not read; sync() makes it durable. In an object store
         they are copied.
         Raises StageError if it is gone, or if its size, or what was copied, is not as the manifest says.
@@ -117,7 +118,7 @@ class Attempts:
             if (found := storage.stat(url).size_bytes) != file.size_bytes:
                 raise StageError(f"{redact(url)}: has {found} bytes, its manifest says {file.size_bytes}")
             return dataclasses.replace(file, path=path, attempt=attempt)
-        with self.new_final(path) as new, storage.open_read(url) as source:
+        with self.new_final(path) as new, storage.open_read(copy or url) as source:
             shutil.copyfileobj(source, new.file, _BLOCK_BYTES)
         stored = new.stored(path, file.content_sha256)
         if stored.sha256 != file.sha256:

@@ -17,7 +17,7 @@ from pipelines.store.at_once import MOST_FILES, run_at_once
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
 from pipelines.work.item_reader import write_rejects_to
-from pipelines.work.read_shards import read_shard
+from pipelines.work.read_shards import copy_shard_files, read_copied_shard
 from schemas.inheritance import LESS_KEY, InheritedItem, InheritedShard, Less, make_inherited_key
 from schemas.plan import Assignment
 from schemas.refs import HashedDocuments, LanguageCounts, ShardRef, StoredFile, spell_shard_name
@@ -99,21 +99,26 @@ def take_over_shards(
     hashed, ids = DocumentsDigest(), IdCounter()
     taken = []
     for shard in shards:
-        for batch, digests in read_shard(output, shard):
-            hashed.add(digests)
-            ids.add(batch.tokens, batch.offsets)
-        taken.append(_take_over_files(attempts, output, number, shard.shard, result_key))
+        with copy_shard_files(output, shard) as folder:
+            for batch, digests in read_copied_shard(output, shard, folder):
+                hashed.add(digests)
+                ids.add(batch.tokens, batch.offsets)
+            taken.append(_take_over_files(attempts, output, folder, number, shard.shard, result_key))
         reach("inherit.shard")
     attempts.sync()
     return TakenOver(tuple(taken), HashedDocuments(hashed.num_documents, hashed.hexdigest()), ids.take())
 
 
-def _take_over_files(attempts: Attempts, output: str, number: int, shard: ShardRef, result_key: str) -> ShardRef:
+def _take_over_files(
+    attempts: Attempts, output: str, folder: str, number: int, shard: ShardRef, result_key: str
+) -> ShardRef:
+    """folder: on this machine, with the files, or copies of them."""
     old = shard.facts
     name = spell_shard_name(old.split, number, int(old.shard.rpartition("-")[2]))
     facts = dataclasses.replace(old, shard=name, item=number, result_key=result_key)
 
     def take_over(file: StoredFile) -> StoredFile:
-        return attempts.take_over(urls.join(output, "shards", file.path), file, file.path.replace(old.stem, facts.stem))
+        url = urls.join(output, "shards", file.path)
+        return attempts.take_over(url, file, file.path.replace(old.stem, facts.stem), f"{folder}/{file.path}")
 
     return ShardRef(facts, shard.content_sha256, tuple(run_at_once(take_over, shard.files, MOST_FILES)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 
 from pipelines.store import urls
 from pipelines.store.local_copies import copy_if_remote
@@ -37,12 +38,23 @@ def read_shard(output: str, shard: InheritedShard) -> Iterator[tuple[TokenBatch,
 
     Raises StageError, after the last, unless they are those that its manifest names.
     """
+    with copy_shard_files(output, shard) as folder:
+        yield from read_copied_shard(output, shard, folder)
+
+
+def copy_shard_files(output: str, shard: InheritedShard) -> AbstractContextManager[str]:
+    """The folder, on this machine, below which all files of the shard are, while the block runs."""
+    sizes = {file.path: file.size_bytes for file in shard.shard.files}
+    return copy_if_remote(urls.join(output, "shards"), sizes, sizes)
+
+
+def read_copied_shard(output: str, shard: InheritedShard, folder: str) -> Iterator[tuple[TokenBatch, list[bytes]]]:
+    """As read_shard. folder: that of copy_shard_files."""
     content = ShardContent()
-    with copy_if_remote(urls.join(output, "shards"), [file.path for file in shard.shard.files]) as folder:
-        for batch in FormatFile(shard.format, f"{folder}/{shard.path}").open().batches():
-            digests = compute_document_digests(batch.langs, batch.tokens, batch.offsets)
-            content.update(batch, digests)
-            yield batch, digests
+    for batch in FormatFile(shard.format, f"{folder}/{shard.path}").open().batches():
+        digests = compute_document_digests(batch.langs, batch.tokens, batch.offsets)
+        content.update(batch, digests)
+        yield batch, digests
     if content.hexdigest() != shard.shard.content_sha256:
         raise StageError(
             f"{redact(urls.join(output, 'shards', shard.path))}: its documents are not those that were committed. "

@@ -28,8 +28,8 @@ from pipelines.stages.remove_documents import Remove
 from pipelines.store import crashpoints
 from pipelines.store.main_files import find_main_files
 from pipelines.work import item_reader
-from pipelines.work.inherit_item import read_shard, subtract_counts, subtract_languages
-from pipelines.work.read_shards import list_item_shards
+from pipelines.work.inherit_item import subtract_counts, subtract_languages
+from pipelines.work.read_shards import list_item_shards, read_shard
 from schemas.commit_log import Commit, Reason
 from schemas.config import load_config
 from schemas.inheritance import InheritedShard
