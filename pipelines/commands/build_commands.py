@@ -143,7 +143,8 @@ def _make_stage_command(
         show_all: bool = False,
         **more: Any,
     ) -> None:
-        build = open_to_run(build_file, chosen, replace, reuse, is_learned=name == "learn")
+        is_to_work = name in ("build", "count", "encode")
+        build = open_to_run(build_file, chosen, replace, reuse, is_learned=name == "learn", is_to_work=is_to_work)
         if of_commit is not None and of_commit(build, chosen, as_json, **more):
             return
         manifest = run(build)
@@ -173,10 +174,11 @@ def open_to_run(
     reuse: str | None = None,
     *,
     is_learned: bool = False,
+    is_to_work: bool = False,
 ) -> Any:
     """The build, with the stage to make again and the output to take stages from.
 
-    is_learned: the build file may be an output, to learn from.
+    is_learned, is_to_work: as for open_build.
     """
     if chosen.quiet and chosen.verbose:
         raise click.UsageError("--quiet and --verbose exclude each other: leave one of them out")
@@ -195,6 +197,7 @@ def open_to_run(
         chosen.detach,
         _find_slice(chosen.share, chosen.lease, chosen.waits),
         is_learned=is_learned,
+        is_to_work=is_to_work,
         replace=replace or "",
         reuse=from_other,
     )

@@ -120,11 +120,14 @@ def open_build(
     share: Any = None,
     *,
     is_learned: bool = False,
+    is_to_work: bool = False,
     **how: Any,
 ) -> Any:
-    """The build of a build file; is_learned: or of an output that is named in its place, to learn from it."""
+    """The build of a build file; is_learned: or of an output that is named in its place, to learn from it.
+
+    is_to_work: whether workers will be needed, unless the build is finished.
+    """
     from pipelines.local.run_options import RunOptions
-    from pipelines.stages.build import Build
     from pipelines.store.options import use_options
     from pipelines.store.storage import read_bytes
     from schemas.config import load_config
@@ -142,7 +145,33 @@ def open_build(
         config = load_config(expand_path(build_file), assigned, read_bytes)
     use_options(dataclasses.asdict(config.storage))
     where = make_absolute(output) if output else ""
-    return Build(config, RunOptions(workers, runner_options, detach, share=share), where, **how)
+    options = RunOptions(workers, runner_options, detach, share=share)
+    started = _start_workers(config, options, where) if is_to_work else None
+    from pipelines.stages.build import Build
+
+    build = Build(config, options, where, **how)
+    if started is not None:
+        build.take_workers(started)
+    return build
+
+
+def _start_workers(config: Any, options: Any, output: str) -> Any:
+    """Workers that import while this process imports what drives them; None where a build may need none.
+
+    That is so if an engine has its own, and if there is a finished build. A store is not asked for one.
+    """
+    from pipelines.local.pool import Workers
+    from pipelines.local.worker_modules import WORKER_MODULES
+    from pipelines.store import urls
+
+    output = output or urls.resolve(config.base, config.build.output)
+    if config.engine.name != "local" or not options.is_local or not urls.is_local(output):
+        return None
+    if (urls.get_local_path(output) / "manifest.json").exists():
+        return None
+    workers = Workers(options, WORKER_MODULES)
+    workers.start()
+    return workers
 
 
 def _is_output(path: str) -> bool:

@@ -21,6 +21,7 @@ from pipelines.local.engines import (
 from pipelines.local.pool import Workers
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
+from pipelines.local.worker_modules import WORKER_MODULES
 from pipelines.slices.session import Session, describe_end
 from pipelines.stages.commit import (
     MANIFEST,
@@ -64,7 +65,7 @@ from pipelines.store.crashpoints import reach
 from pipelines.store.options import use_options
 from pipelines.store.redaction import redact
 from pipelines.work.inputs import LeftOut
-from pipelines.work.make_jobs import WORKER_MODULES, find_special_ids
+from pipelines.work.make_jobs import find_special_ids
 from schemas.commit_log import LOG, PARTS
 from schemas.config import BuildConfig, check_draws_of, check_dtype_of, check_padding_of, take_over_roles
 from schemas.inheritance import Inheritance
@@ -157,6 +158,10 @@ class Build:
             mix_corpus(self.run_of_stages())
             pack_corpus(self.run_of_stages())
             return self.finish()
+
+    def take_workers(self, workers: Workers) -> None:
+        """Use these, which have started already. They end with the build."""
+        self._workers = workers
 
     def _start_workers(self, kind: str) -> bool:
         """Unless that manifest is there, have workers import while inputs are listed and a tokenizer is read."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from pipelines.local.pool import Workers
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
+from pipelines.local.worker_modules import WORKER_MODULES
 from pipelines.stages import ledger
 from pipelines.stages.commit import find_manifest
 from pipelines.stages.rejects import (
@@ -26,7 +27,7 @@ from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
 from pipelines.work.count_item import find_or_count_item
 from pipelines.work.item_results import read_items, read_records, sum_up_languages
-from pipelines.work.make_jobs import WORKER_MODULES, make_count_job
+from pipelines.work.make_jobs import make_count_job
 from pipelines.work.result_keys import make_table_key
 from schemas.build_tables import CountTable
 from schemas.plan import Plan

@@ -20,6 +20,7 @@ from pipelines.local.pool import Workers
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.local.terminal import format_size
+from pipelines.local.worker_modules import WORKER_MODULES
 from pipelines.stages.build import Build
 from pipelines.stages.read_log import read_part
 from pipelines.stages.update_output import Changes, Update
@@ -41,7 +42,6 @@ from pipelines.watch.signals import Wishes
 from pipelines.watch.turn import Turn
 from pipelines.watch.waiting_files import MOST_NEW, Waiting, WaitingFiles
 from pipelines.work.free_memory import free_memory, share_arena
-from pipelines.work.make_jobs import WORKER_MODULES
 from schemas.changed_settings import describe_changed_settings
 from schemas.commit_log import Commit
 from schemas.config import BuildConfig

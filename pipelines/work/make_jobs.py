@@ -27,15 +27,6 @@ from tokcore.errors import ConfigError
 from tokcore.masking import check_mask
 from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec
 
-# What worker processes import at once, while the driver imports Beam.
-WORKER_MODULES = (
-    "pipelines.work.count_item",
-    "pipelines.work.encode_item",
-    "pipelines.work.gather_part",
-    "pipelines.work.mix_part",
-    "pipelines.work.pack_group",
-)
-
 
 def make_count_job(
     config: CountsConfig, attempts: Attempts, base: str, num_partitions: int, memory_bytes: int
