@@ -6,6 +6,7 @@ A field without Annotated is not a key of the file.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import types
 import typing
 from collections.abc import Mapping
@@ -57,6 +58,11 @@ class Setting:
 
 def list_settings(table: type) -> Mapping[str, Setting]:
     """Key in the file -> its setting, in the order of the table's class."""
+    return _list_settings(table)
+
+
+@functools.cache  # each look at a class takes a millisecond, and a build file has many tables
+def _list_settings(table: type) -> Mapping[str, Setting]:
     hints = typing.get_type_hints(table, include_extras=True)
     return {
         field.name.rstrip("_"): _get_setting(field, hints[field.name])

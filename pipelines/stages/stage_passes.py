@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
@@ -14,7 +16,8 @@ from pipelines.work.count_item import CountJob
 from pipelines.work.encode_job import EncodeJob
 from pipelines.work.mix_part import MixJob
 from pipelines.work.pack_group import PackJob
-from schemas.plan import Plan
+from schemas.input_format import COLUMN_FORMATS
+from schemas.plan import Plan, WorkItem
 from schemas.refs import MixPart, PackGroup, ShufflePart
 
 # In a larger plan a second is little beside the work, and ranking the items takes as long.
@@ -56,8 +59,11 @@ def find_passes(run: BuildRun, attempts: Attempts) -> Passes:
         from pipelines.slices.sliced_passes import SlicedPasses
 
         return SlicedPasses(run.session, run.options, run.workers, lambda: run.is_made(attempts), run.metrics)
+    is_first = "apache_beam" not in sys.modules
     from pipelines.graph.beam_passes import BeamPasses
 
+    if is_first:
+        gc.freeze()  # no collection need visit what Beam's modules consist of
     return BeamPasses(run.options, run.workers, run.progress.say)
 
 
@@ -71,5 +77,14 @@ def begin_items(
     pool = run.workers.start()
     if pool is None or run.session is not None or len(plan.items) > _MOST_RANKED:
         return nullcontext()
-    first = itertools.islice(plan.list_largest_first(), run.options.num_workers)
-    return pool.head_start(function, [(job, plan.assignment(item)) for item in first], on_progress)
+    first = [plan.assignment(item) for item in _choose_first(plan, run.options.num_workers)]
+    return pool.head_start(function, [(job, one) for one in first], on_progress)
+
+
+def _choose_first(plan: Plan, num: int) -> list[WorkItem]:
+    """The largest work items; before them those that a reader has to start for, which takes as long as a small item."""
+    slow = [one.format in COLUMN_FORMATS for one in plan.settings]
+    items = plan.list_largest_first()
+    if any(slow):
+        items = iter(sorted(items, key=lambda item: not any(slow[plan.files[r.file].settings] for r in item.ranges)))
+    return [*itertools.islice(items, num)]
