@@ -148,7 +148,9 @@ class Build:
         """
         with self.at_work():
             self.require_engine(BUILD)
-            if not self._start_workers(BUILD) and (finished := self._find_finished()) is not None:
+            if (standing := find_manifest(self.output, BUILD)) is None:
+                self._workers.start()  # they import while inputs are listed and a tokenizer is read
+            elif (finished := self._find_finished(standing)) is not None:
                 return finished
             plan, planned = self._planned()
             if self.config.counts:
@@ -163,19 +165,12 @@ class Build:
         """Use these, which have started already. They end with the build."""
         self._workers = workers
 
-    def _start_workers(self, kind: str) -> bool:
-        """Unless that manifest is there, have workers import while inputs are listed and a tokenizer is read."""
-        if find_manifest(self.output, kind) is not None:
-            return False
-        self._workers.start()
-        return True
-
-    def _find_finished(self) -> BuildManifest | None:
+    def _find_finished(self, standing: BuildManifest) -> BuildManifest | None:
         """The manifest of this build, if it is finished; None if its stages must be checked one by one."""
         imported = self.imported_tokenizer()
         if self.replace or self.chosen is not None:
             return None
-        if leaves_inputs_out(self.config, self.output):
+        if leaves_inputs_out(self.config, standing):
             with self.progress.stage("look", minor=True):
                 finished = find_finished(self.output, self.config, imported)
             if finished is not None:
@@ -420,6 +415,11 @@ class Build:
         """
         if not self.options.is_local and (self.replace or find_manifest(self.output, kind) is None):
             require_job_server(self.config.engine)
+
+    def _start_workers(self, kind: str) -> None:
+        """Unless that manifest is there, have workers import while inputs are listed."""
+        if find_manifest(self.output, kind) is None:
+            self._workers.start()
 
     def _begin_work(self) -> None:
         if not self._sign:

@@ -33,10 +33,9 @@ _MOST_BYTES = 64 << 20
 _MOST_LISTED = 10_000  # input files on disks; to list and compare so many takes half a second
 
 
-def leaves_inputs_out(config: BuildConfig, output: str) -> bool:
+def leaves_inputs_out(config: BuildConfig, build: BuildManifest) -> bool:
     """Whether a finished build is known without its inputs: none is on a disk, or there are very many."""
-    build = find_manifest(output, BUILD)
-    if build is not None and build.totals.files.planned > _MOST_LISTED:
+    if build.totals.files.planned > _MOST_LISTED:
         return True
     patterns = [urls.resolve(config.base, pattern) for source in config.sources for pattern in source.files]
     return not any(urls.is_local(pattern) for pattern in patterns)
@@ -72,15 +71,15 @@ class _Recognized(NamedTuple):
 def _recognize(
     output: str, config: BuildConfig, imported: TokenizerSpec | None, plan: Plan | None
 ) -> _Recognized | None:
-    if plan is None and not leaves_inputs_out(config, output):
-        return None
-    if plan is None and read_run_facts(output, BUILD).settings != config.hash_settings():
-        return None
-    if storage.list_tree(urls.join(output, FOLDER)):
-        return None  # it was killed before it had removed its working files, or another build is at work
     try:
         build = find_manifest(output, BUILD)
-        if build is None or StageKey(BUILD, config.stage_configs(), build.inputs).identity != build.identity:
+        if build is None or (plan is None and not leaves_inputs_out(config, build)):
+            return None
+        if plan is None and read_run_facts(output, BUILD).settings != config.hash_settings():
+            return None
+        if storage.list_tree(urls.join(output, FOLDER)):
+            return None  # it was killed before it had removed its working files, or another build is at work
+        if StageKey(BUILD, config.stage_configs(), build.inputs).identity != build.identity:
             return None
         stages = _read_stages(output, build)
         if not (stages and _is_of_plan(output, config, plan) and _is_of_tokenizer(output, imported)):
