@@ -18,7 +18,7 @@ T = TypeVar("T")
 Row = Sequence[Any]  # of str, int and lists of them
 
 _BLOCK = 32  # rows that are compressed together
-_SORTED_AT_ONCE = 1 << 12  # rows; they wait unpacked, so a watcher takes memory for so many at each look
+_SORTED_AT_ONCE = 1 << 12  # rows that wait unpacked; each look of a watcher needs memory for that many
 
 
 class PackedRows(Sequence[T], Generic[T]):

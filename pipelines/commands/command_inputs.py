@@ -125,7 +125,7 @@ def open_build(
 ) -> Any:
     """The build of a build file; is_learned: or of an output that is named in its place, to learn from it.
 
-    is_to_work: whether workers will be needed, unless the build is finished.
+    is_to_work: whether the command needs workers unless the build is finished.
     """
     from pipelines.local.run_options import RunOptions
     from pipelines.store.options import use_options
@@ -146,7 +146,7 @@ def open_build(
     use_options(dataclasses.asdict(config.storage))
     where = make_absolute(output) if output else ""
     options = RunOptions(workers, runner_options, detach, share=share)
-    started = _start_workers(config, options, where) if is_to_work else None
+    started = _start_workers_early(config, options, where) if is_to_work else None
     from pipelines.stages.build import Build
 
     build = Build(config, options, where, **how)
@@ -155,10 +155,10 @@ def open_build(
     return build
 
 
-def _start_workers(config: Any, options: Any, output: str) -> Any:
-    """Workers that import while this process imports what drives them; None where a build may need none.
+def _start_workers_early(config: Any, options: Any, output: str) -> Any:
+    """Workers that import while this process does; None if they may not be needed.
 
-    That is so if an engine has its own, and if there is a finished build. A store is not asked for one.
+    An engine has workers of its own, and a finished build needs none. No store is asked whether a build is finished.
     """
     from pipelines.local.pool import Workers
     from pipelines.local.worker_modules import WORKER_MODULES

@@ -93,9 +93,10 @@ def _run_on_engine(run: StageOnBeam, options: PipelineOptions) -> Iterator[tuple
 
 @contextmanager
 def _sampling_often() -> Iterator[None]:
-    """While the block runs, Beam's threads that sample what a bundle does wake up often.
+    """While the block runs, Beam's sampling threads, one for each bundle, wake up often.
 
-    A bundle ends when its thread wakes up, which is up to 200 ms after its work is done. Beam has no option for it.
+    A bundle ends only when its thread wakes up: by default up to 200 ms after the work is done. Beam has no option
+    for that.
     """
     before = StateSampler.__init__.__defaults__
     StateSampler.__init__.__defaults__ = (_SAMPLING_MS,)

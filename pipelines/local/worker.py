@@ -44,7 +44,7 @@ def main(modules: Sequence[str]) -> None:
     gc.set_threshold(1 << 17)
     for module in modules:
         importlib.import_module(module)
-    gc.freeze()  # what was imported stays
+    gc.freeze()  # modules stay, so collections need not visit their objects
     while True:
         try:
             function, arguments = receive(requests)

@@ -41,7 +41,7 @@ from pipelines.stages.mix_corpus import mix_corpus
 from pipelines.stages.pack_corpus import pack_corpus
 from pipelines.stages.plan_corpus import commit_plan, make_plan_key, plan_build
 from pipelines.stages.read_log import has_commits
-from pipelines.stages.recognition import find_finished, is_finished, leaves_inputs_out
+from pipelines.stages.recognition import find_finished, is_finished, needs_no_listing
 from pipelines.stages.replacing import (
     are_others_at_work,
     begin_work,
@@ -162,7 +162,7 @@ class Build:
             return self.finish()
 
     def take_workers(self, workers: Workers) -> None:
-        """Use these, which have started already. They end with the build."""
+        """Use workers that have started already. They end with the build."""
         self._workers = workers
 
     def _find_finished(self, standing: BuildManifest) -> BuildManifest | None:
@@ -170,7 +170,7 @@ class Build:
         imported = self.imported_tokenizer()
         if self.replace or self.chosen is not None:
             return None
-        if leaves_inputs_out(self.config, standing):
+        if needs_no_listing(self.config, standing):
             with self.progress.stage("look", minor=True):
                 finished = find_finished(self.output, self.config, imported)
             if finished is not None:
@@ -207,7 +207,7 @@ class Build:
         """Count pre-tokens per language into tables; commit the rejects."""
         with self.at_work():
             self.require_engine("counts")
-            self._start_workers("counts")
+            self._start_workers_unless_made("counts")
             plan, planned = self._planned()
             return count_corpus(self.run_of_stages(), plan, planned)
 
@@ -229,7 +229,7 @@ class Build:
         """Tokenize the corpus into shards."""
         with self.at_work():
             self.require_engine("shards")
-            self._start_workers("shards")
+            self._start_workers_unless_made("shards")
             if self.reuse:
                 self._take_counts()
                 self._take_tokenizer()
@@ -416,7 +416,7 @@ class Build:
         if not self.options.is_local and (self.replace or find_manifest(self.output, kind) is None):
             require_job_server(self.config.engine)
 
-    def _start_workers(self, kind: str) -> None:
+    def _start_workers_unless_made(self, kind: str) -> None:
         """Unless that manifest is there, have workers import while inputs are listed."""
         if find_manifest(self.output, kind) is None:
             self._workers.start()

@@ -155,7 +155,7 @@ def follow_commits(output: str, known: Log | None = None) -> None:
 def write_commit_card(output: str, log: Log, number: int) -> bytes:
     """The content of README.md at a commit. Raises ConfigError if a manifest of one of its parts is gone."""
     parts = log.parts(number)
-    made = _kept_made.read_all(output, parts)
+    made = _made_of_parts.read_all(output, parts)
     listed = [
         _Part("" if part.path == OWN else f"{part.path}/", of.stored) for part, of in zip(parts, made, strict=True)
     ]
@@ -163,7 +163,7 @@ def write_commit_card(output: str, log: Log, number: int) -> bytes:
     return _write(shards, require_manifest(output, "tokenizer", "learn"), listed)
 
 
-_kept_made = KeptParts(
+_made_of_parts = KeptParts(
     lambda output, part: _sum_up(require_manifest(locate_part(output, part), "shards", "update")),
 )
 

@@ -20,7 +20,7 @@ class KeptParts(Generic[T]):
         self._kept: dict[tuple[str, Part], T] = {}
 
     def read_all(self, output: str, parts: Sequence[Part]) -> list[T]:
-        """What is wanted of each part. What was kept of others is forgotten: most parts of a watcher are replaced."""
+        """What is wanted of each part. Forgets what was kept of others: a watcher replaces most of its parts."""
         kept = self._kept
         new = [part for part in parts if (output, part) not in kept]
         read = dict(zip(new, run_at_once(lambda part: self._read(output, part), new), strict=True))

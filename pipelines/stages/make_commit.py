@@ -181,7 +181,7 @@ def create_commit(
         dropped=tuple(dropped),
         parts=parts,
         root=hash_parts(parts),
-        totals=add_up_totals(_kept_totals.read_all(output, parts)),
+        totals=add_up_totals(_totals_of_parts.read_all(output, parts)),
         removed=tuple(removed),
         oldest=log.oldest if oldest is None else oldest,
     )
@@ -204,7 +204,7 @@ def _require_same_tokenizer(output: str, log: Log, added: Iterable[Part]) -> Non
             )
 
 
-_kept_totals = KeptParts(lambda output, part: sum_up_part(read_part(output, part)))
+_totals_of_parts = KeptParts(lambda output, part: sum_up_part(read_part(output, part)))
 
 
 def name_some(uris: Iterable[str]) -> str:

@@ -3,8 +3,8 @@
 The build's own manifest names those of all stages by their sha256, and its identity covers them and all settings. So
 if these agree, everything still agrees that was compared when the build was committed.
 
-Inputs on disks are listed, and compared with the plan. If all inputs lie in stores, or if they are very many, they are
-not listed again, since that costs requests, or seconds: run.json must have the hash of the same settings, patterns
+Local inputs are listed, and compared with the plan. Listing costs requests in stores, and seconds if there are very
+many files. In both cases inputs are not listed again: run.json must have the hash of the same settings, patterns
 included. `tokcore check` lists what the patterns match now.
 """
 
@@ -30,11 +30,11 @@ from tokcore.tokenizer_spec import TokenizerSpec
 
 # If a stage's manifest is larger (170,000 files), its files are not looked for here: verify --quick does that.
 _MOST_BYTES = 64 << 20
-_MOST_LISTED = 10_000  # input files on disks; to list and compare so many takes half a second
+_MOST_LISTED = 10_000  # local input files: listing and comparing that many takes about half a second
 
 
-def leaves_inputs_out(config: BuildConfig, build: BuildManifest) -> bool:
-    """Whether a finished build is known without its inputs: none is on a disk, or there are very many."""
+def needs_no_listing(config: BuildConfig, build: BuildManifest) -> bool:
+    """Whether a finished build is recognised without listing its inputs: none is local, or there are very many."""
     if build.totals.files.planned > _MOST_LISTED:
         return True
     patterns = [urls.resolve(config.base, pattern) for source in config.sources for pattern in source.files]
@@ -46,7 +46,7 @@ def find_finished(
 ) -> BuildManifest | None:
     """The manifest of the finished build of this build file; None if its stages must be checked one by one.
 
-    plan: of the inputs as they are now; None if they are left out. Raises StageError if a file of the build is gone.
+    plan: of the inputs as they are now; None if they are not listed. Raises StageError if a file of the build is gone.
     """
     found = _recognize(output, config, imported, plan)
     if found is None:
@@ -73,7 +73,7 @@ def _recognize(
 ) -> _Recognized | None:
     try:
         build = find_manifest(output, BUILD)
-        if build is None or (plan is None and not leaves_inputs_out(config, build)):
+        if build is None or (plan is None and not needs_no_listing(config, build)):
             return None
         if plan is None and read_run_facts(output, BUILD).settings != config.hash_settings():
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
@@ -20,7 +20,7 @@ from schemas.input_format import COLUMN_FORMATS
 from schemas.plan import Plan, WorkItem
 from schemas.refs import MixPart, PackGroup, ShufflePart
 
-# In a larger plan a second is little beside the work, and ranking the items takes as long.
+# A larger plan takes so long that a head start hardly matters, and choosing the first items would take seconds.
 _MOST_RANKED = 10_000
 
 
@@ -63,7 +63,7 @@ def find_passes(run: BuildRun, attempts: Attempts) -> Passes:
     from pipelines.graph.beam_passes import BeamPasses
 
     if is_first:
-        gc.freeze()  # no collection need visit what Beam's modules consist of
+        gc.freeze()  # so that collections do not visit the objects of Beam's modules
     return BeamPasses(run.options, run.workers, run.progress.say)
 
 
@@ -72,7 +72,7 @@ def begin_items(
 ) -> AbstractContextManager[None]:
     """While the block runs, workers of the local runner do the first work items: function(job, assignment).
 
-    Beam is imported meanwhile, and asks for them later. Workers elsewhere begin when they are asked.
+    Meanwhile Beam is imported, which then asks for their results. Workers elsewhere begin when they are asked.
     """
     pool = run.workers.start()
     if pool is None or run.session is not None or len(plan.items) > _MOST_RANKED:
@@ -82,9 +82,9 @@ def begin_items(
 
 
 def _choose_first(plan: Plan, num: int) -> list[WorkItem]:
-    """The largest work items; before them those that a reader has to start for, which takes as long as a small item."""
+    """Items whose files need a reader process, then the largest. A reader takes as long to start as a small item."""
     slow = [one.format in COLUMN_FORMATS for one in plan.settings]
-    items = plan.list_largest_first()
+    ranked: Iterable[WorkItem] = plan.list_largest_first()
     if any(slow):
-        items = iter(sorted(items, key=lambda item: not any(slow[plan.files[r.file].settings] for r in item.ranges)))
-    return [*itertools.islice(items, num)]
+        ranked = sorted(ranked, key=lambda item: not any(slow[plan.files[r.file].settings] for r in item.ranges))
+    return [*itertools.islice(ranked, num)]

@@ -107,7 +107,7 @@ class Attempts:
     def take_over(self, url: str, file: StoredFile, path: str, copy: str = "") -> StoredFile:
         """A file that another manifest of this output names, as one of this stage.
 
-        path: its final one. copy: the path of its bytes on this machine; empty: they are read where they are.
+        path: its final one. copy: path of a local copy; empty: the file is read from its URL.
         On a disk it is another name of the same bytes, which are not read; sync() makes it durable. In an object store
         they are copied.
         Raises StageError if it is gone, or if its size, or what was copied, is not as the manifest says.

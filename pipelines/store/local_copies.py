@@ -19,8 +19,8 @@ _BLOCK_BYTES = 1 << 20
 def copy_if_remote(folder: str, paths: Iterable[str], sizes: Mapping[str, int] | None = None) -> Iterator[str]:
     """The folder, on this machine, below which these files of a folder are; copies go when the block ends.
 
-    paths: relative to the folder, a URL. sizes: of files, by path, as far as they are known: a small one takes one
-    request, which does not ask how long it is.
+    paths: relative to the folder, a URL. sizes: path -> bytes, where known. A file that is known to be small takes
+    one request instead of two.
     """
     if urls.is_local(folder):
         yield str(urls.get_local_path(folder))

@@ -12,7 +12,8 @@ from tokcore.format_table import READING_ORDER, FormatFile, list_paths
 
 def copy_shard_if_remote(output: str, shard: ShardRef, stage: str = "shards") -> AbstractContextManager[str]:
     """The folder, on this machine, below which the shard's files are, while the block runs. stage: that wrote it."""
-    return copy_if_remote(urls.join(output, stage), [file.path for file in shard.files])
+    sizes = {file.path: file.size_bytes for file in shard.files}
+    return copy_if_remote(urls.join(output, stage), [*sizes], sizes)
 
 
 def find_main_files(shard: ShardRef) -> list[FormatFile]:

@@ -16,8 +16,9 @@ from pipelines.store import urls
 from pipelines.store.at_once import MOST_FILES, run_at_once
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
+from pipelines.store.main_files import copy_shard_if_remote
 from pipelines.work.item_reader import write_rejects_to
-from pipelines.work.read_shards import copy_shard_files, read_copied_shard
+from pipelines.work.read_shards import read_copied_shard
 from schemas.inheritance import LESS_KEY, InheritedItem, InheritedShard, Less, make_inherited_key
 from schemas.plan import Assignment
 from schemas.refs import HashedDocuments, LanguageCounts, ShardRef, StoredFile, spell_shard_name
@@ -99,7 +100,7 @@ def take_over_shards(
     hashed, ids = DocumentsDigest(), IdCounter()
     taken = []
     for shard in shards:
-        with copy_shard_files(output, shard) as folder:
+        with copy_shard_if_remote(output, shard.shard) as folder:
             for batch, digests in read_copied_shard(output, shard, folder):
                 hashed.add(digests)
                 ids.add(batch.tokens, batch.offsets)

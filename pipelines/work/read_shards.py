@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 
 from pipelines.store import urls
-from pipelines.store.local_copies import copy_if_remote
-from pipelines.store.main_files import find_main_files
+from pipelines.store.main_files import copy_shard_if_remote, find_main_files
 from pipelines.store.redaction import redact
 from schemas.inheritance import InheritedShard
 from schemas.shard_entries import list_named_shards
@@ -38,18 +36,12 @@ def read_shard(output: str, shard: InheritedShard) -> Iterator[tuple[TokenBatch,
 
     Raises StageError, after the last, unless they are those that its manifest names.
     """
-    with copy_shard_files(output, shard) as folder:
+    with copy_shard_if_remote(output, shard.shard) as folder:
         yield from read_copied_shard(output, shard, folder)
 
 
-def copy_shard_files(output: str, shard: InheritedShard) -> AbstractContextManager[str]:
-    """The folder, on this machine, below which all files of the shard are, while the block runs."""
-    sizes = {file.path: file.size_bytes for file in shard.shard.files}
-    return copy_if_remote(urls.join(output, "shards"), sizes, sizes)
-
-
 def read_copied_shard(output: str, shard: InheritedShard, folder: str) -> Iterator[tuple[TokenBatch, list[bytes]]]:
-    """As read_shard. folder: that of copy_shard_files."""
+    """As read_shard. folder: that of copy_shard_if_remote."""
     content = ShardContent()
     for batch in FormatFile(shard.format, f"{folder}/{shard.path}").open().batches():
         digests = compute_document_digests(batch.langs, batch.tokens, batch.offsets)

@@ -75,7 +75,7 @@ def test_a_head_start_raises_where_its_result_is_asked_for():
             with pytest.raises(ZeroDivisionError):
                 pool.run(divmod, 1, 0)
         with pool.head_start(divmod, [(1, 0)], None):
-            pass  # nobody asks
+            pass  # the result is never asked for
         assert pool.run(divmod, 7, 2) == (3, 1)
 
 
