@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Literal, NamedTuple
 
 from pipelines.local.pool import Workers
@@ -31,6 +31,7 @@ from pipelines.stages.make_commit import (
 )
 from pipelines.stages.plan_corpus import plan_build
 from pipelines.stages.read_log import Log, read_log
+from pipelines.stages.small_parts import build_parts
 from pipelines.store import storage, urls
 from pipelines.store.at_once import run_at_once
 from pipelines.store.crashpoints import reach
@@ -39,7 +40,7 @@ from pipelines.store.tokenizers import load_spec
 from pipelines.work.inputs import LeftOut, ListFiles
 from pipelines.work.work_items import make_plan
 from schemas.changed_settings import describe_changed_settings
-from schemas.commit_log import Commit, Reason, name_commit
+from schemas.commit_log import Commit, Part, Reason, name_commit
 from schemas.config import BuildConfig
 from schemas.plan import Plan
 from schemas.stage_manifests import BUILD, BuildManifest
@@ -143,19 +144,7 @@ class Update:
         assert self._log is not None
         self._making = []  # if planning fails, discard() must not find the parts of the make() before
         self._making = parts = self._plan_parts(changes)
-        added = [
-            build_part(
-                self.config,
-                self.output,
-                one.plan,
-                self.options,
-                self.progress,
-                one.inheritance,
-                self.measured,
-                self.workers,
-            )
-            for one in parts
-        ]
+        added = self._build(parts)
         reach("update.built")
         read_again = {*changes.kept} & {uri for one in parts for uri in one.list_read()}
         reason = Reason("update", *map(len, (changes.new, changes.changed, changes.vanished, read_again)))
@@ -163,6 +152,16 @@ class Update:
         if commit is not None:
             reach("update.committed")
         return commit
+
+    def _build(self, parts: Sequence[NewPart]) -> list[Part]:
+        if self.workers is not None:
+            return build_parts(
+                self.config, self.output, parts, self.options, self.progress, self.workers, self.measured
+            )
+        return [
+            build_part(self.config, self.output, one.plan, self.options, self.progress, one.inheritance, self.measured)
+            for one in parts
+        ]
 
     def require_tokenizer(self) -> None:
         """Raise IdentityError if the output's tokenizer is not the one that the log names, FormatError for damage."""

@@ -11,7 +11,6 @@ import dataclasses
 import gc
 import os
 import re
-import threading
 import time
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
@@ -20,9 +19,9 @@ from pipelines.local.pool import Workers
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.local.terminal import format_size
-from pipelines.local.worker_modules import WORKER_MODULES
 from pipelines.stages.build import Build
 from pipelines.stages.read_log import read_part
+from pipelines.stages.small_parts import MODULES
 from pipelines.stages.update_output import Changes, Update
 from pipelines.store import urls
 from pipelines.store.crashpoints import reach
@@ -74,7 +73,7 @@ class Service:
         self._stages = self.progress if self.progress.level > 0 else StageProgress(level=-1)
         build = Build(config, options, output)
         self.output = build.output
-        self._workers = Workers(build.options, WORKER_MODULES)
+        self._workers = Workers(build.options, MODULES)
         self._reload = reload
         self._waiting = WaitingFiles(self.settings)
         self._quarantine = Quarantine(self.output)
@@ -113,8 +112,6 @@ class Service:
     @contextlib.contextmanager
     def at_work(self) -> Iterator[None]:
         """Begin the output if there is none, and let others see this watcher while the block runs."""
-        imports = threading.Thread(target=_import_passes)  # while files are awaited, or another watcher has the turn
-        imports.start()
         self.config = begin_output(self.config, self.options, self.output, self._stages, self.progress.say)
         self._update = self._make_update(self.config)
         pages = self._serve()
@@ -436,11 +433,6 @@ def _give_back_memory() -> None:
     """
     gc.collect()
     free_memory()
-
-
-def _import_passes() -> None:
-    """Import what batches need: Beam, which takes seconds on a busy machine."""
-    import pipelines.graph.beam_passes  # noqa: F401
 
 
 def _spell_cause(text: str) -> str:

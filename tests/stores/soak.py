@@ -159,7 +159,7 @@ class Soak:
             process = subprocess.Popen(
                 [
                     *(sys.executable, "-m", "pipelines.cli", "watch", f"{self.root}/build.toml"),
-                    *("--tokenizer", self.tokenizer, "--count", "--workers", "1"),
+                    *("--tokenizer", self.tokenizer, "--count", "--workers", "2"),
                 ],
                 env=self.store.variables(),
                 stderr=log,

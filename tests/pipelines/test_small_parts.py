@@ -1,0 +1,146 @@
+"""Parts of few work items: workers make them, each alone, several at a time."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import threading
+from collections import Counter
+from types import SimpleNamespace
+
+import pytest
+from support.builds import build_file, build_here, tree
+from support.updates import SETTINGS, SOURCES, build_fresh, make_texts, require_equal, write_corpus, write_file
+
+from pipelines.local.pool import Workers
+from pipelines.local.run_options import RunOptions, parse_slice
+from pipelines.stages import small_parts
+from pipelines.stages.make_commit import NewPart
+from pipelines.stages.update_output import Update
+from schemas.config import load_config
+from tokcore.errors import StageError
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """A folder with a corpus whose build in out/ is finished, and inputs that have changed since in several parts."""
+    write_corpus(tmp_path)
+    path = build_file(tmp_path, SOURCES, SETTINGS)
+    build_here(path, tmp_path / "out")
+    write_file(tmp_path, "en/e.jsonl", make_texts("e", 5))
+    write_file(tmp_path, "en/a.jsonl", make_texts("other", 6))
+    return tmp_path
+
+
+@pytest.fixture
+def workers():
+    made = Workers(RunOptions(2), small_parts.MODULES)
+    yield made
+    made.close()
+
+
+def update(folder, workers=None):
+    changed = Update(load_config(str(folder / "build.toml")), RunOptions(2), str(folder / "out"), workers=workers)
+    return changed.run(), changed.measured
+
+
+def test_they_are_the_parts_that_pipelines_make(corpus, workers, monkeypatch):
+    other = corpus.parent / "other"
+    shutil.copytree(corpus, other)
+    commit, measured = update(corpus, workers)
+    totals = build_fresh(corpus / "build.toml", corpus / "fresh", corpus / "out")
+    require_equal(corpus / "out", corpus / "fresh", totals)
+    monkeypatch.setattr(small_parts, "_MOST_ITEMS", 0)
+    assert update(other, workers) == (commit, measured)
+    assert tree(other / "out") == tree(corpus / "out")
+    assert update(other, workers) == (None, Counter())
+    shutil.rmtree(other)
+
+
+def test_which_are_small(monkeypatch):
+    part = NewPart(SimpleNamespace(items=range(16), size_bytes=8 << 20), None)
+    assert small_parts.is_small(RunOptions(), part)
+    assert not small_parts.is_small(RunOptions(runner=("--runner=FlinkRunner",)), part)
+    assert not small_parts.is_small(RunOptions(share=parse_slice("1/2")), part)
+    assert not small_parts.is_small(RunOptions(), NewPart(SimpleNamespace(items=range(17), size_bytes=1), None))
+    assert not small_parts.is_small(RunOptions(), NewPart(SimpleNamespace(items=range(1), size_bytes=9 << 20), None))
+
+
+def make_parts(make, sizes, monkeypatch):
+    """build_parts of parts of so many work items; workers call make(number), and so does this process for others."""
+
+    def make_one(_config, _output, part):
+        return make(part.plan.number), {"made": 1}
+
+    def build_one(_config, _output, plan, *_others):
+        return make(plan.number)
+
+    monkeypatch.setattr(small_parts, "make_small_part", make_one)
+    monkeypatch.setattr(small_parts, "build_part", build_one)
+    plans = [SimpleNamespace(number=number, items=range(size), size_bytes=1) for number, size in enumerate(sizes)]
+    pool = SimpleNamespace(run=lambda function, *arguments: function(*arguments))
+    measured = Counter()
+    workers = SimpleNamespace(start=lambda: pool)
+    parts = [NewPart(plan, None) for plan in plans]
+    made = small_parts.build_parts(None, "out", parts, RunOptions(3), None, workers, measured)
+    assert measured == {"made": sum(size <= 16 for size in sizes)}
+    return made
+
+
+def test_they_are_made_at_the_same_time(monkeypatch):
+    together = threading.Barrier(3)
+
+    def make(number):
+        if number != 1:
+            together.wait(30)
+        else:  # a large part needs Beam, which runs one pipeline at a time
+            assert threading.current_thread() is threading.main_thread()
+        return f"part {number}"
+
+    assert make_parts(make, [1, 1000, 2, 16], monkeypatch) == [f"part {number}" for number in range(4)]
+
+
+def test_the_first_failure_is_raised_when_no_other_part_is_being_made(monkeypatch):
+    has_failed, ended = threading.Event(), []
+
+    def make(number):
+        if number == 2:
+            has_failed.set()
+            raise StageError("the first failure")
+        has_failed.wait(30)
+        ended.append(number)
+        raise StageError("another one")
+
+    with pytest.raises(StageError, match="the first failure"):
+        make_parts(make, [1, 1, 1, 1], monkeypatch)
+    assert sorted(ended) == [0, 1]  # and the fourth was not begun
+
+
+def kill_worker(_config, _output, _part):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_after_a_worker_died_others_start(corpus, workers, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(small_parts, "make_small_part", kill_worker)
+        with pytest.raises(StageError, match="was killed by SIGKILL"):
+            update(corpus, workers)
+    commit, _ = update(corpus, workers)
+    assert commit.number == 1
+
+
+def fail_oddly(*_arguments):
+    raise LookupError("s3://bucket/x?token=secret1 is odd")
+
+
+def test_a_defect_is_an_error_of_a_stage(monkeypatch):
+    monkeypatch.setattr(small_parts, "build_part", fail_oddly)
+    with pytest.raises(StageError, match=r"LookupError: .* is odd") as raised:
+        small_parts.make_small_part(None, "out", NewPart(SimpleNamespace(), None))
+    assert "secret1" not in str(raised.value)
+
+
+def test_nothing_unfinished_is_left(corpus, workers):
+    update(corpus, workers)
+    assert not list((corpus / "out").rglob("_attempts"))
