@@ -35,9 +35,9 @@ from support.watchers import said, watching
 import tokcore as package
 from pipelines.inspect.gc import gc
 from pipelines.inspect.verify import verify
+from pipelines.local.pool import Workers
 from pipelines.local.run_options import RunOptions
-from pipelines.stages import update_output
-from pipelines.stages.build import Build
+from pipelines.stages import small_parts, update_output
 from pipelines.stages.commit import find_manifest
 from pipelines.stages.make_commit import create_commit
 from pipelines.stages.read_log import read_log
@@ -348,11 +348,16 @@ def test_a_file_that_changes_while_it_is_read_again_is_nobodys_fault(corpus, mon
     require_fresh(corpus)
 
 
-def test_workers_stay_from_batch_to_batch_unless_one_fails(corpus, monkeypatch):
-    """Each start costs as much as a small batch; but some may still work for a batch that failed."""
+def fail_in_worker(_config, _output, _part):
+    raise StageError("stage build: failed")
 
-    def fail(self):
-        raise StageError("stage build: failed")
+
+def kill_worker(_config, _output, _part):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_workers_stay_from_batch_to_batch_unless_one_dies(corpus, monkeypatch):
+    """Each start costs as much as a small batch."""
 
     def make_batch(name):
         """The processes that made it."""
@@ -364,13 +369,15 @@ def test_workers_stay_from_batch_to_batch_unless_one_fails(corpus, monkeypatch):
         first = make_batch("e")
         assert make_batch("f") == first
         with monkeypatch.context() as patch:
-            patch.setattr(Build, "finish", fail)
-            second = make_batch("g")
+            patch.setattr(small_parts, "make_small_part", fail_in_worker)
+            assert make_batch("g") == first
+            patch.setattr(small_parts, "make_small_part", kill_worker)
+            second = make_batch("h")
         assert second != first
         assert not any(psutil.pid_exists(pid) for pid in first)
-        while newest(corpus).number < 3:
+        while watcher._waiting.count()[0]:
             watcher.go_round()
-        assert make_batch("h") == second
+        assert make_batch("i") == second
     assert not any(psutil.pid_exists(pid) for pid in second)
     require_fresh(corpus)
 
@@ -551,7 +558,7 @@ def test_a_lost_watcher_is_waited_for_a_lease_long(corpus):
     require_fresh(corpus)
 
 
-@pytest.mark.parametrize("point", [*crashpoints.WATCHING_POINTS, *crashpoints.UPDATING_POINTS, "stage.published"])
+@pytest.mark.parametrize("point", [*crashpoints.WATCHING_POINTS, *crashpoints.UPDATING_POINTS])
 def test_a_killed_watcher_loses_and_doubles_nothing(corpus, point):
     write_file(corpus, "en/e.jsonl", make_texts("e", 5))
     killed = tokcore("watch", corpus / "build.toml", env={**os.environ, "TOKCORE_CRASH": f"{point}:1"})
@@ -562,6 +569,25 @@ def test_a_killed_watcher_loses_and_doubles_nothing(corpus, point):
         watcher.go_round()
     assert newest(corpus).why == dataclasses.replace(REASON, new=1)
     assert newest(corpus).number == 1
+    require_fresh(corpus)
+
+
+@pytest.mark.parametrize("point", ["count.item", "encode.shard", "stage.published", "build.committed"])
+def test_a_killed_worker_loses_and_doubles_nothing(corpus, point, monkeypatch):
+    close = Workers.close
+
+    def close_and_mend(workers):
+        monkeypatch.delenv("TOKCORE_CRASH", raising=False)  # those that start then are not killed
+        close(workers)
+
+    monkeypatch.setattr(Workers, "close", close_and_mend)
+    monkeypatch.setenv("TOKCORE_CRASH", f"{point}:1")
+    write_file(corpus, "en/e.jsonl", make_texts("e", 5))
+    with watching(corpus, options=RunOptions(1), poll_seconds=Decimal(1), tries=100) as watcher:
+        while not read_log(str(corpus / "out")).commits:
+            watcher.go_round()
+    assert "TOKCORE_CRASH" not in os.environ
+    assert newest(corpus).why == dataclasses.replace(REASON, new=1)
     require_fresh(corpus)
 
 
