@@ -37,23 +37,29 @@ void CharacterBpe::build_symbols(const PieceVocabulary& vocabulary, const PieceT
         user_defined.child(PieceTrie::kRoot, static_cast<uint8_t>(byte)) != PieceTrie::kNone;
   }
 
-  characters_.reset(vocabulary.starts()[num_pieces]);
   sizes_.resize(num_pieces);
+  std::vector<uint64_t> characters;  // all that are in pieces
   for (uint32_t piece = 0; piece < num_pieces; ++piece) {
+    const uint8_t* const text = bytes_of(vocabulary, piece);
     const size_t size = vocabulary.text(piece).size();
     sizes_[piece] = static_cast<uint32_t>(size);
-    const uint8_t* const text = bytes_of(vocabulary, piece);
-    if (character_bytes(text, size) == size) characters_.add(pack(text, size), piece);
-  }
-  for (uint32_t piece = 0; piece < num_pieces; ++piece) {
-    const uint8_t* const text = bytes_of(vocabulary, piece);
-    const size_t size = vocabulary.text(piece).size();
     for (size_t i = 0, width; i < size; i += width) {
       width = character_bytes(text + i, size - i);
-      const auto fresh = static_cast<uint32_t>(sizes_.size());
-      if (characters_.add(pack(text + i, width), fresh) == fresh)
-        sizes_.push_back(static_cast<uint32_t>(width));
+      characters.push_back(pack(text + i, width));
     }
+  }
+  std::sort(characters.begin(), characters.end());
+  characters.erase(std::unique(characters.begin(), characters.end()), characters.end());
+  characters_.reset(characters.size());
+  for (uint32_t piece = 0; piece < num_pieces; ++piece) {
+    const uint8_t* const text = bytes_of(vocabulary, piece);
+    if (character_bytes(text, sizes_[piece]) == sizes_[piece])
+      characters_.add(pack(text, sizes_[piece]), piece);
+  }
+  for (const uint64_t character : characters) {
+    const auto fresh = static_cast<uint32_t>(sizes_.size());
+    if (characters_.add(character, fresh) == fresh)
+      sizes_.push_back(static_cast<uint32_t>((std::bit_width(character | 1) + 7) / 8));
   }
   for (unsigned byte = 0; byte < 128; ++byte) ascii_[byte] = characters_.find(byte);
 }
