@@ -1308,7 +1308,7 @@ _STORING = (
         "pipelines/stages/build.py",
         "            self._workers.close()  # some may still be at work for this build\n",
         "",
-        _tests("pipelines/test_watch.py::test_workers_stay_from_batch_to_batch_unless_one_fails"),
+        _tests("pipelines/test_watch.py::test_workers_end_if_a_part_fails_that_pipelines_make"),
     ),
     Defect(
         "changed-while-read-again",
@@ -3325,6 +3325,41 @@ _LOOKING = (
     ),
 )
 
+_SMALL_PARTS = (
+    Defect(
+        "workers-make-parts-of-engines",
+        "a worker of this machine makes a small part, though an engine is named",
+        "pipelines/stages/small_parts.py",
+        "    is_here = options.is_local and options.share is None\n",
+        "    is_here = options.share is None\n",
+        _tests("pipelines/test_small_parts.py::test_which_are_small"),
+    ),
+    Defect(
+        "a-failed-part-waits-for-no-other",
+        "a batch has failed while another part of it is still being made",
+        "pipelines/stages/small_parts.py",
+        "        for thread in threads:\n            thread.join()\n",
+        "        while not self.failures and len(self.made) < len(self.numbers):\n            threads[0].join(0.01)\n",
+        _tests("pipelines/test_small_parts.py::test_the_first_failure_is_raised_when_no_other_part_is_being_made"),
+    ),
+    Defect(
+        "dead-workers-stay",
+        "a worker that died is asked for the next part",
+        "pipelines/stages/small_parts.py",
+        "            workers.close()  # others start when they are needed\n",
+        "            pass\n",
+        _tests("pipelines/test_small_parts.py::test_after_a_worker_died_others_start"),
+    ),
+    Defect(
+        "small-parts-are-not-measured",
+        "what workers measured of small parts is lost",
+        "pipelines/stages/small_parts.py",
+        "            measured.update(amounts)\n",
+        "",
+        _tests("pipelines/test_small_parts.py::test_they_are_the_parts_that_pipelines_make"),
+    ),
+)
+
 DEFECTS: tuple[Defect, ...] = (
     *_LEARNER,
     *_EXTENDING,
@@ -3346,4 +3381,5 @@ DEFECTS: tuple[Defect, ...] = (
     *_SCALE,
     *_SLICES,
     *_LOOKING,
+    *_SMALL_PARTS,
 )

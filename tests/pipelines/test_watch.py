@@ -38,6 +38,7 @@ from pipelines.inspect.verify import verify
 from pipelines.local.pool import Workers
 from pipelines.local.run_options import RunOptions
 from pipelines.stages import small_parts, update_output
+from pipelines.stages.build import Build
 from pipelines.stages.commit import find_manifest
 from pipelines.stages.make_commit import create_commit
 from pipelines.stages.read_log import read_log
@@ -378,6 +379,32 @@ def test_workers_stay_from_batch_to_batch_unless_one_dies(corpus, monkeypatch):
         while watcher._waiting.count()[0]:
             watcher.go_round()
         assert make_batch("i") == second
+    assert not any(psutil.pid_exists(pid) for pid in second)
+    require_fresh(corpus)
+
+
+def test_workers_end_if_a_part_fails_that_pipelines_make(corpus, monkeypatch):
+    """Some may still work for it."""
+    monkeypatch.setattr(small_parts, "_MOST_ITEMS", 0)
+
+    def fail(self):
+        raise StageError("stage build: failed")
+
+    def make_batch(name):
+        write_file(corpus, f"en/{name}.jsonl", make_texts(name, 5))
+        watcher.go_round()
+        return watcher._workers.start().process_ids
+
+    with watching(corpus, options=RunOptions(1), poll_seconds=Decimal(1), tries=100) as watcher:
+        first = make_batch("e")
+        assert make_batch("f") == first
+        with monkeypatch.context() as patch:
+            patch.setattr(Build, "finish", fail)
+            second = make_batch("g")
+        assert second != first
+        assert not any(psutil.pid_exists(pid) for pid in first)
+        while newest(corpus).number < 3:
+            watcher.go_round()
     assert not any(psutil.pid_exists(pid) for pid in second)
     require_fresh(corpus)
 
