@@ -215,6 +215,11 @@ class Update:
     def _require_own(self, build: BuildManifest) -> None:
         """Raise ConfigError unless the build was made with these settings, and of stages that parts can have."""
         if reasons := describe_changed_settings(build.config, self.config.stage_configs()):
+            if self.config.tokenizer is None and any(reason.startswith("tokenizer.from ") for reason in reasons):
+                raise ConfigError(
+                    f"{redact(self.output)}: was begun with an imported tokenizer, which is not named here. Name it "
+                    f"again: as [tokenizer] from, or for `tokcore watch` also as --tokenizer."
+                )
             raise ConfigError(
                 f"{redact(self.output)}: holds a different build: {'; '.join(reasons)}. An update keeps all settings "
                 f"and the tokenizer: correct the build file, or build into a new output."

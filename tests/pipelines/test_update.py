@@ -275,6 +275,14 @@ def test_other_settings_are_refused(corpus):
         update_here(corpus / "build.toml", corpus / "none")
 
 
+def test_an_imported_tokenizer_must_be_named_again(tmp_path, built):
+    write_corpus(tmp_path)
+    build_here(build_file(tmp_path, SOURCES, f'[tokenizer]\nfrom = "{built / "out"}"\n'), tmp_path / "out")
+    build_file(tmp_path, SOURCES, "")
+    with pytest.raises(ConfigError, match="imported tokenizer, which is not named here"):
+        update(tmp_path)
+
+
 def test_a_build_leaves_commits_alone(corpus):
     write_file(corpus, "en/e.jsonl", make_texts("e", 5))
     before = tree(corpus / "out")
