@@ -11,8 +11,8 @@ After a build:
 - update_output: makes what changed among the inputs a part of its own. remove_documents: takes documents out.
   expire_commits: gives commits up. compact_output: few large shards out of many.
   inherit: what a part takes over from the one whose place it takes. tell_workers: as its workers are told.
-  held_files: the input files that it holds. make_commit: parts and commits. small_parts: those that a watcher's
-  workers make, each alone.
+  held_files: the input files that it holds. make_commit: parts and commits. small_parts: small
+  parts, each made by one worker.
   learn_beside, encode_commit: tokenizers from, and new outputs of, any commit. tokenizers_beside: those that are there.
   read_log: the commits of an output. read_state: what one holds, all parts added up.
   kept_parts: what was read of its parts.

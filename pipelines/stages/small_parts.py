@@ -1,7 +1,7 @@
-"""Parts of few work items, each made by one worker process, from its plan to its manifest.
+"""Small parts of an output, each made by one worker process, from its plan to its manifest.
 
-A watcher makes such parts all the time. Beam would take longer to plan and run each pass than its work takes, and most
-of that work is waiting for the store. So several parts are made at a time, by as many workers.
+A watcher makes such parts all the time. Beam needs longer to plan and run a pass than the work itself takes. Most of
+that work is waiting for the store, so several workers make parts at a time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MOST_BYTES = 8 << 20  # stored, of all files together: a worker reads them in a
 
 
 def is_small(options: RunOptions, part: NewPart) -> bool:
-    """Whether one worker process of this machine makes the part."""
+    """Whether one worker process on this machine should make the part."""
     is_here = options.is_local and options.share is None
     return is_here and len(part.plan.items) <= _MOST_ITEMS and part.plan.size_bytes <= _MOST_BYTES
 
@@ -44,12 +44,12 @@ def build_parts(
     workers: Workers,
     measured: Counter[str],
 ) -> list[Part]:
-    """As build_part, several parts: first those that are small, by the workers, then each of the others.
+    """Build several parts, as build_part does: the small ones in the workers first, then the others one by one.
 
-    Raises what the first that fails raises, once no other is being made.
+    Raises the first error of a part, after the workers have finished the parts that they had begun.
     """
     small = [number for number, one in enumerate(parts) if is_small(options, one)]
-    made = _Making(config, output, parts, small).run(workers, options.num_workers)
+    made = _SmallParts(config, output, parts, small).run(workers, options.num_workers)
     done = []
     for number, one in enumerate(parts):
         if number in made:
@@ -63,9 +63,9 @@ def build_parts(
 
 @freeing_memory
 def make_small_part(config: BuildConfig, output: str, part: NewPart) -> tuple[Part, Mapping[str, int]]:
-    """In a worker process: the part, and what its stages measured.
+    """Build a part in a worker process; return it and what its stages measured.
 
-    Raises as build_part does, and StageError in place of what only a defect raises.
+    Raises what build_part raises. An unexpected exception becomes a StageError, so that a watcher survives it.
     """
     measured: Counter[str] = Counter()
     here = RunOptions(workers=1, here=True)
@@ -81,8 +81,8 @@ def make_small_part(config: BuildConfig, output: str, part: NewPart) -> tuple[Pa
 
 
 @dataclasses.dataclass(slots=True)
-class _Making:
-    """Small parts, some of which are being made."""
+class _SmallParts:
+    """The small parts of a batch, handed to workers."""
 
     config: BuildConfig
     output: str
@@ -92,13 +92,13 @@ class _Making:
     failures: list[BaseException] = dataclasses.field(default_factory=list)
 
     def run(self, workers: Workers, num_workers: int) -> Mapping[int, tuple[Part, Mapping[str, int]]]:
-        """By number, what became of them."""
+        """Number -> the part and what was measured."""
         if not self.numbers:
             return {}
         pool = workers.start()
-        assert pool is not None  # of this machine
+        assert pool is not None  # is_small() leaves out engines, which have workers of their own
         waiting = iter(self.numbers)
-        # Daemons: a process that is told to end does not wait for them.
+        # Daemon threads, so that a process that is told to end need not wait for them.
         threads = [
             threading.Thread(target=self._make, args=(pool, waiting), daemon=True)
             for _ in range(min(num_workers, len(self.numbers)))

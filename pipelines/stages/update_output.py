@@ -217,8 +217,8 @@ class Update:
         if reasons := describe_changed_settings(build.config, self.config.stage_configs()):
             if self.config.tokenizer is None and any(reason.startswith("tokenizer.from ") for reason in reasons):
                 raise ConfigError(
-                    f"{redact(self.output)}: was begun with an imported tokenizer, which is not named here. Name it "
-                    f"again: as [tokenizer] from, or for `tokcore watch` also as --tokenizer."
+                    f"{redact(self.output)}: began with an imported tokenizer, but none is named now. Name the same "
+                    f"one again: set [tokenizer] from in the build file, or give `tokcore watch` --tokenizer."
                 )
             raise ConfigError(
                 f"{redact(self.output)}: holds a different build: {'; '.join(reasons)}. An update keeps all settings "

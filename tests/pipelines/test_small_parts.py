@@ -1,16 +1,15 @@
-"""Parts of few work items: workers make them, each alone, several at a time."""
+"""Small parts: one worker makes all of a part, and several workers make parts at a time."""
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 import threading
 from collections import Counter
 from types import SimpleNamespace
 
 import pytest
 from support.builds import build_file, build_here, tree
+from support.small_parts import kill_worker
 from support.updates import SETTINGS, SOURCES, build_fresh, make_texts, require_equal, write_corpus, write_file
 
 from pipelines.local.pool import Workers
@@ -58,7 +57,7 @@ def test_they_are_the_parts_that_pipelines_make(corpus, workers, monkeypatch):
     shutil.rmtree(other)
 
 
-def test_which_are_small(monkeypatch):
+def test_which_are_small():
     part = NewPart(SimpleNamespace(items=range(16), size_bytes=8 << 20), None)
     assert small_parts.is_small(RunOptions(), part)
     assert not small_parts.is_small(RunOptions(runner=("--runner=FlinkRunner",)), part)
@@ -68,7 +67,7 @@ def test_which_are_small(monkeypatch):
 
 
 def make_parts(make, sizes, monkeypatch):
-    """build_parts of parts of so many work items; workers call make(number), and so does this process for others."""
+    """Call build_parts with parts of these sizes in work items. make(number) stands for the building of a part."""
 
     def make_one(_config, _output, part):
         return make(part.plan.number), {"made": 1}
@@ -115,10 +114,6 @@ def test_the_first_failure_is_raised_when_no_other_part_is_being_made(monkeypatc
     with pytest.raises(StageError, match="the first failure"):
         make_parts(make, [1, 1, 1, 1], monkeypatch)
     assert sorted(ended) == [0, 1]  # and the fourth was not begun
-
-
-def kill_worker(_config, _output, _part):
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_after_a_worker_died_others_start(corpus, workers, monkeypatch):

@@ -279,7 +279,7 @@ def test_an_imported_tokenizer_must_be_named_again(tmp_path, built):
     write_corpus(tmp_path)
     build_here(build_file(tmp_path, SOURCES, f'[tokenizer]\nfrom = "{built / "out"}"\n'), tmp_path / "out")
     build_file(tmp_path, SOURCES, "")
-    with pytest.raises(ConfigError, match="imported tokenizer, which is not named here"):
+    with pytest.raises(ConfigError, match="began with an imported tokenizer, but none is named now"):
         update(tmp_path)
 
 

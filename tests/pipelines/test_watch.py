@@ -20,6 +20,7 @@ import psutil
 import pyarrow as pa
 import pytest
 from support.builds import build_file, build_here, tokcore
+from support.small_parts import fail_in_worker, kill_worker
 from support.updates import (
     SETTINGS,
     SOURCES,
@@ -349,58 +350,45 @@ def test_a_file_that_changes_while_it_is_read_again_is_nobodys_fault(corpus, mon
     require_fresh(corpus)
 
 
-def fail_in_worker(_config, _output, _part):
-    raise StageError("stage build: failed")
-
-
-def kill_worker(_config, _output, _part):
-    os.kill(os.getpid(), signal.SIGKILL)
+def make_batch(watcher, corpus, name):
+    """Let a watcher read a new file; the processes that work for it then."""
+    write_file(corpus, f"en/{name}.jsonl", make_texts(name, 5))
+    watcher.go_round()
+    return watcher._workers.start().process_ids
 
 
 def test_workers_stay_from_batch_to_batch_unless_one_dies(corpus, monkeypatch):
     """Each start costs as much as a small batch."""
-
-    def make_batch(name):
-        """The processes that made it."""
-        write_file(corpus, f"en/{name}.jsonl", make_texts(name, 5))
-        watcher.go_round()
-        return watcher._workers.start().process_ids
-
     with watching(corpus, options=RunOptions(1), poll_seconds=Decimal(1), tries=100) as watcher:
-        first = make_batch("e")
-        assert make_batch("f") == first
+        first = make_batch(watcher, corpus, "e")
+        assert make_batch(watcher, corpus, "f") == first
         with monkeypatch.context() as patch:
             patch.setattr(small_parts, "make_small_part", fail_in_worker)
-            assert make_batch("g") == first
+            assert make_batch(watcher, corpus, "g") == first
             patch.setattr(small_parts, "make_small_part", kill_worker)
-            second = make_batch("h")
+            second = make_batch(watcher, corpus, "h")
         assert second != first
         assert not any(psutil.pid_exists(pid) for pid in first)
         while watcher._waiting.count()[0]:
             watcher.go_round()
-        assert make_batch("i") == second
+        assert make_batch(watcher, corpus, "i") == second
     assert not any(psutil.pid_exists(pid) for pid in second)
     require_fresh(corpus)
 
 
 def test_workers_end_if_a_part_fails_that_pipelines_make(corpus, monkeypatch):
-    """Some may still work for it."""
+    """Some may still work for that part."""
     monkeypatch.setattr(small_parts, "_MOST_ITEMS", 0)
 
     def fail(self):
         raise StageError("stage build: failed")
 
-    def make_batch(name):
-        write_file(corpus, f"en/{name}.jsonl", make_texts(name, 5))
-        watcher.go_round()
-        return watcher._workers.start().process_ids
-
     with watching(corpus, options=RunOptions(1), poll_seconds=Decimal(1), tries=100) as watcher:
-        first = make_batch("e")
-        assert make_batch("f") == first
+        first = make_batch(watcher, corpus, "e")
+        assert make_batch(watcher, corpus, "f") == first
         with monkeypatch.context() as patch:
             patch.setattr(Build, "finish", fail)
-            second = make_batch("g")
+            second = make_batch(watcher, corpus, "g")
         assert second != first
         assert not any(psutil.pid_exists(pid) for pid in first)
         while newest(corpus).number < 3:

@@ -16,6 +16,11 @@ uint64_t pack(const uint8_t* character, size_t size) {
   return packed;
 }
 
+// How many bytes were packed. NUL, too, is one.
+uint32_t packed_bytes(uint64_t character) {
+  return static_cast<uint32_t>((std::bit_width(character | 1) + 7) / 8);
+}
+
 const uint8_t* bytes_of(const PieceVocabulary& vocabulary, uint32_t piece) {
   return reinterpret_cast<const uint8_t*>(vocabulary.text(piece).data());
 }
@@ -38,7 +43,7 @@ void CharacterBpe::build_symbols(const PieceVocabulary& vocabulary, const PieceT
   }
 
   sizes_.resize(num_pieces);
-  std::vector<uint64_t> characters;  // all that are in pieces
+  std::vector<uint64_t> characters;  // each once, as packed, so that the table is no larger than it need be
   for (uint32_t piece = 0; piece < num_pieces; ++piece) {
     const uint8_t* const text = bytes_of(vocabulary, piece);
     const size_t size = vocabulary.text(piece).size();
@@ -58,8 +63,7 @@ void CharacterBpe::build_symbols(const PieceVocabulary& vocabulary, const PieceT
   }
   for (const uint64_t character : characters) {
     const auto fresh = static_cast<uint32_t>(sizes_.size());
-    if (characters_.add(character, fresh) == fresh)
-      sizes_.push_back(static_cast<uint32_t>((std::bit_width(character | 1) + 7) / 8));
+    if (characters_.add(character, fresh) == fresh) sizes_.push_back(packed_bytes(character));
   }
   for (unsigned byte = 0; byte < 128; ++byte) ascii_[byte] = characters_.find(byte);
 }
