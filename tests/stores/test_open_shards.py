@@ -71,6 +71,7 @@ def test_a_loader_asks_for_ranges_ahead(s3: Store) -> None:
     direct = Loader(url, length=LENGTH, batch_size=1, read_ahead=0)
     assert first.tokens.tolist() == direct[0].tokens.tolist()
     assert [next(batches).tokens.tolist() for _ in range(20)] == [direct[i].tokens.tolist() for i in range(1, 21)]
+    del batches  # which waits for what it reads ahead
     s3.proxy.reset()
     _ = direct[5]
     assert not s3.proxy.requests, "its blocks are kept"
