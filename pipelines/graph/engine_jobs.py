@@ -141,6 +141,7 @@ class _Workers:
         self._say = run.say
         self._began = self._next = time.monotonic()
         self._is_settled = False
+        self.started_at: float | None = None
 
     def check(self) -> None:
         """Raise ConfigError if workers refuse to start, or do not. Asks until one has started."""
@@ -149,7 +150,8 @@ class _Workers:
             return
         self._next = now + _LOOK_S
         num_started, refusal = read_greetings(self._greetings)
-        self._is_settled = bool(num_started)
+        if num_started:
+            self._is_settled, self.started_at = True, now
         if refusal and not num_started:
             self._job.cancel()
             raise _refused(refusal)

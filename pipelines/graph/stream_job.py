@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -70,6 +71,7 @@ class StreamJob:
         self._run = ""  # URL of the folder of this run's checkpoints
         self._page: str | None = None
         self._num_warnings = 0
+        self._is_own = False  # whether this process submitted the job
         self._job: RemoteJob
         self._workers: JobWorkers
 
@@ -77,7 +79,9 @@ class StreamJob:
         """Go on with the job that an earlier driver left, or submit a new one. Raises as find_alive does."""
         paths = storage.list_tree(self._folder) if self._folder else []
         kept = find_kept(paths)
-        if (job := self._find()) is not None:
+        job = self._find()
+        self._is_own = job is None
+        if job is not None:
             self._run = self._name_run(kept.runs)
             self._say(f"stream: goes on with job {job.id} ({self.name}), which runs at {job.endpoint}")
         else:
@@ -119,6 +123,12 @@ class StreamJob:
         room for 32,767.
         """
         return bool(self._folder)
+
+    @property
+    def at_work_s(self) -> float:
+        """For how long a worker of the job is known to run; 0 also if an earlier driver submitted the job."""
+        started = self._workers.started_at if self._is_own else None
+        return 0.0 if started is None else time.monotonic() - started
 
     def drain(self) -> bool:
         """Have the engine finish what it has begun, once the stream is told to end; whether it was asked to.

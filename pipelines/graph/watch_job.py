@@ -42,6 +42,10 @@ class RemoteJob(Protocol):
 class JobWorkers(Protocol):
     """What is known of the workers of a job."""
 
+    @property
+    def started_at(self) -> float | None:
+        """When one was first seen that has started, by the monotonic clock; None: none yet."""
+
     def check(self) -> None:
         """Raise what must end the job."""
 

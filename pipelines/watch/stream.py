@@ -38,6 +38,9 @@ _LOOK_S = 1.0
 _WAITING = ("waiting_files", "waiting_bytes", "oldest_waiting_s")
 # So long a source may be silent: an engine may hold it back while batches are read. No checkpoint takes longer.
 _SILENT_S = 3600.0
+# So long a job may take from its first worker to its first look, and so many jobs in a row may fail to begin one.
+_FIRST_LOOK_S = 180.0
+_MOST_IDLE = 3
 # If a job keeps something of every look, it is replaced by another one after so many: some hours, and some MB.
 _MOST_LOOKS = 2000
 
@@ -61,6 +64,7 @@ class Stream:
         self._drift: DriftWatch | None = None
         self._look: dict[str, int] | None = None  # what the stream's last look left
         self._looked_at = time.monotonic()
+        self._num_idle = 0  # jobs in a row that did not begin to look
         self._began = time.time()
 
     def run(self) -> None:
@@ -133,6 +137,9 @@ class Stream:
             if time.monotonic() >= tells_next:
                 self._tell_commits()
                 self._require_looks(job)
+                if self._look is None and not is_draining and job.at_work_s > _FIRST_LOOK_S:
+                    self._give_up_idle(job)
+                    return True
                 tells_next = time.monotonic() + float(self.config.watch.poll_seconds)
             is_full = is_full or (job.keeps_every_look and (self._look or {}).get("look", 0) >= _MOST_LOOKS)
             if (self.wishes.is_over or is_full) and not is_draining:
@@ -161,6 +168,7 @@ class Stream:
         now = time.monotonic()
         if look != self._look or self.wishes.is_over:
             self._look, self._looked_at = look, now
+            self._num_idle = 0
         limit = _SILENT_S + 10 * float(self.config.watch.poll_seconds)
         if now - self._looked_at > limit:
             job.give_up()
@@ -168,6 +176,18 @@ class Stream:
                 f"stream: has not looked at its sources for {limit:.0f} s, so its job was ended. Finished work is "
                 f"kept: run the same command again, and it begins anew"
             )
+
+    def _give_up_idle(self, job: Any) -> None:
+        """Give up a job that has not begun to look: an engine may lose what a source begins with, too.
+
+        Raises StageError if this happens again and again.
+        """
+        job.give_up()
+        self._num_idle += 1
+        what = f"stream: job did not begin to look at its sources for {_FIRST_LOOK_S:.0f} s, though a worker runs"
+        if self._num_idle == _MOST_IDLE:
+            raise StageError(f"{what}: {_MOST_IDLE} jobs in a row. Look into the log of {self.config.engine.name}")
+        self.progress.say(f"{what}: another one begins")
 
     def _note_waiting(self, look: dict[str, int] | None) -> None:
         if look is not None:

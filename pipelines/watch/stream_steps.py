@@ -85,6 +85,8 @@ class StreamSteps:
 
         Raises as Update.look() does.
         """
+        if not storage.exists(locate_look(self.output)):
+            self.sign(0)  # at once, since the first look may take long
         opened = self._open()
         update = opened.update
         with opened.lock:

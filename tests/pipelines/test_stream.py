@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -20,16 +21,17 @@ from support.streams import begin, land, list_now, list_versions, require_exactl
 from support.updates import make_texts, write_file
 
 from pipelines.graph.stream_graph import LATENESS_S, REMEMBERED_S, CommitArrivals, FollowSources
-from pipelines.graph.stream_job import find_kept
+from pipelines.graph.stream_job import StreamJob, find_kept
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.make_commit import create_commit as create_any_commit
 from pipelines.stages.read_log import read_log
+from pipelines.stages.update_output import Changes, Update
 from pipelines.store import crashpoints
 from pipelines.watch import stream, stream_steps
 from pipelines.watch.drift_watch import DriftWatch
 from pipelines.watch.quarantine import Quarantine
-from pipelines.watch.stream_notes import locate_wish
+from pipelines.watch.stream_notes import locate_look, locate_wish
 from pipelines.watch.stream_steps import StreamSteps
 from schemas.arrivals import Arrival, Batch, PaneCommitted
 from schemas.build_tables import EngineTable
@@ -498,6 +500,20 @@ def test_a_job_whose_source_has_stopped_is_given_up(steps, monkeypatch):
     assert given_up
 
 
+def test_a_first_look_leaves_a_sign_before_it_begins(steps, monkeypatch):
+    """It may take long, and the driver would take the job for one that does not look."""
+    begun = []
+    look = Update.look
+
+    def note(update: Update) -> Changes:
+        begun.append(Path(locate_look(steps.output)).exists())
+        return look(update)
+
+    monkeypatch.setattr(Update, "look", note)
+    steps.look()
+    assert begun == [True]
+
+
 class LookingJob:
     """A job that looks whenever it is asked whether it runs, and ends soon after it is told to."""
 
@@ -537,6 +553,72 @@ def test_a_job_that_keeps_every_look_is_replaced(steps, monkeypatch, keeps, call
     job = LookingJob(driver, steps, stream._MOST_LOOKS - 3 if keeps else 2999, keeps)
     driver._watch(job, None)
     assert job.calls == calls
+
+
+class IdleJob:
+    """A job that runs and does not look; the last of so many does, and ends."""
+
+    keeps_every_look = True
+
+    def __init__(self, steps: StreamSteps, num_idle: int, at_work_s: float) -> None:
+        self.steps, self.num_idle, self.at_work_s = steps, num_idle, at_work_s
+        self.calls: list[str] = []
+
+    def start(self, _follow) -> None:
+        self.calls.append("start")
+
+    def look(self) -> bool:
+        if self.calls.count("start") > self.num_idle:
+            self.steps.look()
+            return len(self.calls) < 100
+        self.calls.append("look")
+        return len(self.calls) < 100
+
+    def give_up(self) -> None:
+        self.calls.append("give up")
+
+
+def watch_idle(steps, monkeypatch, job):
+    config = dataclasses.replace(steps.config, engine=EngineTable(name="flink", shared_filesystem=True))
+    config = dataclasses.replace(config, engine=dataclasses.replace(config.engine, checkpoints="c"))
+    told = []
+    driver = stream.Stream(config, RunOptions(), steps.output, StageProgress(level=-1))
+    monkeypatch.setattr(driver.progress, "say", told.append)
+    monkeypatch.setattr(driver.wishes, "wait", lambda _: job.calls.append("wait"))
+    ticks = iter(range(10**9))
+    monkeypatch.setattr(stream.time, "monotonic", lambda: next(ticks))
+    driver._watch(job, None)
+    return told
+
+
+def test_a_job_that_does_not_begin_to_look_is_replaced(steps, monkeypatch):
+    """Flink has lost the one element that a source begins with, on a busy machine."""
+    job = IdleJob(steps, 2, stream._FIRST_LOOK_S + 1)
+    told = watch_idle(steps, monkeypatch, job)
+    assert job.calls[:7] == ["start", "look", "give up", "start", "look", "give up", "start"]
+    assert {*job.calls[7:]} == {"wait"}, "this one looks"
+    assert sum("another one begins" in text for text in told) == 2
+
+
+def test_a_job_has_time_until_its_first_look(steps, monkeypatch):
+    job = IdleJob(steps, 1, stream._FIRST_LOOK_S)
+    watch_idle(steps, monkeypatch, job)
+    assert "give up" not in job.calls
+
+
+def test_jobs_that_never_look_end_the_stream(steps, monkeypatch):
+    with pytest.raises(StageError, match=r"3 jobs in a row\. Look into the log of flink"):
+        watch_idle(steps, monkeypatch, IdleJob(steps, 3, stream._FIRST_LOOK_S + 1))
+
+
+def test_only_an_own_job_is_known_to_be_new():
+    """A job that an earlier driver submitted may be amidst a long look, though no sign of it is left."""
+    job = object.__new__(StreamJob)
+    job._workers = SimpleNamespace(started_at=time.monotonic() - 5)
+    for job._is_own, least in ((True, 5), (False, 0)):
+        assert least <= job.at_work_s <= least * 10
+    job._is_own, job._workers.started_at = True, None
+    assert job.at_work_s == 0
 
 
 # -------------------------------------------------------------------------------------------------------- the command
