@@ -170,7 +170,7 @@ def _start_workers_early(config: Any, options: Any, output: str) -> Any:
     if (urls.get_local_path(output) / "manifest.json").exists():
         return None
     workers = Workers(options, WORKER_MODULES)
-    workers.start()
+    workers.start_first()
     return workers
 
 

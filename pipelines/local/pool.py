@@ -52,7 +52,7 @@ class _Begun(NamedTuple):
 
 
 class Pool:
-    """A fixed number of worker processes. Any number of threads may call run()."""
+    """Worker processes. Any number of threads may call run()."""
 
     def __init__(self, workers: int, modules: Sequence[str] = ()) -> None:
         """workers: number of processes. modules: what they import at once, so that the first request need not wait."""
@@ -64,10 +64,17 @@ class Pool:
         self._idle: queue.SimpleQueue[_Worker | None] = queue.SimpleQueue()
         # Every worker holds the read end; the kernel closes the write end with this process, however it ends.
         self._lifeline_read, self._lifeline_write = os.pipe()
-        self._workers = [_Worker(number, self._lifeline_read, modules) for number in range(workers)]
+        self._modules = modules
+        self._workers: list[_Worker] = []
         self._closed = threading.Event()
         self._obituary = "the worker pool was closed"
-        for worker in self._workers:
+        self.grow(workers)
+
+    def grow(self, workers: int) -> None:
+        """Start workers until there are so many."""
+        for number in range(len(self._workers), workers):
+            worker = _Worker(number, self._lifeline_read, self._modules)
+            self._workers.append(worker)
             self._idle.put(worker)
 
     def run(self, function: Callable[..., T], *arguments: Any) -> T:
@@ -213,13 +220,32 @@ class Workers:
         """modules: what workers need for their first request."""
         self._options = options
         self._modules = modules
+        self.most = options.num_workers  # that start() starts
         self._pool: Pool | None = None
+
+    def start_first(self) -> None:
+        """Start as many as even the smallest corpus needs. They import meanwhile."""
+        self._start(self.most if self._is_told else 1)
+
+    def limit(self, num: int) -> None:
+        """From now on start() starts no more than so many, unless options say how many. num: at least 1."""
+        if not self._is_told:
+            self.most = min(self._options.num_workers, num)
 
     def start(self) -> Pool | None:
         """The pool, whose processes import what they need meanwhile; None if the work is done elsewhere."""
-        if self._pool is None and self._options.is_local and not self._options.here:
-            self._pool = Pool(self._options.num_workers, self._modules)
+        return self._start(self.most)
+
+    def _start(self, num: int) -> Pool | None:
+        if self._options.is_local and not self._options.here:
+            if self._pool is None:
+                self._pool = Pool(num, self._modules)
+            self._pool.grow(num)
         return self._pool
+
+    @property
+    def _is_told(self) -> bool:
+        return self._options.workers is not None or self._options.share is not None
 
     def close(self) -> None:
         """End all workers. start() starts new ones."""

@@ -56,6 +56,7 @@ from pipelines.stages.replacing import (
 from pipelines.stages.reuse import find_reusable
 from pipelines.stages.source_checks import refuse_wrong_sources
 from pipelines.stages.stage import BuildRun, StageKey
+from pipelines.stages.stage_passes import count_worthwhile_workers
 from pipelines.stages.standing import Standing, look
 from pipelines.stages.tokenizer_files import import_tokenizer
 from pipelines.stages.tokenizers_beside import has_beside
@@ -149,7 +150,7 @@ class Build:
         with self.at_work():
             self.require_engine(BUILD)
             if (standing := find_manifest(self.output, BUILD)) is None:
-                self._workers.start()  # they import while inputs are listed and a tokenizer is read
+                self._workers.start_first()  # it imports while inputs are listed and a tokenizer is read
             elif (finished := self._find_finished(standing)) is not None:
                 return finished
             plan, planned = self._planned()
@@ -198,6 +199,8 @@ class Build:
                 for warning in (*left_out.idle, *wrong):
                     self.progress.say(f"warning: {warning}")
         reach("plan.listed")
+        if self.workers is None:
+            self._workers.limit(count_worthwhile_workers(self._plan))
         self._settle(self._plan)
         if self.inheritance is None and urls.is_local(self.output):
             self.inheritance = self._find_replaced(self._plan)
@@ -417,9 +420,9 @@ class Build:
             require_job_server(self.config.engine)
 
     def _start_workers_unless_made(self, kind: str) -> None:
-        """Unless that manifest is there, have workers import while inputs are listed."""
+        """Unless that manifest is there, have a worker import while inputs are listed."""
         if find_manifest(self.output, kind) is None:
-            self._workers.start()
+            self._workers.start_first()
 
     def _begin_work(self) -> None:
         if not self._sign:

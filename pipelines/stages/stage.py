@@ -234,7 +234,7 @@ def collect_facts(run: BuildRun, stage: str, started: float, attempts: Attempts)
         name=run.config.build.name,
         base=run.config.base,
         seconds=round(time.time() - started, 3),
-        workers=run.options.num_workers if run.options.is_local else None,
+        workers=run.workers.most if run.options.is_local else None,
         kernel=kernel.get_implementation(),
         settings=run.config.hash_settings() if stage == BUILD else "",
         processes=() if run.options.is_local else read_notes(attempts),

@@ -23,6 +23,11 @@ from schemas.refs import MixPart, PackGroup, ShufflePart
 # A larger plan takes so long that a head start hardly matters, and choosing the first items would take seconds.
 _MOST_RANKED = 10_000
 
+# A worker takes a third of a second to start, in which another one reads some megabytes; of a store, some files.
+_WORTH_BYTES = 2 << 20
+_WORTH_FILES = 64
+_MOST_SUMMED = 100_000
+
 
 class Passes(Protocol):
     """The passes of the stages. Those with progress give what was measured; each raises what a worker raises."""
@@ -47,6 +52,14 @@ class Passes(Protocol):
 
     def pack_groups(self, groups: Sequence[PackGroup], job: PackJob, /) -> None:
         """Pack all groups of documents into rows."""
+
+
+def count_worthwhile_workers(plan: Plan) -> int:
+    """How many workers, at most, save more time than they take to start."""
+    by_files = -(-len(plan.files) // _WORTH_FILES)
+    if len(plan.files) > _MOST_SUMMED:  # more workers than a machine has cores, and sums take seconds
+        return by_files
+    return max(1, by_files, -(-plan.size_bytes // _WORTH_BYTES))
 
 
 def find_passes(run: BuildRun, attempts: Attempts) -> Passes:
@@ -77,7 +90,7 @@ def begin_items(
     pool = run.workers.start()
     if pool is None or run.session is not None or len(plan.items) > _MOST_RANKED:
         return nullcontext()
-    first = [plan.assignment(item) for item in _choose_first(plan, run.options.num_workers)]
+    first = [plan.assignment(item) for item in _choose_first(plan, len(pool.process_ids))]
     return pool.head_start(function, [(job, one) for one in first], on_progress)
 
 

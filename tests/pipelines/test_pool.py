@@ -21,6 +21,8 @@ from pipelines.graph.local_pool import SharedPool
 from pipelines.local.pool import Pool, WorkerDied, Workers
 from pipelines.local.run_options import RunOptions
 from pipelines.local.worker import report_progress
+from pipelines.stages.stage_passes import count_worthwhile_workers
+from schemas.plan import InputFile, Plan
 from tokcore.errors import StageError
 
 
@@ -196,6 +198,41 @@ def test_the_workers_of_a_build_start_once_and_serve_all_stages():
 
 def test_runners_with_workers_of_their_own_get_none():
     assert Workers(RunOptions(workers=2, runner=("--runner=PrismRunner",)), []).start() is None
+
+
+def test_a_pool_grows():
+    with contextlib.closing(Pool(1)) as pool:
+        (first,) = pool.process_ids
+        pool.grow(3)
+        pool.grow(2)  # it has more already
+        assert pool.process_ids[0] == first
+        found: set[int] = set()
+        with ThreadPoolExecutor(3) as threads:
+            while found != {*pool.process_ids}:
+                found |= {*threads.map(lambda _: pool.run(os.getpid), range(64))}
+
+
+@pytest.mark.parametrize(("workers", "numbers"), [(None, (1, 2, 4)), (3, (3, 3, 3))])
+def test_as_many_workers_start_as_are_worth_it_or_as_options_say(workers, numbers, monkeypatch):
+    monkeypatch.setattr("pipelines.local.run_options.count_cores", lambda: 4)
+    with contextlib.closing(Workers(RunOptions(workers), [])) as pool:
+        pool.start_first()
+        found = [len(pool._pool.process_ids)]
+        for most in (2, 9):
+            pool.limit(most)
+            found.append(len(pool.start().process_ids))
+        assert (*found,) == numbers
+
+
+@pytest.mark.parametrize(
+    ("files", "size_bytes", "most"),
+    [(1, 0, 1), (15, 500_000, 1), (1, 2 << 20, 1), (2, (2 << 20) + 1, 2), (640, 6400, 10), (3, 5 << 30, 2560)],
+)
+def test_more_text_or_more_files_are_worth_more_workers(files, size_bytes, most):
+    sizes = [size_bytes // files] * (files - 1)
+    sizes.append(size_bytes - sum(sizes))
+    plan = Plan([InputFile(f"{i:04}.jsonl", size, "1", 0) for i, size in enumerate(sizes)], (), (), ())
+    assert count_worthwhile_workers(plan) == most
 
 
 def test_a_build_keeps_its_workers_from_stage_to_stage(tmp_path, monkeypatch):
