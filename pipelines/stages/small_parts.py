@@ -17,6 +17,7 @@ from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.local.worker_modules import WORKER_MODULES
 from pipelines.stages.make_commit import NewPart, build_part
+from pipelines.store import storage
 from pipelines.store.redaction import redact
 from pipelines.work.free_memory import freeing_memory
 from schemas.commit_log import Part
@@ -76,6 +77,7 @@ def make_small_part(config: BuildConfig, output: str, part: NewPart) -> tuple[Pa
     except Exception as error:
         raise StageError(redact(f"{type(error).__name__}: {error}")) from error
     finally:
+        storage.forget_fetched()  # the files of this part, which no other part reads
         gc.collect()
     return made, dict(measured)
 

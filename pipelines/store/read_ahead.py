@@ -46,6 +46,11 @@ class KeptContents:
                 _, oldest = self._contents.popitem(last=False)
                 self._num_bytes -= len(oldest)
 
+    def clear(self) -> None:
+        with self._lock:
+            self._contents.clear()
+            self._num_bytes = 0
+
 
 _kept = KeptContents(_KEPT_BYTES)
 
@@ -79,6 +84,11 @@ def read_ahead(files: Iterable[FileId | None]) -> Iterator[FileId | None]:
             yield file
     finally:
         threads.shutdown(wait=False, cancel_futures=True)
+
+
+def forget_fetched() -> None:
+    """Give back the memory of the files that were kept."""
+    _kept.clear()
 
 
 def _is_small_object(file: FileId) -> bool:

@@ -26,7 +26,7 @@ from pipelines.store import local_files, objects, remote_files
 from pipelines.store.crashpoints import reach
 from pipelines.store.listing import find_kind, list_files, require_bucket
 from pipelines.store.pins import FileId, Footprint, find_pin, stat
-from pipelines.store.read_ahead import read_ahead
+from pipelines.store.read_ahead import forget_fetched, read_ahead
 from pipelines.store.read_file import (
     ReadFile,
     compute_sha256,
@@ -54,6 +54,7 @@ __all__ = [
     "create_exclusive",
     "exists",
     "find_pin",
+    "forget_fetched",
     "is_file",
     "list_files",
     "list_footprints",

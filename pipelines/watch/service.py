@@ -220,6 +220,7 @@ class Service:
             while not self.wishes.is_over and self._make_batch(changes):
                 changes = self._look()
             self._measure_drift()
+            _give_back_memory()
         except (IdentityError, VersionError):
             raise  # nothing that passes: another output, or one of a later release
         except (TokError, OSError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import threading
 from collections import Counter
@@ -17,6 +18,8 @@ from pipelines.local.run_options import RunOptions, parse_slice
 from pipelines.stages import small_parts
 from pipelines.stages.make_commit import NewPart
 from pipelines.stages.update_output import Update
+from pipelines.store import read_ahead
+from pipelines.store.storage import FileId
 from schemas.config import load_config
 from tokcore.errors import StageError
 
@@ -64,6 +67,24 @@ def test_which_are_small():
     assert not small_parts.is_small(RunOptions(share=parse_slice("1/2")), part)
     assert not small_parts.is_small(RunOptions(), NewPart(SimpleNamespace(items=range(17), size_bytes=1), None))
     assert not small_parts.is_small(RunOptions(), NewPart(SimpleNamespace(items=range(1), size_bytes=9 << 20), None))
+
+
+@pytest.mark.parametrize("failure", [None, StageError("it failed")])
+def test_a_worker_keeps_no_files_of_a_part(failure, monkeypatch):
+    """Each part reads other files, so a worker would grow with each."""
+    kept = read_ahead.KeptContents(100)
+    monkeypatch.setattr(read_ahead, "_kept", kept)
+    file = FileId("s3://bucket/file", 4, "etag:1")
+
+    def build(*_arguments):
+        kept.add(file, b"four")
+        if failure is not None:
+            raise failure
+
+    monkeypatch.setattr(small_parts, "build_part", build)
+    with pytest.raises(StageError, match="it failed") if failure else contextlib.nullcontext():
+        small_parts.make_small_part(None, "out", NewPart(None, None))
+    assert kept.find(file) is None
 
 
 def make_parts(make, sizes, monkeypatch):

@@ -13,6 +13,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+import weakref
 from decimal import Decimal
 from pathlib import Path
 
@@ -111,6 +112,30 @@ def test_each_file_is_taken_once(corpus):
     with watching(corpus) as watcher:  # a second run finds nothing to do
         watcher.go_round()
     assert newest(corpus).number == 2
+
+
+def test_a_look_that_finds_nothing_leaves_no_garbage(corpus, monkeypatch):
+    """A watcher may find nothing for months."""
+    left = []
+
+    class Cycle:
+        def __init__(self):
+            self.itself = self
+
+    def look(watcher):
+        found = seen(watcher)
+        left.append(weakref.ref(Cycle()))
+        return found
+
+    seen = service.Service._look
+    monkeypatch.setattr(service.Service, "_look", look)
+    with watching(corpus) as watcher:
+        service.gc.disable()
+        try:
+            watcher.go_round()
+            assert [one() for one in left] == [None]
+        finally:
+            service.gc.enable()
 
 
 def test_an_output_begins_without_documents(corpus):

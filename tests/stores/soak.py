@@ -276,12 +276,14 @@ class Soak:
         end.cancel()
 
     def _weigh(self) -> None:
-        """Note how much memory watchers take, without their workers."""
+        """Note how much memory watchers and their workers take, each process for itself."""
         while not self._is_over.wait(1):
             for process in self.processes:
                 with contextlib.suppress(psutil.NoSuchProcess):
-                    weight = psutil.Process(process.pid).memory_info().rss / 1e6
-                    self.memory.setdefault(process.pid, []).append((self.num_landings, weight))
+                    watcher = psutil.Process(process.pid)
+                    for one in (watcher, *watcher.children()):
+                        weight = one.memory_info().rss / 1e6
+                        self.memory.setdefault(one.pid, []).append((self.num_landings, weight))
 
     def _wait_for_the_last_commit(self) -> None:
         """Wait until all is committed. Raises AssertionError if for long nothing is: the machine may be busy."""

@@ -82,6 +82,13 @@ def test_files_that_are_read_again_are_not_asked_for(
     assert s3_here.proxy.count() == {}
 
 
+def test_what_is_forgotten_is_asked_for_again(s3_here: Store, files: list[storage.FileId]) -> None:
+    for number in range(1, 3):
+        read_all(storage.read_ahead(files))
+        storage.forget_fetched()
+        assert s3_here.proxy.count() == {"GetObject": number * NUM_FILES}
+
+
 def test_the_least_recently_used_make_room() -> None:
     kept = read_ahead.KeptContents(10)
     first, second, third = (storage.FileId(f"s3://bucket/{number}", 4, "etag:1") for number in range(3))
