@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 import apache_beam as beam
@@ -57,7 +58,7 @@ class DataflowStreamJob(StreamJob):
         else:
             cloud.job_name = self.name
         pipeline = ask(where, lambda: beam.Pipeline(runner="DataflowRunner", options=options))
-        _ = pipeline | "FollowSources" >> follow
+        _ = pipeline | "FollowSources" >> dataclasses.replace(follow)  # Beam ties a transform to one pipeline
         if cloud.template_location is not None:
             ask("the store of --template_location", pipeline.run)
             raise TemplateWritten(f"stream: wrote {cloud.template_location}; nothing was started")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import time
 from collections.abc import Callable, Iterable
@@ -184,7 +185,7 @@ class StreamJob:
         if self._options.engine == "flink":
             give_slots_processes(self._options, options, self._say)
         pipeline = beam.Pipeline(runner=NamedRunner(self.name), options=options)
-        _ = pipeline | "FollowSources" >> follow
+        _ = pipeline | "FollowSources" >> dataclasses.replace(follow)  # Beam ties a transform to one pipeline
         job = submit_job(pipeline, self._endpoint, self.name, choose_job(self._options))
         job.listen()
         return job

@@ -20,6 +20,7 @@ from support.builds import tokcore
 from support.streams import begin, land, list_now, list_versions, require_exactly_once
 from support.updates import make_texts, write_file
 
+from pipelines.graph import stream_job
 from pipelines.graph.stream_graph import LATENESS_S, REMEMBERED_S, CommitArrivals, FollowSources
 from pipelines.graph.stream_job import StreamJob, find_kept
 from pipelines.local.progress import StageProgress
@@ -609,6 +610,22 @@ def test_a_job_has_time_until_its_first_look(steps, monkeypatch):
 def test_jobs_that_never_look_end_the_stream(steps, monkeypatch):
     with pytest.raises(StageError, match=r"3 jobs in a row\. Look into the log of flink"):
         watch_idle(steps, monkeypatch, IdleJob(steps, 3, stream._FIRST_LOOK_S + 1))
+
+
+def test_another_job_of_a_stream_can_be_submitted(steps, monkeypatch):
+    """Of the same sources, by the same driver."""
+    submitted = []
+
+    def submit(pipeline, *_):
+        submitted.append(pipeline)
+        return SimpleNamespace(listen=lambda: None)
+
+    monkeypatch.setattr(stream_job, "submit_job", submit)
+    job = StreamJob(RunOptions(engine="prism"), steps.output, "", 1.0, print)
+    follow = FollowSources(steps, 1.0, 0.5, 1.0)
+    for _ in range(2):
+        job._run_pipeline(PipelineOptions([]), follow)
+    assert len(submitted) == 2
 
 
 def test_only_an_own_job_is_known_to_be_new():
