@@ -196,6 +196,9 @@ class StreamJob:
         return [
             f"--checkpointing_interval={self._interval_ms}",
             f"--checkpoint_timeout_millis={_CHECKPOINT_MS}",
+            # Else Flink keeps what a bundle puts out during a checkpoint until the step begins another bundle. The
+            # step that prepares the source has only one, and so a job never looked if its checkpoint came too early.
+            "--finish_bundle_before_checkpointing",
             "--externalized_checkpoints_enabled",
             "--retain_externalized_checkpoints_on_cancellation",
             "--state_backend=filesystem",
