@@ -178,7 +178,7 @@ class Stream:
             )
 
     def _give_up_idle(self, job: Any) -> None:
-        """Give up a job that has not begun to look: an engine may lose what a source begins with, too.
+        """Give up a job that has not begun to look: an engine may lose what a source begins with.
 
         Raises StageError if this happens again and again.
         """

@@ -593,7 +593,7 @@ def watch_idle(steps, monkeypatch, job):
 
 
 def test_a_job_that_does_not_begin_to_look_is_replaced(steps, monkeypatch):
-    """Flink has lost the one element that a source begins with, on a busy machine."""
+    """Flink has kept the one element that a source begins with."""
     job = IdleJob(steps, 2, stream._FIRST_LOOK_S + 1)
     told = watch_idle(steps, monkeypatch, job)
     assert job.calls[:7] == ["start", "look", "give up", "start", "look", "give up", "start"]
@@ -610,6 +610,15 @@ def test_a_job_has_time_until_its_first_look(steps, monkeypatch):
 def test_jobs_that_never_look_end_the_stream(steps, monkeypatch):
     with pytest.raises(StageError, match=r"3 jobs in a row\. Look into the log of flink"):
         watch_idle(steps, monkeypatch, IdleJob(steps, 3, stream._FIRST_LOOK_S + 1))
+
+
+def test_flink_keeps_no_output_of_a_bundle_for_the_next_one(tmp_path):
+    """A source begins with a single bundle."""
+    assert "--finish_bundle_before_checkpointing" in make_flink_job(tmp_path)._list_checkpoint_options("")
+
+
+def make_flink_job(folder) -> StreamJob:
+    return StreamJob(RunOptions(engine="flink"), str(folder / "out"), str(folder / "checkpoints"), 1.0, print)
 
 
 def test_another_job_of_a_stream_can_be_submitted(steps, monkeypatch):
