@@ -163,7 +163,7 @@ class Stream:
 
         Raises StageError. What is committed stays, and what is not is found by the next job, which begins anew.
         """
-        look = read_look(self.output)
+        look = read_look(self.output) or self._look  # it may just be being written
         self._note_waiting(look)
         now = time.monotonic()
         if look != self._look or self.wishes.is_over:

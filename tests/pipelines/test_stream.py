@@ -601,6 +601,17 @@ def test_a_job_that_does_not_begin_to_look_is_replaced(steps, monkeypatch):
     assert sum("another one begins" in text for text in told) == 2
 
 
+def test_a_look_that_is_being_written_is_not_missed(steps):
+    config = dataclasses.replace(steps.config, engine=EngineTable(name="prism", shared_filesystem=True))
+    driver = stream.Stream(config, RunOptions(), steps.output, StageProgress(level=-1))
+    steps.sign(3)
+    for content in (None, b'{"look":', b""):
+        if content is not None:
+            Path(locate_look(steps.output)).write_bytes(content)
+        driver._require_looks(SimpleNamespace())
+        assert driver._look["look"] == 3
+
+
 def test_a_job_has_time_until_its_first_look(steps, monkeypatch):
     job = IdleJob(steps, 1, stream._FIRST_LOOK_S)
     watch_idle(steps, monkeypatch, job)
