@@ -77,7 +77,7 @@ def make_small_part(config: BuildConfig, output: str, part: NewPart) -> tuple[Pa
     except Exception as error:
         raise StageError(redact(f"{type(error).__name__}: {error}")) from error
     finally:
-        storage.forget_fetched()  # the files of this part, which no other part reads
+        storage.forget_fetched()  # the files of this part, which the next one does not read
         gc.collect()
     return made, dict(measured)
 

@@ -1322,7 +1322,7 @@ _STORING = (
         "worker-keeps-files",
         "a watcher's worker grows with every file that it reads",
         "pipelines/stages/small_parts.py",
-        "        storage.forget_fetched()  # the files of this part, which no other part reads\n",
+        "        storage.forget_fetched()  # the files of this part, which the next one does not read\n",
         "",
         _tests("pipelines/test_small_parts.py::test_a_worker_keeps_no_files_of_a_part"),
     ),

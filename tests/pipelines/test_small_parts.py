@@ -71,7 +71,7 @@ def test_which_are_small():
 
 @pytest.mark.parametrize("failure", [None, StageError("it failed")])
 def test_a_worker_keeps_no_files_of_a_part(failure, monkeypatch):
-    """Each part reads other files, so a worker would grow with each."""
+    """The next part reads other files, so a worker would grow with each."""
     kept = read_ahead.KeptContents(100)
     monkeypatch.setattr(read_ahead, "_kept", kept)
     file = FileId("s3://bucket/file", 4, "etag:1")

@@ -7,8 +7,8 @@ follows the output, is killed as often and goes on: it must have got each docume
 
     [--files 10000] [--seconds 1200] [--kills 20] [--refused 0.05] [--again 0.05] [--overwritten 0.2] [--seed 0]
 
-Fails too if a watcher's memory grows by 1 MB or more for 1,000 files, or if the 99th percentile of lag is above
-settle_seconds and the time of two batches.
+Fails too if the memory of a watcher, or of one of its workers, grows by 1 MB or more for 1,000 files, or if the 99th
+percentile of lag is above settle_seconds and the time of two batches.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Figures:
     p50_lag_s: float
     p99_lag_s: float
     longest_batch_s: float  # from one commit to the next, while files waited
-    growth: float | None  # MB of a watcher's memory for 1,000 files that landed meanwhile; None: too few to tell
+    growth: float | None  # MB of one process's memory for 1,000 files that landed meanwhile; None: too few to tell
     followed: int  # documents that a reader got, which followed the output
     seconds: float
 
@@ -401,7 +401,7 @@ class Soak:
         return changes[-1] if changes else versions[0][0]
 
     def _measure_growth(self) -> float | None:
-        """The most that a process grew, in MB for 1,000 landings, over a time in which enough landed to tell."""
+        """The most that one process grew, in MB for 1,000 landings, over a time in which enough landed to tell."""
         rates = []
         for weights in self.memory.values():
             first, last = weights[0][0], weights[-1][0]
@@ -426,7 +426,7 @@ def find_problems(figures: Figures) -> list[str]:
     if figures.growth is None:
         problems.append("no watcher lived long enough to tell how its memory grows: let more files land")
     elif figures.growth >= 1:
-        problems.append(f"a watcher grew by {figures.growth:.2f} MB for 1,000 files")
+        problems.append(f"a watcher, or one of its workers, grew by {figures.growth:.2f} MB for 1,000 files")
     return problems
 
 
