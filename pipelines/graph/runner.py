@@ -23,7 +23,6 @@ from apache_beam.runners.worker.statesampler import StateSampler
 from pipelines.graph.across import find_error
 from pipelines.graph.beam_warnings import tell_warnings
 from pipelines.graph.bind import bind_to_loopback
-from pipelines.graph.engine_jobs import find_endpoint, run_job
 from pipelines.graph.local_pool import SharedPool
 from pipelines.graph.measure import collect_metrics
 from pipelines.graph.stage_on_beam import StageOnBeam
@@ -82,6 +81,9 @@ def _run_on_engine(run: StageOnBeam, options: PipelineOptions) -> Iterator[tuple
         with run_dataflow_job(run, options) as pipeline:
             yield pipeline, None
         return
+    # A local build does without what engines need.
+    from pipelines.graph.engine_jobs import find_endpoint, run_job
+
     if (endpoint := find_endpoint(options)) is None:
         with beam.Pipeline(options=options) as pipeline:
             yield pipeline, None

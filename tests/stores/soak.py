@@ -244,8 +244,10 @@ class Soak:
             self._start(number)
 
     def _note(self) -> None:
-        """Note when commits appear."""
-        while not self._is_over.wait(0.2):
+        """Note when commits appear, the last one, too."""
+        is_over = False
+        while not is_over:
+            is_over = self._is_over.wait(0.2)
             while self._system.exists(self._locate(f"log/{len(self.committed) + 1}.json")):
                 self.committed.append(time.monotonic())
 
