@@ -81,7 +81,7 @@ def _run_on_engine(run: StageOnBeam, options: PipelineOptions) -> Iterator[tuple
         with run_dataflow_job(run, options) as pipeline:
             yield pipeline, None
         return
-    # A local build does without what engines need.
+    # Local builds need none of this, and should not wait for its import.
     from pipelines.graph.engine_jobs import find_endpoint, run_job
 
     if (endpoint := find_endpoint(options)) is None:

@@ -127,7 +127,7 @@ class StreamJob:
 
     @property
     def at_work_s(self) -> float:
-        """For how long a worker of the job is known to run; 0 also if an earlier driver submitted the job."""
+        """Seconds since the first worker was seen; 0 without one, or if an earlier driver submitted the job."""
         started = self._workers.started_at if self._is_own else None
         return 0.0 if started is None else time.monotonic() - started
 
@@ -196,8 +196,8 @@ class StreamJob:
         return [
             f"--checkpointing_interval={self._interval_ms}",
             f"--checkpoint_timeout_millis={_CHECKPOINT_MS}",
-            # Else Flink keeps what a bundle puts out during a checkpoint until the step begins another bundle. The
-            # step that prepares the source has only one, and so a job never looked if its checkpoint came too early.
+            # Otherwise Flink holds the output of a bundle that ends in a checkpoint until the step's next bundle. The
+            # step that prepares the source has only one bundle, so an early checkpoint would keep the job from looking.
             "--finish_bundle_before_checkpointing",
             "--externalized_checkpoints_enabled",
             "--retain_externalized_checkpoints_on_cancellation",

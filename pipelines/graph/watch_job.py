@@ -44,7 +44,7 @@ class JobWorkers(Protocol):
 
     @property
     def started_at(self) -> float | None:
-        """When one was first seen that has started, by the monotonic clock; None: none yet."""
+        """When the first worker was seen, by the monotonic clock; None: no worker yet."""
 
     def check(self) -> None:
         """Raise what must end the job."""

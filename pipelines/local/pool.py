@@ -71,7 +71,7 @@ class Pool:
         self.grow(workers)
 
     def grow(self, workers: int) -> None:
-        """Start workers until there are so many."""
+        """Start workers until the pool has this many."""
         for number in range(len(self._workers), workers):
             worker = _Worker(number, self._lifeline_read, self._modules)
             self._workers.append(worker)
@@ -220,16 +220,16 @@ class Workers:
         """modules: what workers need for their first request."""
         self._options = options
         self._modules = modules
-        self.most = options.num_workers  # that start() starts
+        self.most = options.num_workers  # the size of the pool that start() returns
         self._pool: Pool | None = None
 
     def start_first(self) -> None:
-        """Start as many as even the smallest corpus needs. They import meanwhile."""
-        self._start(self.most if self._is_told else 1)
+        """Start one worker, which imports meanwhile; all of them if their number is fixed."""
+        self._start(self.most if self._is_fixed else 1)
 
     def limit(self, num: int) -> None:
-        """From now on start() starts no more than so many, unless options say how many. num: at least 1."""
-        if not self._is_told:
+        """Let start() start at most num workers (at least 1). An explicit --workers stays as it is."""
+        if not self._is_fixed:
             self.most = min(self._options.num_workers, num)
 
     def start(self) -> Pool | None:
@@ -244,7 +244,8 @@ class Workers:
         return self._pool
 
     @property
-    def _is_told(self) -> bool:
+    def _is_fixed(self) -> bool:
+        """Whether the number of workers does not depend on the corpus."""
         return self._options.workers is not None or self._options.share is not None
 
     def close(self) -> None:

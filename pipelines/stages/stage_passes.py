@@ -23,7 +23,7 @@ from schemas.refs import MixPart, PackGroup, ShufflePart
 # A larger plan takes so long that a head start hardly matters, and choosing the first items would take seconds.
 _MOST_RANKED = 10_000
 
-# A worker takes a third of a second to start, in which another one reads some megabytes; of a store, some files.
+# What is worth starting another worker for: it takes a third of a second, in which a running one reads that much.
 _WORTH_BYTES = 2 << 20
 _WORTH_FILES = 64
 _MOST_SUMMED = 100_000
@@ -57,7 +57,7 @@ class Passes(Protocol):
 def count_worthwhile_workers(plan: Plan) -> int:
     """How many workers, at most, save more time than they take to start."""
     by_files = -(-len(plan.files) // _WORTH_FILES)
-    if len(plan.files) > _MOST_SUMMED:  # more workers than a machine has cores, and sums take seconds
+    if len(plan.files) > _MOST_SUMMED:  # enough for any machine, and adding up sizes would take seconds
         return by_files
     return max(1, by_files, -(-plan.size_bytes // _WORTH_BYTES))
 

@@ -38,7 +38,8 @@ _LOOK_S = 1.0
 _WAITING = ("waiting_files", "waiting_bytes", "oldest_waiting_s")
 # So long a source may be silent: an engine may hold it back while batches are read. No checkpoint takes longer.
 _SILENT_S = 3600.0
-# So long a job may take from its first worker to its first look, and so many jobs in a row may fail to begin one.
+# A new job must look within this time after its first worker has started. After this many jobs in a row that do not,
+# the driver gives up.
 _FIRST_LOOK_S = 180.0
 _MOST_IDLE = 3
 # If a job keeps something of every look, it is replaced by another one after so many: some hours, and some MB.
@@ -163,7 +164,7 @@ class Stream:
 
         Raises StageError. What is committed stays, and what is not is found by the next job, which begins anew.
         """
-        look = read_look(self.output) or self._look  # it may just be being written
+        look = read_look(self.output) or self._look  # another process may be writing it
         self._note_waiting(look)
         now = time.monotonic()
         if look != self._look or self.wishes.is_over:
@@ -178,13 +179,13 @@ class Stream:
             )
 
     def _give_up_idle(self, job: Any) -> None:
-        """Give up a job that has not begun to look: an engine may lose what a source begins with.
+        """Give up a job that has not begun to look: an engine may lose the first element of a source.
 
         Raises StageError if this happens again and again.
         """
         job.give_up()
         self._num_idle += 1
-        what = f"stream: job did not begin to look at its sources for {_FIRST_LOOK_S:.0f} s, though a worker runs"
+        what = f"stream: the job has a worker, but has not looked at the sources within {_FIRST_LOOK_S:.0f} s"
         if self._num_idle == _MOST_IDLE:
             raise StageError(f"{what}: {_MOST_IDLE} jobs in a row. Look into the log of {self.config.engine.name}")
         self.progress.say(f"{what}: another one begins")

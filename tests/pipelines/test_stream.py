@@ -557,7 +557,7 @@ def test_a_job_that_keeps_every_look_is_replaced(steps, monkeypatch, keeps, call
 
 
 class IdleJob:
-    """A job that runs and does not look; the last of so many does, and ends."""
+    """Runs num_idle times without a look. The next run looks, and ends after a while."""
 
     keeps_every_look = True
 
@@ -571,8 +571,8 @@ class IdleJob:
     def look(self) -> bool:
         if self.calls.count("start") > self.num_idle:
             self.steps.look()
-            return len(self.calls) < 100
-        self.calls.append("look")
+        else:
+            self.calls.append("look")
         return len(self.calls) < 100
 
     def give_up(self) -> None:
@@ -580,8 +580,8 @@ class IdleJob:
 
 
 def watch_idle(steps, monkeypatch, job):
-    config = dataclasses.replace(steps.config, engine=EngineTable(name="flink", shared_filesystem=True))
-    config = dataclasses.replace(config, engine=dataclasses.replace(config.engine, checkpoints="c"))
+    engine = EngineTable(name="flink", shared_filesystem=True, checkpoints="c")
+    config = dataclasses.replace(steps.config, engine=engine)
     told = []
     driver = stream.Stream(config, RunOptions(), steps.output, StageProgress(level=-1))
     monkeypatch.setattr(driver.progress, "say", told.append)
