@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Any, BinaryIO
 
+from pipelines.local.free_memory import share_arena
 from pipelines.local.pool import Report, receive, send
 from pipelines.store import retries
 from tokcore.errors import StageError
@@ -36,6 +37,7 @@ def _tell(kind: str, value: Any) -> None:
 def main(modules: Sequence[str]) -> None:
     """Import these modules, then serve requests until the parent closes the pipe."""
     global _replies
+    share_arena()  # a watcher's workers live for months, and threads of stores come and go
     requests = os.fdopen(os.dup(0), "rb")
     _replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # a stray print must not be taken for a reply

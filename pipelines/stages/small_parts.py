@@ -12,6 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from pipelines.local.free_memory import freeing_memory
 from pipelines.local.pool import Pool, WorkerDied, Workers
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
@@ -19,7 +20,6 @@ from pipelines.local.worker_modules import WORKER_MODULES
 from pipelines.stages.make_commit import NewPart, build_part
 from pipelines.store import storage
 from pipelines.store.redaction import redact
-from pipelines.work.free_memory import freeing_memory
 from schemas.commit_log import Part
 from schemas.config import BuildConfig
 from tokcore.errors import StageError, TokError

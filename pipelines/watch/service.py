@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
+from pipelines.local.free_memory import free_memory, share_arena
 from pipelines.local.pool import Workers
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
@@ -40,7 +41,6 @@ from pipelines.watch.queues import open_queue
 from pipelines.watch.signals import Wishes
 from pipelines.watch.turn import Turn
 from pipelines.watch.waiting_files import MOST_NEW, Waiting, WaitingFiles
-from pipelines.work.free_memory import free_memory, share_arena
 from schemas.changed_settings import describe_changed_settings
 from schemas.commit_log import Commit
 from schemas.config import BuildConfig

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from pipelines.local.free_memory import freeing_memory
 from pipelines.store.crashpoints import reach
 from pipelines.work.encode_job import EncodeJob
-from pipelines.work.free_memory import freeing_memory
 from pipelines.work.hashed_documents import add_up_hashed
 from pipelines.work.language_totals import add_up_languages
 from pipelines.work.scatter_item import scatter_item

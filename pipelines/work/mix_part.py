@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pipelines.local.free_memory import freeing_memory
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
 from pipelines.work.derived_shards import DerivedShard, find_end
 from pipelines.work.encode_job import Positions, Stream
-from pipelines.work.free_memory import freeing_memory
 from pipelines.work.ordered_shards import OrderedShards
 from pipelines.work.scattered_runs import find_order
 from schemas.copies import NUM_CELLS, find_cells, get_tails, place_copies, reverse_copy

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pipelines.local.free_memory import freeing_memory
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
 from pipelines.work.derived_shards import DerivedShard, find_end, read_batches, read_named_shards
-from pipelines.work.free_memory import freeing_memory
 from schemas.pack_groups import list_streams, list_windows
 from schemas.refs import GroupPacked, PackedSums, PackGroup, ShardRef, spell_shard_name
 from schemas.stage_manifests import PackedConfig

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pipelines.local.free_memory import freeing_memory
 from pipelines.local.worker import report_progress
 from pipelines.reading.input_range import Batch
 from pipelines.store.crashpoints import reach
 from pipelines.work.encode_item import choose_splits, cut_into_slices, encode_texts, load_job_tokenizer
 from pipelines.work.encode_job import EncodeJob, Positions
-from pipelines.work.free_memory import freeing_memory
 from pipelines.work.item_reader import ItemReader, write_rejects_to
 from pipelines.work.scattered_runs import Scattered, join_scattered, write_scattered
 from schemas.plan import Assignment

@@ -124,7 +124,7 @@ ALLOWED = {
     "pipelines/local/pool.py": {"import pickle", "import subprocess"},
     "pipelines/local/worker.py": {"import pickle", "import_module()"},
     "pipelines/reading/column_reader.py": {"import subprocess"},
-    "pipelines/work/free_memory.py": {"import ctypes"},
+    "pipelines/local/free_memory.py": {"import ctypes"},
     "tokcore/__init__.py": {"import_module()"},
 }
 
