@@ -18,7 +18,7 @@ from pipelines.local.terminal import (
     format_table,
     make_printable,
 )
-from pipelines.stages.commit import describe_commit_date, find_manifest, read_run_facts
+from pipelines.stages.commit import describe_commit_date, find_manifest, read_run_facts, require_manifest
 from pipelines.stages.rejects import REJECTED
 from pipelines.store import urls
 from schemas.manifest import AnyManifest
@@ -107,7 +107,9 @@ def _print_records(output: str, build: BuildManifest) -> None:
 
 
 def _print_document(output: str) -> None:
-    from tokcore.shards import open_shards  # a build that found all done shows no document, and need not load these
+    # A build that found all done shows no document, and need not load these.
+    from pipelines.store.tokenizers import load_checked_spec
+    from tokcore.shards import open_shards
     from tokcore.tokenizer import Tokenizer
 
     shards = open_shards(output, split="all")
@@ -116,7 +118,7 @@ def _print_document(output: str) -> None:
     row = len(shards) // 2
     document = shards.document(row)
     tokens = shards[row]
-    text = Tokenizer.load(output).decode(tokens)
+    text = Tokenizer(load_checked_spec(output, require_manifest(output, "tokenizer", "learn"))).decode(tokens)
     print(f"\ndocument {row:,}, {document.lang}: {len(tokens):,} tokens, {len(text):,} bytes, from")
     print(f"  {make_printable(document.source)}")
     begin = text[: _SHOWN_LINES * WIDTH * 4].decode("utf-8", "ignore")  # at most 4 bytes a column

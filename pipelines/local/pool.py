@@ -16,6 +16,7 @@ import struct
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
@@ -60,7 +61,8 @@ class Pool:
             raise ValueError(f"workers = {workers}: must be at least 1")
         self._on_progress: OnProgress | None = None
         self._begun: list[_Begun] = []
-        self._taking = threading.Lock()  # of what has begun
+        self._ahead: deque[_Begun] = deque()  # what workers begin next, unless run() is asked for it before
+        self._taking = threading.Lock()  # of these two
         self._idle: queue.SimpleQueue[_Worker | None] = queue.SimpleQueue()
         # Every worker holds the read end; the kernel closes the write end with this process, however it ends.
         self._lifeline_read, self._lifeline_write = os.pipe()
@@ -90,31 +92,45 @@ class Pool:
     def head_start(
         self, function: Callable[..., Any], calls: Iterable[tuple[Any, ...]], on_progress: OnProgress | None
     ) -> Iterator[None]:
-        """Begin function(*call) for each of the calls. While the block runs, run() with equal arguments waits for them.
+        """Begin function(*call), one call after the other on each worker. While the block runs, run() with equal
+        arguments waits for a call that has begun; one that has not is left to it.
 
         Only the first run() of each does: who asks again wants it done again. on_progress gets what workers report.
         """
 
-        def do(begun: _Begun) -> None:
-            try:
-                begun.result.set_result(self._call(begun.function, begun.arguments, on_progress))
-            except BaseException as error:  # run() raises it, if anyone asks
-                begun.result.set_exception(error)
+        def work(begun: _Begun | None) -> None:
+            while begun is not None:
+                try:
+                    begun.result.set_result(self._call(begun.function, begun.arguments, on_progress))
+                except BaseException as error:  # run() raises it, if anyone asks
+                    begun.result.set_exception(error)
+                begun = self._begin_next()
 
-        self._begun = [_Begun(function, call, Future()) for call in calls]
-        for begun in self._begun:
-            threading.Thread(target=do, args=(begun,), daemon=True).start()
+        self._ahead.extend(_Begun(function, call, Future()) for call in calls)
+        for _ in range(min(len(self._workers), len(self._ahead))):
+            threading.Thread(target=work, args=(self._begin_next(),), daemon=True).start()
         try:
             yield
         finally:
             with self._taking:
-                self._begun = []
+                self._begun.clear()
+                self._ahead.clear()
+
+    def _begin_next(self) -> _Begun | None:
+        with self._taking:
+            if not self._ahead:
+                return None
+            self._begun.append(self._ahead.popleft())
+            return self._begun[-1]
 
     def _take_begun(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Future[Any] | None:
+        """The result of a call that has begun; None if none has, and then it does not begin by itself either."""
         with self._taking:
-            for i, begun in enumerate(self._begun):
-                if begun.function is function and begun.arguments == arguments:
-                    return self._begun.pop(i).result
+            for calls in (self._begun, self._ahead):
+                for begun in calls:
+                    if begun.function is function and begun.arguments == arguments:
+                        calls.remove(begun)
+                        return begun.result if calls is self._begun else None
         return None
 
     def _call(self, function: Callable[..., T], arguments: tuple[Any, ...], on_progress: OnProgress | None) -> T:

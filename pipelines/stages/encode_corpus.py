@@ -14,9 +14,10 @@ from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_fi
 from pipelines.stages.stage_passes import begin_items, find_passes
 from pipelines.stages.tell_workers import tell_workers
 from pipelines.stages.token_count_table import write_token_counts
-from pipelines.store import storage, urls
+from pipelines.store import urls
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
+from pipelines.store.tokenizers import load_checked_spec
 from pipelines.work.encode_item import find_or_encode_item
 from pipelines.work.encode_job import EncodeJob
 from pipelines.work.gather_part import make_part_key, make_parts
@@ -146,9 +147,8 @@ def _make_job(
 ) -> tuple[TokenizerSpec, EncodeJob]:
     """What the tokenizer is made of, and what workers are told."""
     url = urls.join(run.output, "tokenizer", FILE_NAME)
-    sha256 = learned.file(FILE_NAME).sha256
-    spec = TokenizerSpec.from_json_bytes(storage.read_bytes(url), url, sha256)
-    return spec, make_encode_job(config, attempts, run.config.base, url, sha256, spec)
+    spec = load_checked_spec(run.output, learned)
+    return spec, make_encode_job(config, attempts, run.config.base, url, learned.file(FILE_NAME).sha256, spec)
 
 
 def _encode_items(

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from pipelines.stages.commit import require_manifest
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
 from pipelines.stages.stage_passes import find_passes
-from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
+from pipelines.store.tokenizers import load_checked_spec
 from pipelines.work.item_results import read_records
 from pipelines.work.language_totals import format_ratio
 from pipelines.work.make_jobs import make_mix_job
@@ -33,7 +33,6 @@ from schemas.stage_manifests import (
 from tokcore.errors import LedgerError
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.mixture import Copies, choose_copies, share_tokens
-from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
 
 _SHARE_DIGITS = 6
 
@@ -58,10 +57,9 @@ def mix_corpus(run: BuildRun) -> MixtureManifest | None:
     shards = require_manifest(run.output, "shards", "encode")
     learned = require_manifest(run.output, "tokenizer", "learn")
     key = StageKey("mixed", config, {"shards": shards.as_input(), "tokenizer": learned.as_input()})
-    url = urls.join(run.output, "tokenizer", FILE_NAME)
 
     def make(attempts: Attempts) -> Made[MixtureTotals, MixtureShare, ShardFacts | CorpusAbout]:
-        spec = TokenizerSpec.from_json_bytes(storage.read_bytes(url), url, learned.file(FILE_NAME).sha256)
+        spec = load_checked_spec(run.output, learned)
         job = make_mix_job(config, attempts, run.output, shards, spec, make_table_key(key.identity))
         return _mix(run, config, shards, job)
 

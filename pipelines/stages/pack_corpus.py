@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pipelines.stages.commit import require_manifest
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
 from pipelines.stages.stage_passes import find_passes
-from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
+from pipelines.store.tokenizers import load_checked_spec
 from pipelines.work.item_results import read_records
 from pipelines.work.make_jobs import make_pack_job
 from pipelines.work.pack_group import PackJob, make_group_key
@@ -29,7 +29,6 @@ from schemas.stage_manifests import (
 )
 from tokcore.errors import LedgerError
 from tokcore.formats.shard_facts import ShardFacts
-from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
 
 
 def pack_corpus(run: BuildRun) -> PackedManifest | None:
@@ -46,10 +45,9 @@ def pack_corpus(run: BuildRun) -> PackedManifest | None:
     packed_from = require_manifest(run.output, "mixed", "mix") if is_mixed else shards
     learned = require_manifest(run.output, "tokenizer", "learn")
     key = StageKey("packed", config, {packed_from.stage: packed_from.as_input(), "tokenizer": learned.as_input()})
-    url = urls.join(run.output, "tokenizer", FILE_NAME)
 
     def make(attempts: Attempts) -> Made[PackedTotals, Nothing, ShardFacts | CorpusAbout]:
-        spec = TokenizerSpec.from_json_bytes(storage.read_bytes(url), url, learned.file(FILE_NAME).sha256)
+        spec = load_checked_spec(run.output, learned)
         append, result_key = shards.config.append, make_table_key(key.identity)
         job = make_pack_job(config, attempts, run.output, packed_from, append, spec, result_key)
         return _pack(run, config, packed_from, job)

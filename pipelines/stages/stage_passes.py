@@ -20,6 +20,8 @@ from schemas.input_format import COLUMN_FORMATS
 from schemas.plan import Plan, WorkItem
 from schemas.refs import MixPart, PackGroup, ShufflePart
 
+# So many items of a worker may begin before Beam asks for them.
+_MOST_AHEAD = 8
 # A larger plan takes so long that a head start hardly matters, and choosing the first items would take seconds.
 _MOST_RANKED = 10_000
 
@@ -85,12 +87,13 @@ def begin_items(
 ) -> AbstractContextManager[None]:
     """While the block runs, workers of the local runner do the first work items: function(job, assignment).
 
-    Meanwhile Beam is imported, which then asks for their results. Workers elsewhere begin when they are asked.
+    Meanwhile Beam is imported and makes its graph, and then asks for their results. Workers elsewhere begin when they
+    are asked.
     """
     pool = run.workers.start()
     if pool is None or run.session is not None or len(plan.items) > _MOST_RANKED:
         return nullcontext()
-    first = [plan.assignment(item) for item in _choose_first(plan, len(pool.process_ids))]
+    first = [plan.assignment(item) for item in _choose_first(plan, _MOST_AHEAD * len(pool.process_ids))]
     return pool.head_start(function, [(job, one) for one in first], on_progress)
 
 

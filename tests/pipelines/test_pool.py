@@ -21,6 +21,7 @@ from pipelines.graph.local_pool import SharedPool
 from pipelines.local.pool import Pool, WorkerDied, Workers
 from pipelines.local.run_options import RunOptions
 from pipelines.local.worker import report_progress
+from pipelines.stages import stage_passes
 from pipelines.stages.stage_passes import count_worthwhile_workers
 from schemas.plan import InputFile, Plan
 from tokcore.errors import StageError
@@ -67,6 +68,39 @@ def test_a_head_start_does_each_call_once(tmp_path):
             assert pool.run(append_line, str(tmp_path / "c")) == "1"
         assert reported == [("read", 1), ("read", 1)]
         assert pool.run(append_line, *calls[1]) == "2"
+
+
+def test_a_head_start_goes_on_with_the_next_call(tmp_path):
+    paths = [tmp_path / name for name in "abc"]
+    with contextlib.closing(Pool(1)) as pool:
+        with pool.head_start(append_line, [(str(path),) for path in paths], None):
+            deadline = time.monotonic() + 60
+            while not all(path.exists() for path in paths):
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            assert [pool.run(append_line, str(path)) for path in paths] == ["1"] * 3
+        assert [pool.run(append_line, str(path)) for path in paths] == ["2"] * 3
+
+
+def test_a_call_that_has_not_begun_is_done_where_it_is_asked_for(tmp_path):
+    """Nothing of a head start goes on after its block either."""
+    wait, path, never = tmp_path / "wait", tmp_path / "path", tmp_path / "never"
+    os.mkfifo(wait)
+    calls = [(str(wait),), (str(path),), (str(never),)]
+    with contextlib.closing(Pool(1)) as pool, ThreadPoolExecutor(1) as other:
+        with pool.head_start(append_line_after, calls, None):
+            asked = other.submit(pool.run, append_line_after, str(path))
+            time.sleep(0.2)
+            assert not path.exists()
+        wait.write_text("go on")
+        assert asked.result() == "1"
+        assert pool.run(append_line_after, str(path)) == "2"
+    assert not never.exists()
+
+
+def append_line_after(path: str) -> str:
+    """append_line(), after someone wrote to the path if it is a pipe."""
+    return Path(path).read_text() if Path(path).is_fifo() else append_line(path)
 
 
 def test_a_head_start_raises_where_its_result_is_asked_for():
@@ -255,8 +289,10 @@ def test_a_build_keeps_its_workers_from_stage_to_stage(tmp_path, monkeypatch):
     assert not any(psutil.pid_exists(pid) for pid in started[0].process_ids)
 
 
-def test_a_build_does_each_work_item_once(tmp_path, monkeypatch):
+@pytest.mark.parametrize("ahead", [1, 8])
+def test_a_build_does_each_work_item_once(tmp_path, monkeypatch, ahead):
     """The first ones begin while Beam is imported, and Beam gets their results."""
+    monkeypatch.setattr(stage_passes, "_MOST_AHEAD", ahead)
     for name in ("a", "b", "c"):
         write(tmp_path / f"{name}.jsonl", jsonl([{"text": text} for text in texts("en", 20)]))
     source = '[[source]]\nlang = "en"\nfiles = "*.jsonl"\n'
@@ -277,7 +313,7 @@ def test_a_build_does_each_work_item_once(tmp_path, monkeypatch):
     monkeypatch.setattr(Pool, "head_start", count_begun)
     monkeypatch.setattr(Pool, "_call", count_called)
     run(path, tmp_path / "out", workers=2)
-    assert len(begun) == 4, "two for each stage"
-    assert len(called) > len(begun)
+    assert len({*called}) > 4
+    assert len(begun) == (4 if ahead == 1 else len({*called})), "for each stage and each of two workers"
     assert len(called) == len({*called})
     assert {*begun} <= {*called}
