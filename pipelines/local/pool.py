@@ -92,8 +92,8 @@ class Pool:
     def head_start(
         self, function: Callable[..., Any], calls: Iterable[tuple[Any, ...]], on_progress: OnProgress | None
     ) -> Iterator[None]:
-        """Begin function(*call), one call after the other on each worker. While the block runs, run() with equal
-        arguments waits for a call that has begun; one that has not is left to it.
+        """Begin function(*call) for the calls, on each worker one after the other. While the block runs, run() with
+        equal arguments waits for a call that has begun, and does one that has not.
 
         Only the first run() of each does: who asks again wants it done again. on_progress gets what workers report.
         """
@@ -124,7 +124,7 @@ class Pool:
             return self._begun[-1]
 
     def _take_begun(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Future[Any] | None:
-        """The result of a call that has begun; None if none has, and then it does not begin by itself either."""
+        """The result of a call that has begun. None if it has not: then the caller does it, and nobody else."""
         with self._taking:
             for calls in (self._begun, self._ahead):
                 for begun in calls:

@@ -20,7 +20,7 @@ from schemas.input_format import COLUMN_FORMATS
 from schemas.plan import Plan, WorkItem
 from schemas.refs import MixPart, PackGroup, ShufflePart
 
-# So many items of a worker may begin before Beam asks for them.
+# Of each worker, at most this many items begin before Beam asks for them.
 _MOST_AHEAD = 8
 # A larger plan takes so long that a head start hardly matters, and choosing the first items would take seconds.
 _MOST_RANKED = 10_000

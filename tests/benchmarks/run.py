@@ -19,6 +19,7 @@ from typing import Any
 import count
 import encode
 import learn
+import learn_pieces
 import pathological
 import peers
 import pieces
@@ -41,6 +42,7 @@ def programs(table: Path | None) -> dict[str, Callable[[Options], list[Table]]]:
         "learn": lambda options: learn.tables(options, table),
         "wordpiece": wordpiece.tables,
         "pieces": pieces.tables,
+        "pieces learned": learn_pieces.tables,
         "pipeline": pipeline.tables,
     }
 
