@@ -1,7 +1,7 @@
 """The worker processes of the local runner, and what a build prints on a terminal.
 
 pool: the parent's side. worker, lifeline: the child's side. worker_modules: what it imports at once.
-free_memory: how work gives back what it is done with.
+free_memory: gives unused memory back to the system.
 run_options: the number of workers, and the runner. cores: how many this process may use.
 engines, dataflow: what [engine] says, as Beam's options.
 progress: rate and time left, on stderr. terminal: text and tables that fit a terminal.

@@ -92,8 +92,8 @@ class Pool:
     def head_start(
         self, function: Callable[..., Any], calls: Iterable[tuple[Any, ...]], on_progress: OnProgress | None
     ) -> Iterator[None]:
-        """Begin function(*call) for the calls, on each worker one after the other. While the block runs, run() with
-        equal arguments waits for a call that has begun, and does one that has not.
+        """Have workers begin function(*call) for the calls, in their order. While the block runs, run() with equal
+        arguments waits for the result if the call has begun. If it has not, run() does it.
 
         Only the first run() of each does: who asks again wants it done again. on_progress gets what workers report.
         """
@@ -104,27 +104,28 @@ class Pool:
                     begun.result.set_result(self._call(begun.function, begun.arguments, on_progress))
                 except BaseException as error:  # run() raises it, if anyone asks
                     begun.result.set_exception(error)
-                begun = self._begin_next()
+                begun = self._begin_next(ahead)
 
-        self._ahead.extend(_Begun(function, call, Future()) for call in calls)
-        for _ in range(min(len(self._workers), len(self._ahead))):
-            threading.Thread(target=work, args=(self._begin_next(),), daemon=True).start()
+        # A thread whose call outlasts the block must not go on with the calls of the next block.
+        ahead = self._ahead = deque(_Begun(function, call, Future()) for call in calls)
+        for _ in range(min(len(self._workers), len(ahead))):
+            threading.Thread(target=work, args=(self._begin_next(ahead),), daemon=True).start()
         try:
             yield
         finally:
             with self._taking:
                 self._begun.clear()
-                self._ahead.clear()
+                ahead.clear()
 
-    def _begin_next(self) -> _Begun | None:
+    def _begin_next(self, ahead: deque[_Begun]) -> _Begun | None:
         with self._taking:
-            if not self._ahead:
+            if not ahead:
                 return None
-            self._begun.append(self._ahead.popleft())
+            self._begun.append(ahead.popleft())
             return self._begun[-1]
 
     def _take_begun(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Future[Any] | None:
-        """The result of a call that has begun. None if it has not: then the caller does it, and nobody else."""
+        """The result of a call that has begun; None for any other call, which no worker will begin by itself."""
         with self._taking:
             for calls in (self._begun, self._ahead):
                 for begun in calls:

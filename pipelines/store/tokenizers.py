@@ -19,9 +19,9 @@ def load_spec(output: str) -> TokenizerSpec:
 
 
 def load_checked_spec(output: str, learned: TokenizerManifest) -> TokenizerSpec:
-    """The same, of an output whose manifest is at hand: quicker, and a build reads it once.
+    """The same, checked by the sha256 in the tokenizer's manifest, which is quicker.
 
-    Raises ChecksumError if it is not what the manifest names.
+    Raises ChecksumError if the file is not the one that the manifest names.
     """
     url = urls.join(output, learned.stage, FILE_NAME)
     return TokenizerSpec.from_json_bytes(storage.read_bytes(url), url, learned.file(FILE_NAME).sha256)

@@ -2,9 +2,8 @@
 
     python tests/benchmarks/learn_pieces.py [--corpus FOLDER] [--limit-mb 8] [--rounds 3]
 
-Both learn from the lines of every second document, with the same options. What Unigram models know of the lines of the
-other documents is the sum of the scores of the pieces that these are cut into, in bits per byte; each cut is
-sentencepiece's. BPE models are equal if both learn from one table, which tests show; here lines are counted, too.
+Both learn from the lines of every second document, with the same options. sentencepiece then encodes the lines of the
+other documents with each Unigram model. The scores of the pieces, added up, are its likelihood, in bits per byte.
 """
 
 from __future__ import annotations
@@ -75,11 +74,11 @@ def sentencepiece_learn(path: str, model: str, out: str) -> Result:
 
 
 def measure_likelihood(lines: Sequence[str], path: Path) -> tuple[float, float]:
-    """Bits and tokens per byte of what a model cuts lines into."""
+    """Bits and tokens per byte when a model encodes lines."""
     model = sentencepiece.SentencePieceProcessor(model_file=str(path))
     size = model.get_piece_size()
     scores = [model.get_score(id) for id in range(size)]
-    # A character that is no piece costs as much as SentencePiece takes for it, once, and not for each of its bytes.
+    # SentencePiece charges for an unknown character once, not for each of its bytes.
     unknown = min(score for id, score in enumerate(scores) if not (model.is_byte(id) or model.is_control(id))) - 10
     begins = [model.is_byte(id) and int(model.id_to_piece(id)[1:-1], 16) & 0xC0 != 0x80 for id in range(size)]
     worth = [(unknown if begins[id] else 0.0) if model.is_byte(id) else scores[id] for id in range(size)]

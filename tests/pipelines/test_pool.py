@@ -99,7 +99,7 @@ def test_a_call_that_has_not_begun_is_done_where_it_is_asked_for(tmp_path):
 
 
 def append_line_after(path: str) -> str:
-    """append_line(), after someone wrote to the path if it is a pipe."""
+    """append_line(); for a pipe, what someone writes into it."""
     return Path(path).read_text() if Path(path).is_fifo() else append_line(path)
 
 

@@ -634,7 +634,7 @@ def test_a_killed_worker_loses_and_doubles_nothing(corpus, point, monkeypatch):
 def test_a_sign_that_is_being_written_is_no_watcher_yet(corpus):
     with watching(corpus) as watcher:
         watcher.go_round()
-        sign, *_ = (corpus / "out/_attempts/watch").glob("sign.*")  # the last one, too, while a new one takes its place
+        sign, *_ = (corpus / "out/_attempts/watch").glob("sign.*")  # two while a new one replaces the last
         (sign.parent / f"{sign.name[:-1]}9").touch()
         assert [one["role"] for one in read_status(str(corpus / "out"))["watchers"]] == ["commits"]
 
