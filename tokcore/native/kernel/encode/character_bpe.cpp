@@ -196,6 +196,144 @@ size_t CharacterBpe::encode(const uint8_t* text, size_t size, bool is_text, Char
   return writer.count();
 }
 
+// A text whose symbols are merged. Before the first symbol and after the last one is kNone.
+struct CharacterBpe::Lane {
+  static constexpr size_t kPlaces = 20;
+  static constexpr unsigned kPlaceBits = 5;
+  static constexpr uint32_t kNoCandidate = UINT32_MAX;
+
+  // By place, from 1 on. A symbol stays at the place of its first character.
+  uint32_t symbols[kPlaces];
+  // Of the pair of a symbol and the next: the rank and the place, the lowest of which is merged next; kNoRank
+  // or kNoCandidate where there is none.
+  uint32_t candidates[kPlaces];
+  uint32_t results[kPlaces];
+  uint32_t alive;  // a bit for each place that has a symbol, and for those of kNone
+  uint32_t count;  // of the characters
+  // The pairs that the last merge made, and their places.
+  uint64_t keys[2];
+  uint32_t slots[2];
+  uint32_t places[2];
+
+  uint32_t best() const {
+    uint32_t best = kNoCandidate;
+    for (size_t i = 0; i < count; i += 4) {
+      const uint32_t* const four = candidates + i;
+      best = std::min({best, std::min(four[0], four[1]), std::min(four[2], four[3])});
+    }
+    return best;
+  }
+};
+
+void CharacterBpe::encode_all(Text* texts, size_t num_texts, CharacterBpeScratch& scratch) const {
+  const bool has_lanes = !has_unused_ && user_defined_->empty();
+  Lane lanes[kNumLanes];
+  scratch.lane_texts.clear();
+  for (size_t i = 0; i < num_texts; ++i) {
+    if (!has_lanes || texts[i].size > kMaxLaneBytes) {
+      texts[i].count = encode(texts[i].text, texts[i].size, false, scratch, texts[i].numbers);
+      continue;
+    }
+    scratch.lane_texts.push_back(static_cast<uint32_t>(i));
+  }
+  const std::vector<uint32_t>& waiting = scratch.lane_texts;
+  for (size_t first = 0; first < waiting.size(); first += kNumLanes) {
+    const size_t num_lanes = std::min(kNumLanes, waiting.size() - first);
+    for (size_t i = 0; i < num_lanes; ++i) fill(texts[waiting[first + i]], &lanes[i]);
+    merge_in_lanes(lanes, num_lanes);
+    for (size_t i = 0; i < num_lanes; ++i) write(lanes[i], &texts[waiting[first + i]]);
+  }
+}
+
+void CharacterBpe::fill(const Text& text, Lane* lane) const {
+  static_assert(kMaxLaneBytes + 2 <= Lane::kPlaces && Lane::kPlaces <= 1 << Lane::kPlaceBits);
+  uint32_t* const symbols = lane->symbols;
+  uint32_t count = 0;
+  symbols[0] = kNone;
+  for (size_t i = 0; i < text.size;) {
+    const uint8_t* const character = text.text + i;
+    const size_t width = character_bytes(character, text.size - i);
+    symbols[++count] = width == 1 && *character < 0x80 ? ascii_[*character] : symbol_of(character, width);
+    i += width;
+  }
+  symbols[count + 1] = kNone;
+  lane->count = count;
+  lane->alive = (uint32_t{1} << (count + 2)) - 1;
+  for (uint32_t& candidate : lane->candidates) candidate = Lane::kNoCandidate;
+  for (uint32_t i = 1; i < count; ++i) {
+    const size_t slot = merges_.slot_of(key_of(symbols[i], symbols[i + 1]));
+    merges_.prefetch(slot);
+    lane->results[i] = static_cast<uint32_t>(slot);
+  }
+}
+
+void CharacterBpe::merge_in_lanes(Lane* lanes, size_t num_lanes) const {
+  constexpr uint32_t kNoPair = kNoRank << Lane::kPlaceBits;
+  static_assert(kNoRank <= UINT32_MAX >> Lane::kPlaceBits);
+  const auto answer = [&](Lane& lane, uint32_t place, uint64_t key, size_t slot) {
+    lane.candidates[place] = static_cast<uint32_t>(merges_.rank(key, slot)) << Lane::kPlaceBits | place;
+    lane.results[place] = merges_.result(slot);
+  };
+  uint32_t active[kNumLanes];
+  for (uint32_t i = 0; i < num_lanes; ++i) {
+    Lane& lane = lanes[i];
+    active[i] = i;
+    for (uint32_t place = 1; place < lane.count; ++place)
+      answer(lane, place, key_of(lane.symbols[place], lane.symbols[place + 1]), lane.results[place]);
+    // Nothing is asked yet: the first answers are of no pair.
+    lane.keys[0] = lane.keys[1] = key_of(kNone, kNone);
+    lane.slots[0] = lane.slots[1] = static_cast<uint32_t>(merges_.slot_of(lane.keys[0]));
+    lane.places[0] = lane.places[1] = 0;
+  }
+  for (size_t left = num_lanes; left > 0;) {
+    size_t kept = 0;
+    for (size_t i = 0; i < left; ++i) {
+      Lane& lane = lanes[active[i]];
+      for (size_t k = 0; k < 2; ++k) answer(lane, lane.places[k], lane.keys[k], lane.slots[k]);
+      const uint32_t best = lane.best();
+      if (best >= kNoPair) continue;
+      const uint32_t at = best & ((1 << Lane::kPlaceBits) - 1);
+      const uint32_t after = lane.alive & (~uint32_t{1} << at), rest = after & (after - 1);
+      const uint32_t before = lane.alive & ((uint32_t{1} << at) - 1);
+      lane.alive ^= after ^ rest;
+      lane.symbols[at] = lane.results[at];
+      lane.candidates[std::countr_zero(after)] = Lane::kNoCandidate;
+      const auto next = static_cast<uint32_t>(std::countr_zero(rest));
+      const auto previous = static_cast<uint32_t>(31 - std::countl_zero(before));
+      lane.places[0] = at;
+      lane.places[1] = previous;
+      lane.keys[0] = key_of(lane.symbols[at], lane.symbols[next]);
+      lane.keys[1] = key_of(lane.symbols[previous], lane.symbols[at]);
+      for (size_t k = 0; k < 2; ++k) {
+        const size_t slot = merges_.slot_of(lane.keys[k]);
+        merges_.prefetch(slot);
+        lane.slots[k] = static_cast<uint32_t>(slot);
+      }
+      active[kept++] = active[i];
+    }
+    left = kept;
+  }
+}
+
+void CharacterBpe::write(const Lane& lane, Text* text) const {
+  NumberWriter writer(*vocabulary_, text->numbers);
+  const auto num_pieces = static_cast<uint32_t>(vocabulary_->num_pieces());
+  size_t at = 0;
+  // Without the places of kNone.
+  for (uint32_t rest = lane.alive & ((uint32_t{1} << (lane.count + 1)) - 2); rest != 0; rest &= rest - 1) {
+    const uint32_t symbol = lane.symbols[std::countr_zero(rest)];
+    if (symbol < num_pieces) {
+      writer.put(symbol);
+      at += symbol_size(symbol);
+      continue;
+    }
+    const size_t width = character_bytes(text->text + at, text->size - at);
+    writer.put_unknown(text->text + at, width);
+    at += width;
+  }
+  text->count = writer.count();
+}
+
 // A symbol stays at the place of its first character. Place -1 stands for the symbol before the first, and
 // kMaxScanned for the one after the last: that is what counting the zeros of an empty mask gives.
 void CharacterBpe::merge_by_scan(size_t* num_symbols, CharacterBpeScratch& scratch) const {

@@ -4,6 +4,9 @@
 // several. In the end a piece that is marked as unused falls into the two parts that it was last seen as, and
 // what is no piece is unknown.
 //
+// Short texts that are given together are merged side by side, a merge of each in turn, so that the pairs of
+// one come from memory while others go on.
+//
 // Cost: n log n in the length of the text; a scan of a small array for short texts. Thread-safe once built.
 #pragma once
 
@@ -30,6 +33,7 @@ struct CharacterBpeScratch {
   std::vector<uint64_t> heap;
   std::vector<std::pair<uint32_t, uint32_t>> seen_parts;  // by piece
   std::vector<uint32_t> seen;                             // the pieces of which they are known
+  std::vector<uint32_t> lane_texts;                       // which text is in which lane
 };
 
 // Merges that a caller lists, first merged first: of each pair, the places of its pieces in the list of
@@ -57,10 +61,22 @@ class CharacterBpe {
   size_t encode(const uint8_t* text, size_t size, bool is_text, CharacterBpeScratch& scratch,
                 uint32_t* numbers) const;
 
+  // A part of a text: the numbers of its tokens, as encode() writes them, and how many.
+  struct Text {
+    const uint8_t* text;
+    size_t size;
+    uint32_t* numbers;
+    size_t count;
+  };
+  // The same for many parts.
+  void encode_all(Text* texts, size_t num_texts, CharacterBpeScratch& scratch) const;
+
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
   static constexpr uint32_t kStays = UINT32_MAX - 1;  // a user-defined piece of the text: never merged
   static constexpr size_t kMaxScanned = 64;
+  static constexpr size_t kMaxLaneBytes = 18;
+  static constexpr size_t kNumLanes = 32;
   static constexpr int kMaxDepth = 100;
 
   void build_symbols(const PieceVocabulary& vocabulary, const PieceTrie& user_defined);
@@ -87,6 +103,10 @@ class CharacterBpe {
   // Of kMaxScanned symbols at most.
   void merge_by_scan(size_t* num_symbols, CharacterBpeScratch& scratch) const;
   bool merge_by_heap(size_t* num_symbols, bool is_text, CharacterBpeScratch& scratch) const;
+  struct Lane;
+  void fill(const Text& text, Lane* lane) const;
+  void merge_in_lanes(Lane* lanes, size_t num_lanes) const;
+  void write(const Lane& lane, Text* text) const;
   void write(uint32_t symbol, const uint8_t* text, size_t size, bool is_text, int depth,
              const CharacterBpeScratch& scratch, NumberWriter& writer) const;
   bool is_unused(uint32_t symbol) const {

@@ -1,9 +1,10 @@
 // DESCRIPTION
 // CharacterTrie finds all pieces that end at a character of a text, and their scores, in one walk over the
 // text (Aho and Corasick 1975). Characters are numbered, the most frequent first, so that a step is a
-// character, not a byte; a text is translated once. A node is a unit of a double array, which holds all that
-// a step needs, and those of likely pieces lie close together. Pieces that are not UTF-8 match nothing.
-// Thread-safe once built.
+// character, not a byte; a text is translated once. Many texts are walked over side by side: a step has no
+// branch on what the texts say, so while one waits for memory, others go on. A node is a unit of a double
+// array. What ends at a node is a list of four pieces; the nodes and the lists of likely pieces lie close
+// together. Pieces that are not UTF-8 match nothing. Thread-safe once built.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +23,7 @@ class CharacterTrie {
  public:
   static constexpr float kNoScore = -std::numeric_limits<float>::infinity();
   static constexpr uint32_t kNoCharacter = 0;  // the number of those that no piece has
+  static constexpr uint32_t kUnknown = UINT32_MAX;
 
   struct Entry {
     std::string_view text;  // not empty
@@ -29,22 +31,21 @@ class CharacterTrie {
     float score;  // finite
   };
 
-  // A node: the start of some piece.
-  struct alignas(32) Unit {
-    uint32_t character;       // that leads here; kFree if none does
-    uint32_t first;           // where children begin; kDead if there are none
-    uint32_t children;        // a bit for each character that leads on, by the lowest bits of its number
-    uint32_t suffix;          // the node of its longest suffix that has children
-    float score;              // of the piece that this is; kNoScore if it is none
-    uint32_t num_characters;  // in it
-    uint32_t shorter;         // its longest suffix that is a piece; kRoot if none is
-    uint32_t piece;
+  // What ends at a character, the longest first; last, where no piece is that character, kUnknown. Behind
+  // them, kNoScore and width 1.
+  static constexpr uint32_t kListed = 4;
+  static constexpr uint32_t kGoesOn = uint32_t{1} << 31;  // in the last width: another list follows
+  struct alignas(32) Ends {
+    float scores[kListed];
+    uint32_t widths[kListed];  // in characters
 
-    bool may_lead_on(uint32_t number) const { return (children >> number % 32 & 1) != 0; }
+    uint32_t last_width() const { return widths[kListed - 1] & ~kGoesOn; }
+    bool goes_on() const { return (widths[kListed - 1] & kGoesOn) != 0; }
   };
 
-  // entries: all of different text. False if they are too many. Throws std::bad_alloc.
-  bool build(const std::vector<Entry>& entries);
+  // entries: all of different text. unknown_score: of a character that is no piece. False if they are too
+  // many. Throws std::bad_alloc.
+  bool build(const std::vector<Entry>& entries, float unknown_score);
 
   // The numbers of a text's characters, at most one for each byte. Returns how many there are.
   size_t translate(const uint8_t* text, size_t size, uint32_t* out) const {
@@ -61,36 +62,43 @@ class CharacterTrie {
     return static_cast<size_t>(end - out);
   }
 
-  static constexpr uint32_t kRoot = 0;
-  const Unit* units() const { return units_; }
+  // A walk over a text. Characters and what ends at them are counted over all texts that are walked over
+  // together.
+  struct Walker {
+    uint32_t first, suffix;  // of its node
+    size_t at, end;          // the next character, and where its text ends
+  };
+  Walker walker(size_t begin, size_t end) const { return {nodes_[kRoot].first, kRoot, begin, end}; }
 
-  // The node of the longest start of a piece that a text ends with, after one more character. Where
-  // may_lead_on() says no, which is so of most nodes that do not lead on, no other memory is touched.
-  uint32_t next(uint32_t node, uint32_t character) const {
-    for (;; node = units_[node].suffix) {
-      const Unit& unit = units_[node];
-      if (unit.may_lead_on(character)) {
-        const uint32_t place = unit.first + character;
-        if (units_[place].character == character) return place;
-      }
-      if (node == kRoot) return kRoot;
-    }
-  }
-  // The longest piece that a node ends with; kRoot if there is none.
-  uint32_t longest(uint32_t node) const {
-    return units_[node].score != kNoScore ? node : units_[node].shorter;
-  }
+  // Writes for each character the number of the list of what ends there. walkers: of texts that are not
+  // empty; used up. characters: numbers, and one more.
+  void walk(std::vector<Walker>* walkers, const uint32_t* characters, uint32_t* ends) const;
+
+  const Ends* lists() const { return lists_; }
+  // The list after one that goes on.
+  uint32_t next_list(uint32_t list) const { return next_lists_[list]; }
+  // By list and place in it: a piece, or kUnknown.
+  const uint32_t* pieces() const { return pieces_; }
+  uint32_t width(uint32_t slot) const { return lists_[slot / kListed].widths[slot % kListed] & ~kGoesOn; }
 
  private:
   class Builder;
-  static constexpr uint32_t kDead = 0;
+  static constexpr uint32_t kRoot = 0;
   static constexpr uint32_t kFree = UINT32_MAX;
+
+  // The start of some piece. One without children leads on as its suffix does.
+  struct alignas(16) Node {
+    uint32_t character;  // that leads here; kFree if none does
+    uint32_t first;      // where children begin
+    uint32_t suffix;     // the node of its longest suffix that has children
+    uint32_t ends;       // the list of what ends here
+  };
 
   // 2 to 4 bytes, or 1 that is no character.
   uint32_t number_of(const uint8_t* character, size_t size) const {
-    if (size == 2 && (character[1] & 0xC0) == 0x80)
+    if (size == 2 && character[0] < 0xE0 && (character[1] & 0xC0) == 0x80)
       return of_plane_[(character[0] & 0x1Fu) << 6 | (character[1] & 0x3Fu)];
-    if (size == 3 && (character[1] & 0xC0) == 0x80 && (character[2] & 0xC0) == 0x80) {
+    if (size == 3 && character[0] < 0xF0 && (character[1] & 0xC0) == 0x80 && (character[2] & 0xC0) == 0x80) {
       const uint32_t code_point =
           (character[0] & 0x0Fu) << 12 | (character[1] & 0x3Fu) << 6 | (character[2] & 0x3Fu);
       return code_point < 0x800 ? kNoCharacter : of_plane_[code_point];
@@ -110,8 +118,11 @@ class CharacterTrie {
   std::vector<uint32_t> of_plane_;  // by code point, up to U+FFFF
   NumberTable of_four_;             // of characters of four bytes
   size_t num_characters_ = 1;
-  const Unit* units_ = nullptr;
-  ZeroedMemory unit_memory_;  // num_characters_ more than the last that is used
+  const Node* nodes_ = nullptr;  // num_characters_ more than the last that is used
+  const Ends* lists_ = nullptr;
+  const uint32_t* pieces_ = nullptr;
+  std::vector<uint32_t> next_lists_;
+  ZeroedMemory memory_;  // all in one block, so that it is in large pages
 };
 
 }  // namespace tokcore

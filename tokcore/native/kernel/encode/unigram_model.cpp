@@ -5,6 +5,27 @@
 #include <cmath>
 
 namespace tokcore {
+namespace {
+
+// The best of the pieces of a list, and the sum of the second-best. Of equal sums the first counts.
+struct Best {
+  float sum, second;
+  uint32_t index;
+};
+
+// sums: up to the place where the pieces end. No branch: which one it is cannot be predicted.
+inline Best find_best(const CharacterTrie::Ends& list, const float* sums) {
+  static_assert(CharacterTrie::kListed == 4);
+  const float a = *(sums - list.widths[0]) + list.scores[0], b = *(sums - list.widths[1]) + list.scores[1];
+  const float c = *(sums - list.widths[2]) + list.scores[2], d = *(sums - list.last_width()) + list.scores[3];
+  const float left = std::max(a, b), right = std::max(c, d);
+  const uint32_t is_right = right > left, at_left = b > a, at_right = 2 | static_cast<uint32_t>(d > c);
+  return {std::max(left, right), std::max({std::min(left, right), std::min(a, b), std::min(c, d)}),
+          at_left ^ ((at_left ^ at_right) & (0 - is_right))};
+}
+
+}  // namespace
+
 bool UnigramModel::build(const PieceVocabulary& vocabulary) {
   vocabulary_ = &vocabulary;
   std::vector<CharacterTrie::Entry> entries;
@@ -38,145 +59,191 @@ bool UnigramModel::build(const PieceVocabulary& vocabulary) {
     const bool is_first = (byte & 0xC0) != 0x80;
     scores_[vocabulary.byte(static_cast<uint8_t>(byte))] = is_first ? unknown_score_ : 0;
   }
-  return trie_.build(entries);
+  return trie_.build(entries, unknown_score_);
 }
 
-size_t UnigramModel::begin(const uint8_t* text, size_t size, Scratch& scratch) const {
-  if (scratch.characters.size() < size + 1) {
-    scratch.characters.resize(size + 1);
-    scratch.sums.resize(size + 1);
-    scratch.seconds.resize(size + 1);
-    scratch.exact_sums.resize(size + 1);
-    scratch.ended.resize(size + 1);
+void UnigramModel::add(const uint8_t* text, size_t size, Scratch& scratch) const {
+  const size_t used = scratch.starts.back();
+  if (scratch.characters.size() <= used + size) scratch.characters.resize(2 * (used + size) + 64);
+  scratch.starts.push_back(used + trie_.translate(text, size, scratch.characters.data() + used));
+}
+
+void UnigramModel::find_ends(Scratch& scratch) const {
+  if (scratch.ends.size() < scratch.starts.back()) scratch.ends.resize(scratch.characters.size());
+  for (size_t i = 0; i < scratch.num_texts(); ++i)
+    scratch.walkers.push_back(trie_.walker(scratch.starts[i], scratch.starts[i + 1]));
+  trie_.walk(&scratch.walkers, scratch.characters.data(), scratch.ends.data());
+  make_room(scratch);
+}
+
+void UnigramModel::make_room(Scratch& scratch) {
+  const size_t num_places = scratch.starts.back() + scratch.num_texts();
+  if (scratch.ended.size() < num_places) {
+    scratch.ended.resize(2 * num_places);
+    scratch.gaps.resize(2 * num_places);
   }
-  return trie_.translate(text, size, scratch.characters.data());
+  size_t longest = 0;
+  for (size_t i = 0; i < scratch.num_texts(); ++i) longest = std::max(longest, scratch.num_characters(i));
+  if (scratch.sums.size() <= longest) {
+    scratch.sums.resize(2 * longest + 64);
+    scratch.exact_sums.resize(scratch.sums.size());
+    scratch.tokens.resize(scratch.sums.size());
+  }
 }
 
 template <typename Offer>
-void UnigramModel::offer_all(size_t end, uint32_t node, const Offer& offer) const {
-  const CharacterTrie::Unit* const units = trie_.units();
-  size_t start = end;
-  for (uint32_t place = trie_.longest(node); place != CharacterTrie::kRoot; place = units[place].shorter) {
-    start = end - units[place].num_characters;
-    offer(start, units[place].score, place);
+void UnigramModel::offer_all(uint32_t list, const Offer& offer) const {
+  for (;; list = trie_.next_list(list)) {
+    const CharacterTrie::Ends& ends = trie_.lists()[list];
+    for (uint32_t i = 0; i < CharacterTrie::kListed && ends.scores[i] != CharacterTrie::kNoScore; ++i) {
+      const uint32_t slot = list * CharacterTrie::kListed + i;
+      offer(trie_.width(slot), ends.scores[i], slot);
+    }
+    if (!ends.goes_on()) return;
   }
-  if (start != end - 1) offer(end - 1, unknown_score_, kUnknown);
 }
 
-size_t UnigramModel::encode(const uint8_t* text, size_t size, float* sum, Scratch& scratch,
+size_t UnigramModel::encode(size_t index, const uint8_t* text, size_t size, float* sum, Scratch& scratch,
                             uint32_t* numbers) const {
-  const size_t count = begin(text, size, scratch);
+  const size_t count = scratch.num_characters(index);
+  const uint32_t* const ends = scratch.ends.data() + scratch.starts[index];
+  const CharacterTrie::Ends* const lists = trie_.lists();
   float* const sums = scratch.sums.data();
+  uint32_t* const ended = scratch.ended.data() + scratch.first_place(index);
   sums[0] = *sum;
   scratch.restarts.clear();
   size_t reach = 0;  // up to which place restarts matter
-  uint32_t node = CharacterTrie::kRoot;
   for (size_t end = 1; end <= count; ++end) {
-    node = trie_.next(node, scratch.characters[end - 1]);
     const float here = sums[end - 1];
     if (here < -kMaxSum || here > kMaxSum) [[unlikely]] {
       scratch.restarts.push_back({end - 1, here});
       sums[end - 1] = 0;
       reach = end - 1 + max_piece_characters_;
     }
-    Best<float> best;
+    uint32_t list = ends[end - 1];
     if (end <= reach) [[unlikely]] {
-      best = find_best_after_restarts(end, node, scratch);
-    } else {
-      offer_all(end, node,
-                [&](size_t start, float score, uint32_t place) { best.offer(sums[start] + score, place); });
+      ended[end] = find_best_after_restarts(end, list, scratch);
+      continue;
+    }
+    Best best = find_best(lists[list], sums + end);
+    uint32_t slot = list * CharacterTrie::kListed + best.index;
+    while (lists[list].goes_on()) [[unlikely]] {
+      list = trie_.next_list(list);
+      const Best other = find_best(lists[list], sums + end);
+      if (!(other.sum > best.sum)) continue;
+      best = other;
+      slot = list * CharacterTrie::kListed + best.index;
     }
     sums[end] = best.sum;
-    scratch.ended[end] = best.place;
+    ended[end] = slot;
+    __builtin_prefetch(&trie_.pieces()[slot]);
   }
   *sum = sums[count];
-  bool is_certain;
-  return write(text, size, count, scratch, numbers, &is_certain);
+  return write(index, text, size, scratch, numbers).count;
 }
 
-UnigramModel::Best<float> UnigramModel::find_best_after_restarts(size_t end, uint32_t node,
-                                                                 const Scratch& scratch) const {
+uint32_t UnigramModel::find_best_after_restarts(size_t end, uint32_t list, Scratch& scratch) const {
   // Sums of what began before a restart are rounded before it, and then made smaller.
   const Restart* const last = scratch.restarts.data() + scratch.restarts.size();
   const Restart* next = last;
   while (next != scratch.restarts.data() && end - next[-1].place <= max_piece_characters_) --next;
-  Best<float> best;
-  offer_all(end, node, [&](size_t start, float score, uint32_t place) {
-    for (; next != last && next->place <= start; ++next) best.sum -= next->sum;
-    best.offer(scratch.sums[start] + score, place);
+  float best = CharacterTrie::kNoScore;
+  uint32_t best_slot = 0;
+  offer_all(list, [&](size_t width, float score, uint32_t slot) {
+    for (; next != last && next->place <= end - width; ++next) best -= next->sum;
+    const float sum = scratch.sums[end - width] + score;
+    if (!(sum > best)) return;
+    best = sum;
+    best_slot = slot;
   });
-  for (; next != last; ++next) best.sum -= next->sum;
-  return best;
+  for (; next != last; ++next) best -= next->sum;
+  scratch.sums[end] = best;
+  return best_slot;
 }
 
-UnigramModel::Measured UnigramModel::measure(const uint8_t* text, size_t size, Scratch& scratch,
-                                             uint32_t* numbers) const {
-  const size_t count = begin(text, size, scratch);
+void UnigramModel::find_cuts(Scratch& scratch) const {
+  const CharacterTrie::Ends* const lists = trie_.lists();
+  const uint32_t* const pieces = trie_.pieces();
   float* const sums = scratch.sums.data();
-  float* const seconds = scratch.seconds.data();
-  sums[0] = 0;
-  seconds[0] = CharacterTrie::kNoScore;
-  uint32_t node = CharacterTrie::kRoot;
-  for (size_t end = 1; end <= count; ++end) {
-    node = trie_.next(node, scratch.characters[end - 1]);
-    Best<float> best;
-    float second = CharacterTrie::kNoScore;
-    offer_all(end, node, [&](size_t start, float score, uint32_t place) {
-      const float sum = sums[start] + score;
-      second = std::max({second, seconds[start] + score, std::min(sum, best.sum)});
-      best.offer(sum, place);
-    });
-    sums[end] = best.sum;
-    seconds[end] = second;
-    scratch.ended[end] = best.place;
+  for (size_t index = 0; index < scratch.num_texts(); ++index) {
+    const size_t count = scratch.num_characters(index);
+    const uint32_t* const ends = scratch.ends.data() + scratch.starts[index];
+    float* const gaps = scratch.gaps.data() + scratch.first_place(index);
+    uint32_t* const ended = scratch.ended.data() + scratch.first_place(index);
+    sums[0] = 0;
+    for (size_t end = 1; end <= count; ++end) {
+      uint32_t list = ends[end - 1];
+      Best best = find_best(lists[list], sums + end);
+      uint32_t slot = list * CharacterTrie::kListed + best.index;
+      while (lists[list].goes_on()) [[unlikely]] {
+        list = trie_.next_list(list);
+        const Best other = find_best(lists[list], sums + end);
+        best.second = std::max({best.second, other.second, std::min(best.sum, other.sum)});
+        if (!(other.sum > best.sum)) continue;
+        best.sum = other.sum;
+        slot = list * CharacterTrie::kListed + other.index;
+      }
+      sums[end] = best.sum;
+      gaps[end] = best.sum - best.second;
+      ended[end] = slot;
+      __builtin_prefetch(&pieces[slot]);
+    }
   }
-  bool is_certain;
-  const size_t num_tokens = write(text, size, count, scratch, numbers, &is_certain);
-  if (!is_certain && !vocabulary_->has_bytes()) return {num_tokens, -1};
-  // A sum of n numbers is rounded n times, each time by 2^-24 of a sum at most. Two sums are compared, here
-  // and anywhere.
-  const double margin = double{sums[count]} - double{seconds[count]};
-  const double rounding = static_cast<double>(count) * 0x1.001p-23;
-  const double limit = margin / rounding - 2 * static_cast<double>(reach(size)) - 1;
-  return {num_tokens, static_cast<float>(std::clamp(limit, -1.0, static_cast<double>(FLT_MAX)))};
 }
 
-size_t UnigramModel::encode_word(const uint8_t* text, size_t size, Scratch& scratch,
-                                 uint32_t* numbers) const {
-  const size_t count = begin(text, size, scratch);
+void UnigramModel::find_word_cuts(Scratch& scratch) const {
   double* const sums = scratch.exact_sums.data();
-  sums[0] = 0;
-  uint32_t node = CharacterTrie::kRoot;
-  for (size_t end = 1; end <= count; ++end) {
-    node = trie_.next(node, scratch.characters[end - 1]);
-    Best<double> best;
-    offer_all(end, node, [&](size_t start, float, uint32_t place) {
-      const double score =
-          place == kUnknown ? exact_unknown_score_ : vocabulary_->exact_score(trie_.units()[place].piece);
-      best.offer(sums[start] + score, place);
-    });
-    sums[end] = best.sum;
-    scratch.ended[end] = best.place;
+  for (size_t index = 0; index < scratch.num_texts(); ++index) {
+    const uint32_t* const ends = scratch.ends.data() + scratch.starts[index];
+    uint32_t* const ended = scratch.ended.data() + scratch.first_place(index);
+    sums[0] = 0;
+    for (size_t end = 1; end <= scratch.num_characters(index); ++end) {
+      double best = -std::numeric_limits<double>::infinity();
+      offer_all(ends[end - 1], [&](size_t width, float, uint32_t slot) {
+        const uint32_t piece = trie_.pieces()[slot];
+        const double sum =
+            sums[end - width] + (piece == kUnknown ? exact_unknown_score_ : vocabulary_->exact_score(piece));
+        if (!(sum > best)) return;
+        best = sum;
+        ended[end] = slot;
+      });
+      sums[end] = best;
+    }
   }
-  bool is_certain;
-  return write(text, size, count, scratch, numbers, &is_certain);
 }
 
-size_t UnigramModel::write(const uint8_t* text, size_t size, size_t num_characters, Scratch& scratch,
-                           uint32_t* numbers, bool* is_certain) const {
-  if (scratch.tokens.size() < num_characters) scratch.tokens.resize(num_characters);
+UnigramModel::Measured UnigramModel::measure(size_t index, const uint8_t* text, size_t size, Scratch& scratch,
+                                             uint32_t* numbers) const {
+  const Written written = write(index, text, size, scratch, numbers);
+  if (!written.is_certain && !vocabulary_->has_bytes()) return {written.count, -1};
+  // Before it ends as the best cut does, another cut has a place in common with it, where it is worse by the
+  // gap at least. A sum of n numbers is rounded n times, each time by 2^-24 of a sum at most. Two sums are
+  // compared, here and anywhere.
+  const double rounding = static_cast<double>(scratch.num_characters(index)) * 0x1.001p-23;
+  const double limit = double{written.gap} / rounding - 2 * static_cast<double>(reach(size)) - 1;
+  return {written.count, static_cast<float>(std::clamp(limit, -1.0, static_cast<double>(FLT_MAX)))};
+}
+
+UnigramModel::Written UnigramModel::write(size_t index, const uint8_t* text, size_t size, Scratch& scratch,
+                                          uint32_t* numbers) const {
+  const uint32_t* const ended = scratch.ended.data() + scratch.first_place(index);
+  const float* const gaps = scratch.gaps.data() + scratch.first_place(index);
   uint32_t* const tokens = scratch.tokens.data();
-  size_t count = 0;
+  const uint32_t* const pieces = trie_.pieces();
+  Written written{0, std::numeric_limits<float>::infinity(), true};
   bool has_unknown = false;
-  for (size_t end = num_characters; end > 0;) {
-    const uint32_t place = tokens[count++] = scratch.ended[end];
-    has_unknown |= place == kUnknown;
-    end -= place == kUnknown ? 1 : trie_.units()[place].num_characters;
+  size_t count = 0;
+  for (size_t end = scratch.num_characters(index); end > 0;) {
+    const uint32_t slot = ended[end];
+    const uint32_t piece = tokens[count++] = pieces[slot];
+    has_unknown |= piece == kUnknown;
+    written.gap = std::min(written.gap, gaps[end]);
+    end -= trie_.width(slot);
   }
-  *is_certain = true;
   if (!has_unknown) {
-    for (size_t i = 0; i < count; ++i) numbers[i] = trie_.units()[tokens[count - 1 - i]].piece;
-    return count;
+    for (size_t i = 0; i < count; ++i) numbers[i] = tokens[count - 1 - i];
+    written.count = count;
+    return written;
   }
   NumberWriter writer(*vocabulary_, numbers);
   for (size_t i = count, at = 0; i-- > 0;) {
@@ -184,14 +251,14 @@ size_t UnigramModel::write(const uint8_t* text, size_t size, size_t num_characte
       const size_t width = character_bytes(text + at, size - at);
       writer.put_unknown(text + at, width);
       at += width;
-      *is_certain = *is_certain && (i + 1 == count || tokens[i + 1] != kUnknown);
+      written.is_certain = written.is_certain && (i + 1 == count || tokens[i + 1] != kUnknown);
     } else {
-      const uint32_t piece = trie_.units()[tokens[i]].piece;
-      writer.put(piece);
-      at += vocabulary_->text(piece).size();
+      writer.put(tokens[i]);
+      at += vocabulary_->text(tokens[i]).size();
     }
   }
-  return writer.count();
+  written.count = writer.count();
+  return written;
 }
 
 }  // namespace tokcore

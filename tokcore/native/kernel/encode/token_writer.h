@@ -1,0 +1,73 @@
+// DESCRIPTION
+// TokenWriter appends the tokens of a text's parts, as numbers of PieceVocabulary, and makes them ids in the
+// end. Unknown text next to unknown text is one token, across parts, too. Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "encode/id_buffer.h"
+#include "encode/piece_vocabulary.h"
+
+namespace tokcore {
+
+class TokenWriter {
+ public:
+  static constexpr size_t kBlock = 4;  // numbers that are read together
+
+  explicit TokenWriter(const PieceVocabulary& vocabulary)
+      : vocabulary_(vocabulary), unknown_(vocabulary.has_bytes() ? kNever : vocabulary.unknown()) {}
+
+  void start(IdBuffer* ids) {
+    ids_ = ids;
+    first_ = ids->size();
+    was_unknown_ = false;
+  }
+  // What comes next is not next to what was last.
+  void separate() { was_unknown_ = false; }
+
+  // For parts of that many bytes.
+  void reserve(size_t num_bytes) { ids_->reserve_more(num_bytes + kBlock); }
+
+  // Whether put() of a part that begins so would leave out its first token.
+  bool joins(uint32_t first_number) const { return was_unknown_ && first_number == unknown_; }
+
+  // numbers: may be read kBlock at a time. There must be room.
+  void put(const uint32_t* numbers, size_t count) {
+    if (count == 0) return;
+    if (joins(numbers[0])) {
+      was_unknown_ = numbers[count - 1] == unknown_;
+      std::memmove(ids_->end(), numbers + 1, (count - 1) * sizeof(uint32_t));
+      ids_->set_end(ids_->end() + count - 1);
+      return;
+    }
+    int32_t* const out = ids_->end();
+    std::memcpy(out, numbers, kBlock * sizeof(uint32_t));
+    if (count > kBlock) std::memcpy(out + kBlock, numbers + kBlock, (count - kBlock) * sizeof(uint32_t));
+    was_unknown_ = numbers[count - 1] == unknown_;
+    ids_->set_end(out + count);
+  }
+
+  // The numbers since start().
+  size_t count() const { return ids_->size() - first_; }
+  uint32_t number(size_t i) const { return static_cast<uint32_t>(ids_->data()[first_ + i]); }
+  void forget() { ids_->set_end(ids_->data() + first_); }
+
+  void finish() const {
+    const int32_t* const external = vocabulary_.ids();
+    int32_t* const end = ids_->end();
+    for (int32_t* id = ids_->data() + first_; id != end; ++id) *id = external[*id];
+  }
+
+ private:
+  static constexpr uint32_t kNever = UINT32_MAX;
+
+  const PieceVocabulary& vocabulary_;
+  uint32_t unknown_;  // kNever if bytes spell unknown text
+  IdBuffer* ids_ = nullptr;
+  size_t first_ = 0;
+  bool was_unknown_ = false;
+};
+
+}  // namespace tokcore

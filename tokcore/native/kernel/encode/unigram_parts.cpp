@@ -1,0 +1,144 @@
+#include "encode/unigram_parts.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+namespace tokcore {
+namespace {
+
+void make_room(size_t size, std::vector<uint32_t>* numbers) {
+  if (numbers->size() < size + TokenWriter::kBlock) numbers->resize(size + TokenWriter::kBlock);
+}
+
+}  // namespace
+
+void UnigramParts::put(Part* parts, size_t num_parts) {
+  UnigramModel::clear(scratch_);
+  if (!rules_.remembers) {
+    for (size_t i = 0; i < num_parts; ++i) model_.add(parts[i].text, parts[i].size, scratch_);
+    model_.find_ends(scratch_);
+    put_after_sum(parts, num_parts);
+    return;
+  }
+  new_parts_.clear();
+  for (size_t i = 0; i < num_parts; ++i) {
+    parts[i].known = cache_.find(parts[i]);
+    if (parts[i].known.ids == nullptr) new_parts_.push_back({&parts[i], 0, {}});
+  }
+  encode_new();
+  const NewPart* next = new_parts_.data();
+  for (size_t i = 0; i < num_parts; ++i) {
+    Part& part = parts[i];
+    if (rules_.separates_words && part.begins_word) writer_.separate();
+    float limit = std::numeric_limits<float>::max();
+    const auto* numbers = reinterpret_cast<const uint32_t*>(part.known.ids);
+    size_t count = part.known.count;
+    if (numbers == nullptr) {
+      numbers = numbers_.data() + next->at;
+      count = next->measured.count;
+      limit = next++->measured.limit;
+    } else if (part.known.ids[0] == kHasLimit) {
+      limit = std::bit_cast<float>(numbers[1]);
+      numbers += kLimitNumbers;
+      count -= kLimitNumbers;
+    }
+    if (!rules_.carries_sum) {
+      writer_.put(numbers, count);
+    } else if (!put_if_certain(part, numbers, count, limit)) {
+      put_exact(part);
+    }
+  }
+  remember_new();
+}
+
+void UnigramParts::remember(Part* parts, size_t num_parts) {
+  UnigramModel::clear(scratch_);
+  new_parts_.clear();
+  for (size_t i = 0; i < num_parts; ++i) new_parts_.push_back({&parts[i], 0, {}});
+  encode_new();
+  remember_new();
+}
+
+void UnigramParts::put_after_sum(const Part* parts, size_t num_parts) {
+  for (size_t i = 0; i < num_parts; ++i) {
+    make_room(parts[i].size, &numbers_);
+    const size_t count = model_.encode(i, parts[i].text, parts[i].size, &sum_, scratch_, numbers_.data());
+    writer_.put(numbers_.data(), count);
+  }
+}
+
+void UnigramParts::encode_new() {
+  size_t room = 0;
+  for (NewPart& fresh : new_parts_) {
+    fresh.part->spell();
+    model_.add(fresh.part->text, fresh.part->size, scratch_);
+    fresh.at = room + kLimitNumbers;
+    room = fresh.at + fresh.part->size;
+  }
+  if (new_parts_.empty()) return;
+  make_room(room, &numbers_);
+  model_.find_ends(scratch_);
+  if (rules_.carries_sum) {
+    model_.find_cuts(scratch_);
+  } else {
+    model_.find_word_cuts(scratch_);
+  }
+  for (size_t i = 0; i < new_parts_.size(); ++i) {
+    NewPart& fresh = new_parts_[i];
+    fresh.measured =
+        model_.measure(i, fresh.part->text, fresh.part->size, scratch_, numbers_.data() + fresh.at);
+  }
+}
+
+// After the last part was put, because what is added may replace what was found.
+void UnigramParts::remember_new() {
+  for (const NewPart& fresh : new_parts_) {
+    uint32_t* const numbers = numbers_.data() + fresh.at;
+    const auto [count, limit] = fresh.measured;
+    if (!rules_.carries_sum || limit >= room(fresh.part->size)) {
+      cache_.remember(*fresh.part, numbers, count);
+    } else if (limit >= 0) {
+      numbers[-2] = static_cast<uint32_t>(kHasLimit);
+      numbers[-1] = std::bit_cast<uint32_t>(limit);
+      cache_.remember(*fresh.part, numbers - kLimitNumbers, count + kLimitNumbers);
+    }
+  }
+}
+
+// Puts the cut of a part that holds up to some absolute sum before it, unless the sum may be beyond.
+bool UnigramParts::put_if_certain(const Part& part, const uint32_t* numbers, size_t count, float limit) {
+  limit = std::min(limit, room(part.size));
+  if (!(bound_ <= double{limit}) || writer_.joins(numbers[0])) [[unlikely]] {
+    make_exact();
+    if (!(bound_ <= double{limit})) return false;
+    for (size_t i = 0; i < count; ++i) sum_ += model_.scores()[numbers[i]];
+    writer_.put(numbers, count);
+    num_summed_ = writer_.count();
+    bound_ = std::fabs(double{sum_});
+    return true;
+  }
+  writer_.put(numbers, count);
+  bound_ += static_cast<double>(count) * model_.step();
+  return true;
+}
+
+void UnigramParts::put_exact(Part& part) {
+  part.spell();
+  UnigramModel::clear(scratch_of_one_);
+  model_.add(part.text, part.size, scratch_of_one_);
+  model_.find_ends(scratch_of_one_);
+  make_room(part.size, &numbers_of_one_);
+  const size_t count = model_.encode(0, part.text, part.size, &sum_, scratch_of_one_, numbers_of_one_.data());
+  writer_.put(numbers_of_one_.data(), count);
+  num_summed_ = writer_.count();
+  bound_ = std::fabs(double{sum_});
+}
+
+void UnigramParts::make_exact() {
+  for (; num_summed_ < writer_.count(); ++num_summed_) sum_ += model_.scores()[writer_.number(num_summed_)];
+  bound_ = std::fabs(double{sum_});
+}
+
+}  // namespace tokcore

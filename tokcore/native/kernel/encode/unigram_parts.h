@@ -1,0 +1,78 @@
+// DESCRIPTION
+// UnigramParts encodes the parts of a text by a Unigram model, one batch after the other. Parts that the
+// cache does not know are encoded side by side.
+//
+// As SentencePiece adds up scores over a text, the cut of a part may depend on the sum before it. Mostly it
+// does not, and a bound of the sum is enough to know that: then nothing is added up. Where it may, the sum is
+// made exact, from the tokens since it was, and if that is not enough, the part is encoded after that sum.
+// Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "encode/part_cache.h"
+#include "encode/token_writer.h"
+#include "encode/unigram_model.h"
+
+namespace tokcore {
+
+class UnigramParts {
+ public:
+  struct Rules {
+    bool carries_sum;      // over a text; otherwise the scores of each part are added up by themselves
+    bool remembers;        // otherwise no part is looked up
+    bool separates_words;  // unknown text does not go on into the next word
+  };
+
+  UnigramParts(const UnigramModel& model, Rules rules, PartCache* cache, TokenWriter* writer)
+      : model_(model), rules_(rules), cache_(*cache), writer_(*writer) {}
+
+  // A text begins, after the writer's start().
+  void start() {
+    sum_ = 0;
+    num_summed_ = 0;
+    bound_ = 0;
+  }
+  void put(Part* parts, size_t num_parts);
+  // Parts that are not known yet.
+  void remember(Part* parts, size_t num_parts);
+
+ private:
+  // In a cache: the numbers of a part that hold up to some sum are preceded by these two.
+  static constexpr int32_t kHasLimit = -1;
+  static constexpr size_t kLimitNumbers = 2;
+
+  struct NewPart {
+    Part* part;
+    size_t at;  // of its numbers, which have room for kLimitNumbers before them
+    UnigramModel::Measured measured;
+  };
+
+  void put_after_sum(const Part* parts, size_t num_parts);
+  void encode_new();
+  void remember_new();
+  bool put_if_certain(const Part& part, const uint32_t* numbers, size_t count, float limit);
+  void put_exact(Part& part);
+  void make_exact();
+  float room(size_t size) const { return UnigramModel::kMaxSum - 8 - model_.reach(size); }
+
+  const UnigramModel& model_;
+  Rules rules_;
+  PartCache& cache_;
+  TokenWriter& writer_;
+  UnigramModel::Scratch scratch_;
+  UnigramModel::Scratch scratch_of_one_;
+  std::vector<NewPart> new_parts_;
+  std::vector<uint32_t> numbers_;
+  std::vector<uint32_t> numbers_of_one_;
+
+  // Of the text in hand: the sum of the first tokens, how many these are, and what the absolute sum of all
+  // does not exceed.
+  float sum_ = 0;
+  size_t num_summed_ = 0;
+  double bound_ = 0;
+};
+
+}  // namespace tokcore
