@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import textwrap
 from collections.abc import Mapping
 from decimal import Decimal
 
@@ -54,17 +55,18 @@ def print_no_work(output: str, stage: str, done: str) -> None:
 
 
 def print_metrics(metrics: Mapping[str, Mapping[str, int]]) -> None:
-    """Print what Beam measured of each stage that ran, a line each."""
+    """Print what Beam measured of each stage that ran."""
     for stage, measured in metrics.items():
         if not measured:
             continue
         found = f", {hits:,} found done" if (hits := measured.get("cache_hits", 0)) else ""
-        amounts = f"{measured.get('items', 0):,} work items{found}, {measured.get('records', 0):,} records"
+        items = format_count(measured.get("items", 0), "work item")
+        amounts = f"{items}{found}, {format_count(measured.get('records', 0), 'record')}"
         reasons = {name: n for name, n in measured.items() if name.startswith("rejected:")}
         rejects = ", ".join(f"{name.removeprefix('rejected:')}: {n:,}" for name, n in reasons.items())
         rejected = f", rejected {rejects}" if rejects else ""
         size = f"{measured.get('stored_bytes', 0):,} bytes stored, {measured.get('text_bytes', 0):,} of text"
-        print(f"{stage:<10} {amounts}{rejected}, {size}")
+        print(textwrap.fill(f"{stage:<10} {amounts}{rejected}, {size}", WIDTH, subsequent_indent=" " * 11))
 
 
 def _list_languages(languages: Mapping[str, BuiltLanguage], all_languages: bool) -> list[str]:
@@ -93,7 +95,8 @@ def _list_languages(languages: Mapping[str, BuiltLanguage], all_languages: bool)
 def _print_records(output: str, build: BuildManifest) -> None:
     records, files = build.totals.records, build.totals.files
     rejected = sum(records.rejected.values())
-    print(f"{records.read:,} records read = {records.documents:,} documents + {rejected:,} rejected")
+    read, documents = format_count(records.read, "record"), format_count(records.documents, "document")
+    print(f"{read} read = {documents} + {rejected:,} rejected")
     if records.skipped:
         kinds = ", ".join(f"{number:,} {kind}" for kind, number in records.skipped.items())
         print(f"no documents by their kind: {kinds}")
@@ -135,7 +138,7 @@ def _print_totals(output: str, build: BuildManifest) -> None:
     documents = totals.records.documents
     per_token = f", {totals.text_bytes / totals.tokens:.4f} bytes per token" if totals.tokens else ""
     print(f"\ndocuments  {documents:,} with {totals.text_bytes:,} bytes of text")
-    print(f"tokens     {totals.tokens:,} in {totals.shards:,} shards{per_token}")
+    print(f"tokens     {totals.tokens:,} in {format_count(totals.shards, 'shard')}{per_token}")
     unknown = [of.unknown for of in build.languages.values() if of.unknown is not None]
     if unknown:
         share = f" ({sum(unknown) / totals.tokens * 100:.4f} %)" if totals.tokens else ""

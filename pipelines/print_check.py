@@ -11,7 +11,7 @@ from pipelines.stages.build import Build
 from pipelines.stages.plan_corpus import hash_content, plan_build
 from pipelines.stages.source_checks import FOR_CHECK, check_samples, describe, sample_plan
 from pipelines.store.redaction import redact
-from pipelines.work.inputs import LeftOut
+from pipelines.work.inputs import OTHER_SPLIT, LeftOut
 from schemas.plan import Plan
 from schemas.stage_manifests import BUILD, STAGES
 from tokcore import kernel, unicode
@@ -112,7 +112,10 @@ def print_check(report: dict[str, Any]) -> None:
         print(f"warning: {make_printable(warning)}")
     for uri in report["duplicates"]:
         print(f"listed by two patterns, read once: {uri}")
-    for what, names in (("excluded", report["excluded"]), ("no data, left out", list(report["no_data"]))):
+    of_other_splits = [name for name, why in report["no_data"].items() if why.startswith(OTHER_SPLIT)]
+    no_data = [name for name in report["no_data"] if name not in of_other_splits]
+    left_out = {"excluded": report["excluded"], "of another split": of_other_splits, "no data, left out": no_data}
+    for what, names in left_out.items():
         if names:
             more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
             print(f"{what}: {', '.join(make_printable(redact(name)) for name in names[:3])}{more}")

@@ -69,8 +69,8 @@ def print_log(commits: list[dict[str, Any]]) -> None:
         said = (f"commit {commit['number']}", commit["date"], _describe_reason(commit["why"]), expired)
         click.echo("  ".join(word for word in said if word))
         click.echo(
-            f"  {totals['documents']:,} documents with {format_size(totals['text_bytes'])} of text, "
-            f"{totals['tokens']:,} tokens in {totals['shards']:,} shards"
+            f"  {format_count(totals['documents'], 'document')} with {format_size(totals['text_bytes'])} of text, "
+            f"{format_count(totals['tokens'], 'token')} in {format_count(totals['shards'], 'shard')}"
         )
         for word in ("added", "dropped"):
             if commit[word] and commit["number"]:
@@ -100,12 +100,21 @@ def print_learned(output: str, learned: Sequence[LearnedBeside], quiet: bool) ->
 
 def print_removed(output: str, done: Removed) -> None:
     """Print what a removal did."""
+    for pattern in done.unmatched:
+        click.echo(f"{redact(output)}: no input file that it has now matches {pattern!r}")
     if done.unknown:
-        click.echo(f"{done.unknown:,} of the names are of no document; later commits leave them out, too")
-    if done.commit is not None:
-        print_log([_describe_commit(output, done.commit)])
-    else:
-        click.echo(f"{redact(output)}: nothing to remove: all of it was removed before")
+        verb, them = ("is", "it") if done.unknown == 1 else ("are", "them")
+        click.echo(f"{done.unknown:,} of the names {verb} of no document; later commits leave {them} out, too")
+    if done.rejects:
+        said = "an id; its part holds" if done.rejects == 1 else "ids; their parts hold"
+        click.echo(f"{format_count(done.rejects, 'reject')} quoted {said} no samples of rejects now")
+    if done.commit is None:
+        why = ": all of it was removed before" if done.names else ""
+        click.echo(f"{redact(output)}: nothing to remove{why}")
+        return
+    print_log([_describe_commit(output, done.commit)])
+    if done.commit.why.vanished:
+        click.echo("if a file is renamed, its documents come back: --ids keeps documents away whatever their file")
 
 
 def print_expired(output: str, done: Expired) -> None:
@@ -120,9 +129,10 @@ def print_expired(output: str, done: Expired) -> None:
 def print_compacted(output: str, done: Compacted) -> None:
     """Print what a compaction did."""
     if done.commit is None:
-        click.echo(f"{redact(output)}: nothing to gain: {done.shards_before:,} small shards stay as they are")
+        verb = "stays as it is" if done.shards_before == 1 else "stay as they are"
+        click.echo(f"{redact(output)}: nothing to gain: {format_count(done.shards_before, 'small shard')} {verb}")
         return
-    click.echo(f"{done.shards_before:,} shards became {done.shards_after:,}")
+    click.echo(f"{format_count(done.shards_before, 'shard')} became {done.shards_after:,}")
     print_log([_describe_commit(output, done.commit)])
 
 
@@ -131,13 +141,13 @@ def print_removal_report(report: RemovalReport) -> None:
     for line in (*report.problems, *(f"note: {note}" for note in report.notes)):
         click.echo(line)
     if not report.problems:
-        click.echo(f"none of the documents is left in {report.commits:,} commits")
+        click.echo(f"none of the documents is left in {format_count(report.commits, 'commit')}")
 
 
 def _describe_reason(why: dict[str, Any]) -> str:
     """The reason of a commit in words: `update: files 3 new, 1 changed`."""
     files = Reason(**why).describe_files() if "new" in why else ""
-    documents = f"{why['removed']:,} documents removed" if why.get("removed") else ""
+    documents = f"{format_count(why['removed'], 'document')} removed" if why.get("removed") else ""
     told = "; ".join(filter(None, (documents, files)))
     return f"{why['command']}: {told}" if told else str(why["command"])
 

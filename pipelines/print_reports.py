@@ -25,9 +25,10 @@ def print_verified(report: Report) -> None:
         f"{format_count(report.num_files, 'file')}, {format_size(report.size_bytes)}, {rate:.0f} MB/s: all as committed"
     )
     if report.num_read:
-        print(f"{report.num_read:,} documents read: tables, shards, ledgers and manifests agree")
+        print(f"{format_count(report.num_read, 'document')} read: tables, shards, ledgers and manifests agree")
     if report.num_decoded:
-        print(f"{report.num_decoded:,} documents decoded and equal to their source")
+        source = "its source" if report.num_decoded == 1 else "their source"
+        print(f"{format_count(report.num_decoded, 'document')} decoded and equal to {source}")
     if report.num_leftovers:
         print(
             f"{format_count(report.num_leftovers, 'file')} of unfinished work in _attempts: `tokcore gc` removes them"
@@ -56,7 +57,8 @@ def print_rebuilt(report: Rebuilt) -> None:
     for note in report.notes:
         print(note)
     same = "the same content" if report.notes else "every byte is the same"
-    print(f"{report.shard}: {report.documents:,} documents, {report.tokens:,} tokens computed again: {same}")
+    held = f"{format_count(report.documents, 'document')}, {format_count(report.tokens, 'token')}"
+    print(f"{report.shard}: {held} computed again: {same}")
 
 
 def print_diff(found: Mapping[str, Any], one: str, other: str) -> None:

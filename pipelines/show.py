@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from pipelines.local.terminal import format_number, format_size, format_table, make_printable
+from pipelines.local.terminal import format_count, format_number, format_size, format_table, make_printable
 from pipelines.stages.commit import find_manifest, get_manifest_url, require_manifest
 from pipelines.stages.read_log import locate_part, read_log
 from pipelines.store import storage, urls
@@ -104,7 +104,7 @@ def _find_stage(url: str) -> tuple[str, str]:
 def print_shards(output: str, listed: ListedShards, at: int | None = None) -> None:
     """Print a line for each shard that is listed, and what all hold. at: the commit that they are of."""
     output, stage = _find_stage(output)
-    what = "rows" if stage == _PACKED else "documents"
+    noun = "row" if stage == _PACKED else "document"
     shown = listed.shards
     rows = [
         [
@@ -115,11 +115,12 @@ def print_shards(output: str, listed: ListedShards, at: int | None = None) -> No
         ]
         for one in shown
     ]
-    print("\n".join(format_table(["shard", what, "tokens", "stored"], rows)))
+    print("\n".join(format_table(["shard", f"{noun}s", "tokens", "stored"], rows)))
     if len(shown) < listed.number:
         print(f"and {listed.number - len(shown):,} more (--all shows all)")
     place = urls.join(output, stage) if at is None else f"commit {at} of {output}"
-    print(f"\n{listed.number:,} shards in {place}: {listed.documents:,} {what}, {listed.tokens:,} tokens")
+    number, held = format_count(listed.number, "shard"), format_count(listed.documents, noun)
+    print(f"\n{number} in {place}: {held}, {format_count(listed.tokens, 'token')}")
     mixed = find_manifest(output, _MIXED)
     if stage == _MIXED and mixed is not None:
         _print_receipts(mixed)

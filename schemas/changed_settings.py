@@ -20,6 +20,7 @@ from schemas.stage_manifests import (
     SpecialConfig,
     StageConfigs,
 )
+from schemas.tombstones import Tombstones
 from schemas.toml_lines import spell_key
 
 _MAX_SHOWN = 80  # characters of a value
@@ -95,6 +96,8 @@ def _spell_was_now(was: object, now: object, is_decimal: bool = False) -> str:
 def _spell(value: object, is_decimal: bool) -> str:
     if value is None or value == "":
         return "not set"
+    if isinstance(value, Tombstones):
+        return f"{len(value.hashes):,} names"
     text = str(value) if is_decimal else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 3]}..."
 

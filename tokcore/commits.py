@@ -36,7 +36,7 @@ def list_parts(place: str, at: int | None = None) -> list[str]:
     """
     place = place.rstrip("/") or place
     files = [*_read_all(place)]
-    if at is not None and at > len(files):
+    if at is not None and not 0 <= at <= len(files):
         raise ConfigError(f"at = {at}: {place} has the commits 0 to {len(files)}")
     number = len(files) if at is None else at
     if files and number < (oldest := _parse(files[-1], place, len(files)).oldest):

@@ -22,7 +22,7 @@ from tokcore.formats.flat_ids import find_dtype
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.formats.shard_format import IndexEntry, PlainIds, ShardFormat, ShardSettings, StoredShard
 from tokcore.labels import repeat_label
-from tokcore.shards import find_named_shards
+from tokcore.shards import MANIFEST, find_named_shards
 from tokcore.token_batch import Ids, Offsets, TokenBatch
 
 # Breaches of one kind that are named in a file; more are counted.
@@ -54,18 +54,25 @@ class CheckedShard:
     vocab_size: int | None = None
 
 
-def find_all_shards(place: Path) -> list[FormatFile]:
-    """Every shard below a folder, in every format, or the one at a path; in the order of paths.
+class FoundShards(NamedTuple):
+    """What is there to check."""
+
+    files: list[FormatFile]  # in the order of paths
+    problems: list[str]  # why other files are not opened
+
+
+def find_all_shards(place: Path) -> FoundShards:
+    """Every shard below a folder, in every format, or the one at a path.
 
     Of an output, those that its manifests name: other files there, such as tables of counts, are no shards.
     """
-    files = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.is_file())
-    outputs = find_named_shards(place)
-    named = {file for own in outputs.values() for file in own}
-    found = {file for path in files if (file := find_shard_at(str(path))) is not None}
-    others = {file for file in found if not any(Path(file.path).is_relative_to(output) for output in outputs)}
-    own = {file for file in named if Path(file.path).is_relative_to(place)}
-    return sorted(others | own, key=lambda file: file.path)
+    named = find_named_shards(place)
+    files = [place] if place.is_file() else (path for path in place.rglob("*") if path.is_file())
+    others = [path for path in files if named.outputs.isdisjoint((path, *path.parents))]
+    found = {file for path in others if (file := find_shard_at(str(path))) is not None}
+    own = {file for file in named.files if Path(file.path).is_relative_to(place)}
+    of_place = [why for path, why in named.faults.items() if path.name == MANIFEST or path.is_relative_to(place)]
+    return FoundShards(sorted(found | own, key=lambda file: file.path), of_place)
 
 
 def check_shard(file: FormatFile, rules: Rules) -> CheckedShard:
@@ -76,6 +83,9 @@ def check_shard(file: FormatFile, rules: Rules) -> CheckedShard:
         if missing:
             why = "the manifest names it" if missing[0] == file.path else f"{file.path} needs it"
             raise FormatError(f"{missing[0]}: is not there: {why}")
+        for path in file.list_files():
+            if not Path(path).is_file():
+                raise FormatError(f"{path}: expected a file, found a folder, a FIFO or a device")
         one = SHARD_FORMATS[file.format]
         if one.open_plain is not None and rules.end is None and not says_bounds(file):
             _check_plain(one.open_plain(file.path, rules.dtype), rules.vocab_size, checked)

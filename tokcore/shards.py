@@ -14,7 +14,7 @@ import operator
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar, overload
@@ -46,7 +46,7 @@ SPLITS = ("train", "validation", "all")
 MAX_OPEN = 64
 
 # The manifest of a build's shards, below the build's output; of a shard's folder it is at most two levels up.
-_MANIFEST = "manifest.json"
+MANIFEST = "manifest.json"
 _STAGES = ("shards", "mixed", "packed")  # of a build, whose manifests name shards; of the last, rows are documents
 _LEVELS_UP = 2
 _FOLDERS_OF_A_SHARD = 5  # of its split, its language, its format, the stage; the output
@@ -378,22 +378,22 @@ def _join_shards(parts: Sequence[Shards]) -> Shards:
 
 
 def _open_remote(url: str, split: str, cache: str | os.PathLike[str] | None) -> Shards:
-    found = read_first([f"{url}/shards/{_MANIFEST}", f"{url}/{_MANIFEST}"])
+    found = read_first([f"{url}/shards/{MANIFEST}", f"{url}/{MANIFEST}"])
     if found is None:
         raise FormatError(
-            f"{url}: no output of a build: there is no shards/{_MANIFEST} in it. "
+            f"{url}: no output of a build: there is no shards/{MANIFEST} in it. "
             f"Are bucket and folder right? Is the build finished?"
         )
     origin, data = found
     content = parse_canonical(data, origin)
     if content.get("stage") not in _STAGES:
         raise FormatError(f"{url}: a build without shards. Is it finished?")
-    root = origin.removesuffix(f"/{_MANIFEST}")
+    root = origin.removesuffix(f"/{MANIFEST}")
     files, fingerprint = _list_named_shards(root, content)
     if cache is None:
         files = [file for file in files if SHARD_FORMATS[file.format].reads_ranges] or files
     else:
-        copies = copy_bytes(data, Path(cache).resolve(), _MANIFEST).parent
+        copies = copy_bytes(data, Path(cache).resolve(), MANIFEST).parent
         files = [file._replace(path=str(copies / file.files[0].name), cache=str(copies)) for file in files]
     chosen = _choose_one_format(url, files) if files else []
     return Shards([file for file in chosen if _is_in_split(file.path, split)], fingerprint)
@@ -415,23 +415,54 @@ def find_shard_files(path: str | os.PathLike[str]) -> list[FormatFile]:
     return [FormatFile(file.format, file.path) for file in _choose_one_format(place, below)]
 
 
-def find_named_shards(place: Path) -> dict[Path, list[FormatFile]]:
-    """Folder of an output -> the shards, in every format, that its manifests name.
+class NamedShards(NamedTuple):
+    """What the manifests of outputs name."""
+
+    outputs: set[Path]  # their folders
+    files: list[FormatFile]  # in every format; those that can be opened
+    faults: dict[Path, str]  # what is not to be opened, manifests included -> why
+
+
+def find_named_shards(place: Path) -> NamedShards:
+    """The shards that manifests of outputs name. No link out of an output is followed, and no FIFO opened.
 
     place: the output, a folder above it, or a file or folder in it. Manifests that cannot be read are passed over.
     """
-    found: dict[Path, list[FormatFile]] = {}
-    paths = {*place.rglob(_MANIFEST), *(folder / _MANIFEST for folder in place.parents[:_FOLDERS_OF_A_SHARD])}
+    named = NamedShards(set(), [], {})
+    paths = {*place.rglob(MANIFEST), *(folder / MANIFEST for folder in place.parents[:_FOLDERS_OF_A_SHARD])}
     for path in sorted(paths):
         root = path.parent
+        if (fault := _find_fault(path, root)) is not None:
+            named.faults[path] = fault
+            if root.name in _STAGES:  # whatever is there, tables of counts are no shards
+                named.outputs.add(root.parent)
+            continue
         with contextlib.suppress(OSError, ValueError, RecursionError, TokError):
             data = path.read_bytes()
             content = json.loads(data)
             if isinstance(content, dict) and content.get("stage") in _STAGES:
-                files, _ = _list_named_shards(root, parse_canonical(data, str(path)))
-                output = root.parent if root.name in _STAGES else root
-                found.setdefault(output, []).extend(FormatFile(file.format, file.path) for file in files)
-    return found
+                manifest = _read_named(root, parse_canonical(data, str(path)))
+                faults = dict(_find_faults(root, manifest))
+                named.faults.update((root / name, fault) for name, fault in faults.items())
+                files = _list_openable(root, manifest, faults)
+                named.outputs.add(_get_output(root))
+                named.files.extend(FormatFile(file.format, file.path) for file in files)
+    return named
+
+
+def _get_output(root: Path) -> Path:
+    """The output that the folder of a manifest is of; the folder itself if it was copied out of its output."""
+    return root.parent if root.name in _STAGES else root
+
+
+def _find_fault(path: Path, folder: Path) -> str | None:
+    """Why a file below a folder is not to be opened; None if it may be, or is not there."""
+    # Unlike Path.resolve, realpath takes links that lead to themselves.
+    if not Path(os.path.realpath(path)).is_relative_to(folder):
+        return f"{path}: a link to a place outside of {folder}"
+    if path.exists() and not path.is_file():
+        return f"{path}: expected a file, found a folder, a FIFO or a device"
+    return None
 
 
 def _require_finished(place: Path) -> None:
@@ -463,6 +494,8 @@ def _find_single_shard(place: Path) -> FormatFile:
         raise FormatError(
             f"{place}: not a file by which a shard goes: they end with {ends}; .npy without NumPy's header"
         )
+    if found is None and place.exists():
+        raise FormatError(f"{place}: expected a file or a folder, found a FIFO, a socket or a device")
     if found is None:
         raise FormatError(f"{place}: there is no such file or folder")
     return found
@@ -493,7 +526,7 @@ def _open_unnamed(found: Sequence[FormatFile]) -> Shards:
 def _find_manifest(place: Path) -> tuple[Path, Any] | None:
     """(folder, content) of the manifest of shards that place is under, if there is one; others' are passed over."""
     for root in (place / "shards", place, *place.parents[:_LEVELS_UP]):
-        path = root / _MANIFEST
+        path = root / MANIFEST
         if path.is_file():
             data = path.read_bytes()
             try:
@@ -536,41 +569,55 @@ def _list_named_shards(root: Path | str, content: Any) -> tuple[list[OpenableSha
 
     root: the folder of the manifest; a str is the URL of one.
     """
-    path = f"{root}/{_MANIFEST}"
+    manifest = _read_named(root, content)
+    if not isinstance(root, str):
+        for _, fault in _find_faults(root, manifest):
+            raise FormatError(fault)
+    return _list_openable(root, manifest, {}), manifest.totals.fingerprint
+
+
+def _read_named(root: Path | str, content: Any) -> _ShardsManifest:
+    path = f"{root}/{MANIFEST}"
     require_version(content, path, MANIFEST_FORMAT, *MANIFEST_VERSIONS)
     manifest = from_jsonable(_ShardsManifest, content, path, partial=True)
-    by_path = {file.path: file for file in manifest.files}
-    files = []
     for i, file in enumerate(manifest.files):
-        here = None if isinstance(root, str) else root / file.path
-        if not (_is_plain(file.path) and (here is None or here.resolve().is_relative_to(root))):
+        if not _is_plain(file.path):
             raise FormatError(f"{path}: names {file.path!r}, which is not below its folder")
-        if here is not None and here.exists() and not here.is_file():
-            raise FormatError(f"{here}: expected a file, found a folder, a FIFO or a device")
+        if isinstance(facts := file.about, ShardFacts) and (facts.documents < 0 or facts.tokens < 0):
+            raise Place(path, f"files[{i}].about").error("two counts", facts)
+    return manifest
+
+
+def _list_openable(root: Path | str, manifest: _ShardsManifest, faults: Collection[str]) -> list[OpenableShard]:
+    """The shards that a manifest names, in its order; not those that need a file at fault, such as an index."""
+    by_path = {file.path: file for file in manifest.files}
+    shut = {name.partition("/")[0] for name in faults if not isinstance(by_path[name].about, ShardFacts)}
+    files = []
+    for file in manifest.files:
         if not isinstance(facts := file.about, ShardFacts):
             continue
-        if facts.documents < 0 or facts.tokens < 0:
-            raise Place(path, f"files[{i}].about").error("two counts", facts)
-        files += [
-            OpenableShard(
-                one.name,
-                f"{root}/{file.path}",
-                facts.documents,
-                facts.tokens,
-                tuple(
-                    RemoteFile(f"{root}/{name}", name, by_path[name].size_bytes, by_path[name].sha256)
-                    for name in dict.fromkeys(
-                        [file.path, *list_all_paths([one.name], facts.stem, is_shuffled=True, is_packed=True)]
-                    )
-                    if here is None and name in by_path
-                ),
+        for one in READING_ORDER:
+            if file.path != list_paths(one, facts.stem)[0]:
+                continue
+            needed = [file.path, *list_all_paths([one.name], facts.stem, is_shuffled=True, is_packed=True)]
+            if one.name in shut or any(name in faults for name in needed):
+                continue
+            remote = tuple(
+                RemoteFile(f"{root}/{name}", name, by_path[name].size_bytes, by_path[name].sha256)
+                for name in dict.fromkeys(needed)
+                if isinstance(root, str) and name in by_path
             )
-            for one in READING_ORDER
-            if file.path == list_paths(one, facts.stem)[0]
-        ]
+            files.append(OpenableShard(one.name, f"{root}/{file.path}", facts.documents, facts.tokens, remote))
     if (total := sum(file.num_documents for file in files)) > sys.maxsize:
-        raise FormatError(f"{path}: its files have {total} documents, more than any disk holds")
-    return files, manifest.totals.fingerprint
+        raise FormatError(f"{root}/{MANIFEST}: its files have {total} documents, more than any disk holds")
+    return files
+
+
+def _find_faults(root: Path, manifest: _ShardsManifest) -> Iterator[tuple[str, str]]:
+    """The files below a folder that are not to be opened, and why."""
+    for file in manifest.files:
+        if (fault := _find_fault(root / file.path, root)) is not None:
+            yield file.path, fault
 
 
 def _is_plain(path: str) -> bool:

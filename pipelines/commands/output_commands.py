@@ -178,7 +178,8 @@ def remove(
 
     Makes the parts that hold them again from their pinned inputs, without them, and ends with one commit. It keeps a
     keyed hash of each name, so that no later commit brings a document back. Earlier commits still hold the documents:
-    `tokcore verify --removed` names these.
+    `tokcore verify --removed` names these. --source goes by the names of files: if one is renamed, its documents come
+    back. Use --ids where documents must stay away whatever their file is called.
     """
     from pipelines.local.progress import StageProgress
     from pipelines.local.run_options import RunOptions

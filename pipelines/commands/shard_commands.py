@@ -77,6 +77,7 @@ def convert(
     .documents file beside each shard. FOLDER appears only when it is complete. If the command is killed, run it again.
     """
     from pipelines.inspect.convert import convert_shards
+    from pipelines.local.terminal import format_count
     from tokcore.conversion import Reading
 
     if end is not None and whole:
@@ -97,7 +98,8 @@ def convert(
         return
     for note in report.notes:
         click.echo(f"note: {note}", err=True)
-    click.echo(f"{path}: {report.shards:,} shards, {report.documents:,} documents, {report.tokens:,} tokens")
+    counted = (("shard", report.shards), ("document", report.documents), ("token", report.tokens))
+    click.echo(f"{path}: {', '.join(format_count(number, noun) for noun, number in counted)}")
 
 
 @click.command(epilog=format_examples("tokcore fsck out/first/shards/mds", "tokcore fsck theirs --end 50256 --repair"))
@@ -116,6 +118,7 @@ def fsck(path: str, repair: bool, end: int | None, read_dtype: str, vocab_size: 
     documents files, or with --end), and index.json. Exit code 1 if something is wrong.
     """
     from pipelines.inspect.fsck import check_shards
+    from pipelines.local.terminal import format_count
     from tokcore.shard_checks import Rules
 
     with show_progress("fsck"):
@@ -127,8 +130,10 @@ def fsck(path: str, repair: bool, end: int | None, read_dtype: str, vocab_size: 
             click.echo("".join(c if c.isprintable() else " " for c in problem))
         for file in report.repaired:
             click.echo(f"made again: {file}")
-        held = f"{report.shards:,} shards ({', '.join(report.formats)}), {report.documents:,} documents"
-        click.echo(f"{held}, {report.tokens:,} tokens: {len(report.problems) or 'no'} problems")
+        shards, documents = format_count(report.shards, "shard"), format_count(report.documents, "document")
+        problems = format_count(len(report.problems), "problem") if report.problems else "no problems"
+        tokens = format_count(report.tokens, "token")
+        click.echo(f"{shards} ({', '.join(report.formats)}), {documents}, {tokens}: {problems}")
     if report.problems:
         sys.exit(EXIT_PROBLEM)
 

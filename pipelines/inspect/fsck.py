@@ -22,6 +22,7 @@ from tokcore.shard_checks import (
     write_bounds,
     write_index,
 )
+from tokcore.shards import MANIFEST
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -43,15 +44,16 @@ def check_shards(url: str, rules: Rules, repair: bool) -> Report:
     place = urls.get_local_path(url).resolve()
     if not place.exists():
         raise ConfigError(f"{url}: there is no such file or folder")
+    if not (place.is_file() or place.is_dir()):
+        raise ConfigError(f"{url}: expected a file or a folder, found a FIFO, a socket or a device")
     if repair and _has_manifest(place):
         raise ConfigError(
             f"{url}: belongs to an output, whose manifest has its hashes: `tokcore repair OUTPUT` repairs it"
         )
-    files = find_all_shards(place)
-    if not files:
+    files, problems = find_all_shards(place)
+    if not (files or problems):
         raise ConfigError(f"{url}: no shards in it")
     repaired: list[str] = []
-    problems: list[str] = []
     checked = []
     for file in files:
         if repair:
@@ -60,7 +62,7 @@ def check_shards(url: str, rules: Rules, repair: bool) -> Report:
         if shard.problems and repair:
             shard = _repair_bounds(shard, rules, repaired, problems)
         checked.append(shard)
-    found = check_folder(place, checked)
+    found = {} if problems else check_folder(place, checked)  # indexes name files that were not opened, too
     for name in found if repair else ():
         repaired += _repair_index(name, place, checked, problems)
     if repaired:
@@ -73,7 +75,7 @@ def check_shards(url: str, rules: Rules, repair: bool) -> Report:
 
 def _has_manifest(place: Path) -> bool:
     folders = (place / "shards", place, *place.parents[:4])
-    return any((folder / "manifest.json").is_file() for folder in folders)
+    return any(os.path.lexists(folder / MANIFEST) for folder in folders)
 
 
 def _repair_bounds(shard: CheckedShard, rules: Rules, repaired: list[str], problems: list[str]) -> CheckedShard:

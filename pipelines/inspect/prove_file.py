@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+from collections.abc import Sequence
 
 from pipelines.inspect.verify import check_file
 from pipelines.stages.commit import MANIFEST, get_path_below, require_manifest
 from pipelines.stages.dataset_card import CARD
 from pipelines.stages.read_log import locate_part, read_log
 from pipelines.store.redaction import redact
-from schemas.commit_log import OWN, hash_parts
+from schemas.commit_log import OWN, Part, hash_parts
+from schemas.manifest import AnyManifest
 from schemas.merkle import follow, hash_leaf, prove
-from schemas.stage_manifests import BUILD, STAGES
+from schemas.stage_manifests import BUILD, STAGES, BuildManifest
 from tokcore.errors import ChecksumError, ConfigError
+
+_MOST_NAMED = 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -43,10 +47,14 @@ def prove_file(output: str, file: str, at: int | None = None) -> Proof:
     number = next((i for i, part in enumerate(parts) if file.startswith(f"{part.path}/")), None)
     if number is None:
         number = next((i for i, part in enumerate(parts) if part.path == OWN), None)
-    if number is None:
-        raise ConfigError(f"{redact(output)}: {file!r} is in no part of the commit; `tokcore log` shows its parts")
+    of_part = _prove_in_part(output, parts[number], file) if number is not None else None
+    if number is None or of_part is None:
+        commit = log.newest if at is None else at
+        raise ConfigError(
+            f"{redact(output)}: no manifest of commit {commit} names {file!r}.{_suggest(output, parts, file)} "
+            f"Give its path below the output: `tokcore show` lists files"
+        )
     part = parts[number]
-    of_part = _prove_in_part(locate_part(output, part), file.removeprefix(f"{part.path}/"))
     if of_part.root != part.root:
         raise ChecksumError(f"{redact(output)}: {part.path}/{MANIFEST}: not the one that the log names")
     steps = prove([bytes.fromhex(one.root) for one in parts], number)
@@ -58,15 +66,37 @@ def prove_file(output: str, file: str, at: int | None = None) -> Proof:
     )
 
 
-def _prove_in_part(output: str, file: str) -> Proof:
-    build = require_manifest(output, BUILD, "build")
+def _suggest(output: str, parts: Sequence[Part], file: str) -> str:
+    """A sentence with files of parts that have this path below their part; empty if there is none."""
+    others = [part for part in parts if part.path != OWN]
+    found = [f"{one.path}/{file}" for one in others if _read_naming(locate_part(output, one), file) is not None]
+    more = f" and {len(found) - _MOST_NAMED:,} more" if len(found) > _MOST_NAMED else ""
+    return f" It names {', '.join(found[:_MOST_NAMED])}{more}." if found else ""
+
+
+def _split(file: str) -> tuple[str, str]:
+    """(stage, path below its folder) of a file of a part."""
     folder, _, rest = file.partition("/")
-    stage, path = (folder, rest) if folder in STAGES else (BUILD, file)
-    made = build if stage == BUILD else require_manifest(output, stage, "build")
-    if all(entry.path != path for entry in made.files):
-        raise ConfigError(
-            f"{redact(output)}: no manifest names {file!r}. Give its path below the output: `tokcore show` lists files"
-        )
+    return (folder, rest) if folder in STAGES else (BUILD, file)
+
+
+def _read_naming(url: str, file: str) -> tuple[BuildManifest, AnyManifest] | None:
+    """(manifest of a part, that of the stage that names a file); None if none does. file: its path below the part."""
+    stage, path = _split(file)
+    build = require_manifest(url, BUILD, "build")
+    if stage != BUILD and stage not in build.inputs:  # as of a tokenizer that was learned from a commit
+        return None
+    made = build if stage == BUILD else require_manifest(url, stage, "build")
+    return (build, made) if any(entry.path == path for entry in made.files) else None
+
+
+def _prove_in_part(url: str, part: Part, file: str) -> Proof | None:
+    """As prove_file, for the root of a part; None if no manifest of it names the file. url: of the whole output."""
+    output, file = locate_part(url, part), file.removeprefix(f"{part.path}/")
+    if (found := _read_naming(output, file)) is None:
+        return None
+    build, made = found
+    stage, path = _split(file)
     entry = made.file(path)
     steps = made.prove_entry(path)
     if stage != BUILD:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -21,11 +21,12 @@ from pipelines.inspect.stored_shards import open_formats
 from pipelines.inspect.verify import check_file, read_base
 from pipelines.inspect.verify_log import check_commit_card
 from pipelines.local.run_options import RunOptions
-from pipelines.stages.commit import MANIFEST, find_manifest, get_folder, get_path_below, require_output
+from pipelines.stages.commit import MANIFEST, find_manifest, get_folder, get_path_below, name_once, require_output
 from pipelines.stages.count_corpus import count_again
 from pipelines.stages.dataset_card import CARD, follow_commits, write_dataset_card
 from pipelines.stages.read_log import Log, read_log
 from pipelines.stages.replacing import find_command
+from pipelines.stages.standing import describe_way_out
 from pipelines.stages.tokenizer_files import make_artifact_files
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER, Attempts, publish
@@ -112,9 +113,13 @@ class _Repair:
         self._follows = follows
         self._options = options
         self._plan: Plan | None = None  # None if it is damaged itself
-        self._manifests = dict(self._readable_manifests())
-        tokenizer = self._manifests.get("tokenizer")
-        self._is_imported = tokenizer is not None and isinstance(tokenizer.config, ImportedConfig)
+        self._manifests, unreadable = self._read_manifests()
+        self._is_imported = self._finds_no_counts()
+        for stage, error in unreadable.items():
+            way_out = describe_way_out(stage, "BUILD.toml", self._is_imported)
+            what = name_once(get_path_below(stage, MANIFEST), error)
+            self.left.append(f"{what}. The manifest is damaged: {way_out}")
+        self.left.extend(self._name_missing(unreadable))
 
     def run(self) -> None:
         damaged = self._damaged()
@@ -144,14 +149,35 @@ class _Repair:
         if not storage.list_tree(urls.join(self._output, FOLDER)):
             storage.remove_tree(urls.join(self._output, FOLDER))
 
-    def _readable_manifests(self) -> Iterator[tuple[str, AnyManifest]]:
+    def _read_manifests(self) -> tuple[dict[str, AnyManifest], dict[str, TokError]]:
+        """The manifests that can be read, and why others cannot."""
+        found: dict[str, AnyManifest] = {}
+        unreadable: dict[str, TokError] = {}
         for stage in (*STAGES, BUILD):
             try:
                 if (made := find_manifest(self._output, stage)) is not None:
-                    yield stage, made
+                    found[stage] = made
             except TokError as error:
-                self.left.append(
-                    f"{get_path_below(stage, MANIFEST)}: {error}. {_make_again(find_command(stage, False))}"
+                unreadable[stage] = error
+        return found, unreadable
+
+    def _finds_no_counts(self) -> bool:
+        """Whether the build imports its tokenizer, so that no stage counts."""
+        if (build := self._manifests.get(BUILD)) is not None:
+            return "counts" not in build.inputs
+        tokenizer = self._manifests.get("tokenizer")
+        return tokenizer is not None and isinstance(tokenizer.config, ImportedConfig)
+
+    def _name_missing(self, unreadable: Collection[str]) -> Iterator[str]:
+        """The manifests that others were made from and that are gone."""
+        needed = {stage for made in self._manifests.values() for stage in made.inputs}
+        for stage in STAGES:
+            if stage in needed and stage not in self._manifests and stage not in unreadable:
+                # A build reads the corpus again for any other stage, but not for what was rejected alone.
+                how = f" --replace {find_command(stage, self._is_imported)}" if stage == "rejected" else ""
+                yield (
+                    f"{get_path_below(stage, MANIFEST)}: missing. Restore {stage}/ from a copy, or make it again: "
+                    f"`tokcore build BUILD.toml{how}`"
                 )
 
     def _damaged(self) -> Mapping[str, list[FileEntry[Any]]]:
@@ -297,7 +323,8 @@ class _Repair:
     def _repair_card(self, entry: FileEntry[Any]) -> None:
         shards, tokenizer = self._manifests.get("shards"), self._manifests.get("tokenizer")
         if shards is None or tokenizer is None:
-            self._give_up(BUILD, entry)
+            gone = "shards" if shards is None else "tokenizer"
+            self.left.append(f"{entry.path}: is made from {gone}/{MANIFEST}, which cannot be read: see there")
         else:
             self._put_bytes(BUILD, entry, write_dataset_card(shards, tokenizer))
 

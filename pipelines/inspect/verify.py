@@ -41,6 +41,7 @@ from pipelines.stages.commit import (
     find_manifest,
     get_folder,
     get_path_below,
+    name_once,
     read_run_facts,
     require_output,
 )
@@ -366,7 +367,7 @@ def _read_stages(output: str, build: BuildManifest | None, problems: list[str]) 
                 continue
             found[stage] = parse_manifest(data, url, stage)
         except TokError as error:
-            problems.append(f"{stage}/{MANIFEST}: {error}")
+            problems.append(name_once(f"{stage}/{MANIFEST}", error))
     return found
 
 
@@ -382,7 +383,7 @@ def check_file(output: str, stage: str, entry: FileEntry[Any] | StoredFile) -> l
                 hasher.update(block)
                 size += len(block)
     except TokError as error:
-        return [f"{path}: {error}"]
+        return [name_once(path, error)]
     if size != entry.size_bytes:
         return [f"{path}: {size} bytes, committed with {entry.size_bytes}"]
     if hasher.hexdigest() != entry.sha256:

@@ -5,6 +5,7 @@ What the parts hold is asked of each of them, as of any output.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -18,12 +19,23 @@ from pipelines.stages.read_log import Log, describe_break, list_numbers, locate_
 from pipelines.store import storage, urls
 from pipelines.store.pinned_files import FILES, read_pinned_files
 from pipelines.work.semantics import SEMANTICS
-from schemas.commit_log import OWN, Commit, Part, describe_part, name_commit, name_part, parse_commit, sum_up_parts
+from schemas.commit_log import (
+    OWN,
+    Commit,
+    CommitTotals,
+    Part,
+    describe_part,
+    name_commit,
+    name_part,
+    parse_commit,
+    sum_up_parts,
+)
 from schemas.stage_manifests import BUILD, BuildManifest
 from schemas.tombstones import Tombstones
 from tokcore.errors import TokError
 
 _MOST_NAMED = 5
+_DIGEST_DIGITS = 16
 
 
 def check_log(output: str, build: BuildManifest, problems: list[str]) -> Log:
@@ -104,13 +116,34 @@ def _check_parts(output: str, log: Log, commit: Commit, builds: dict[Part, Build
                 return
             builds[part] = found
     if commit.totals != (totals := sum_up_parts(builds[part] for part in commit.parts)):
-        yield f"its totals are {commit.totals}, those of its parts {totals}"
+        yield from _compare_totals(commit.totals, totals)
     if commit.why.removed and commit.why.removed != (before := _count_documents(log)) - totals.documents:
         yield f"says that it removes {commit.why.removed} documents: there were {before}, and are {totals.documents}"
-    held = Counter(file.uri for part in commit.parts for file in read_pinned_files(locate_part(output, part)))
+    held = Counter(uri for part in commit.parts for uri in _list_uris(output, part))
     for uri, num in sorted(held.items()):
         if num > 1:
             yield f"{uri}: is in {num} parts"
+
+
+def _compare_totals(said: CommitTotals, totals: CommitTotals) -> Iterator[str]:
+    """Where the totals of a commit are not those of its parts."""
+    for name in (field.name for field in dataclasses.fields(CommitTotals)):
+        mine, theirs = getattr(said, name), getattr(totals, name)
+        if mine != theirs:
+            yield f"its totals: {name} = {_shorten(mine)}, its parts have {_shorten(theirs)}"
+
+
+def _shorten(total: int | str) -> str:
+    """A total for a message; of a digest only its beginning."""
+    return f"{total[:_DIGEST_DIGITS]}..." if isinstance(total, str) else str(total)
+
+
+def _list_uris(output: str, part: Part) -> list[str]:
+    """The input files of a part; none if their table is damaged, which is found where the files of parts are hashed."""
+    try:
+        return [file.uri for file in read_pinned_files(locate_part(output, part))]
+    except TokError:
+        return []
 
 
 def _find_foreign(output: str, part: Part, build: BuildManifest, found: BuildManifest) -> str:

@@ -2,33 +2,28 @@
 
 Shards are read, and each document is looked up by its id, language and source. Count tables follow: a part's tables
 were counted from the documents that are in its shards, which `tokcore verify` checks. Rejects are looked through for
-the ids as text, since no id of a rejected record is stored.
+the ids as text (pipelines.stages.find_quoted).
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import io
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from pipelines.local.pool import Workers
 from pipelines.local.run_options import RunOptions
-from pipelines.stages import ledger
+from pipelines.local.terminal import format_count
 from pipelines.stages.commit import find_manifest, require_manifest
+from pipelines.stages.find_quoted import read_quoted
 from pipelines.stages.find_removed import find_removed
 from pipelines.stages.read_log import Log, locate_part, read_log
-from pipelines.stages.rejects import REJECTED
 from pipelines.stages.tokenizers_beside import FOLDER, find_commit_of, list_beside
-from pipelines.store import storage, urls
 from pipelines.store.pinned_files import read_pinned_files
 from schemas.commit_log import EXPIRE, Part
 from schemas.stage_manifests import LearnedConfig
 from schemas.tombstones import Tombstones, merge_tombstones, spell_tombstone
-from tokcore.canonical import parse_canonical
-from tokcore.jsonable import from_jsonable
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -100,26 +95,18 @@ def _look(
     return Held(part.path, tuple(commits), documents, len(gone), _count_rejects(url, gone, ids))
 
 
-def _count_rejects(url: str, gone: Iterable[str], ids: Sequence[str]) -> int:
+def _count_rejects(url: str, gone: Collection[str], ids: Sequence[str]) -> int:
     """The rejects of a part that are of removed files, or spell an id in what they quote."""
-    spelled = re.compile("|".join(rf"(?<!\w){re.escape(one)}(?!\w)" for one in ids)) if ids else None
-    gone, num = {*gone}, 0
-    place = urls.join(url, "rejected", REJECTED)
-    with io.BufferedReader(storage.open_read(place)) as lines:
-        for line in lines:
-            reject = from_jsonable(ledger.PlacedReject, parse_canonical(line, place), place)
-            quoted = f"{reject.detail}\n{reject.sample}"
-            num += reject.file in gone or (spelled is not None and spelled.search(quoted) is not None)
-    return num
+    return sum(file in gone or bool(quoted) for file, quoted in read_quoted(url, ids))
 
 
 def _describe(log: Log, held: Held) -> str:
     what = [
-        f"{number:,} {name}"
-        for number, name in (
-            (held.documents, "documents in shards and tables"),
-            (held.files, "input files"),
-            (held.rejects, "rejects"),
+        f"{format_count(number, noun)}{where}"
+        for number, noun, where in (
+            (held.documents, "document", " in shards and tables"),
+            (held.files, "input file", ""),
+            (held.rejects, "reject", ""),
         )
         if number
     ]

@@ -28,7 +28,7 @@ What all stages share:
 What they read and write:
 - ledger: the sums that must balance.
 - rejects: the files of rejected/. reject_causes: why most records were rejected.
-- find_removed: documents in shards that were removed.
+- find_removed: documents in shards that were removed. find_quoted: rejects that quote ids.
 - token_count_table: what the shards hold. tokenizer_files: what a tokenizer consists of.
 - dataset_card: README.md of the output.
 """

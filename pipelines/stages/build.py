@@ -57,7 +57,7 @@ from pipelines.stages.reuse import find_reusable
 from pipelines.stages.source_checks import refuse_wrong_sources
 from pipelines.stages.stage import BuildRun, StageKey
 from pipelines.stages.stage_passes import count_worthwhile_workers
-from pipelines.stages.standing import Standing, look
+from pipelines.stages.standing import Standing, look, read_standing
 from pipelines.stages.tokenizer_files import import_tokenizer
 from pipelines.stages.tokenizers_beside import has_beside
 from pipelines.store import storage, urls
@@ -149,7 +149,7 @@ class Build:
         """
         with self.at_work():
             self.require_engine(BUILD)
-            if (standing := find_manifest(self.output, BUILD)) is None:
+            if (standing := read_standing(self.output, BUILD, self.config)) is None:
                 self._workers.start_first()  # it imports while inputs are listed and a tokenizer is read
             elif (finished := self._find_finished(standing)) is not None:
                 return finished
@@ -347,7 +347,7 @@ class Build:
         if there.differences:
             if self._gives_way(there):
                 return "a build that failed before it had counted anything, which this one replaces"
-            raise there.error(self.output, self.config.as_argument)
+            raise there.error(self.output, self.config.as_argument, of_commit=self.chosen is not None)
         if BUILD in there.found:
             return "this build, finished"
         return f"this build, unfinished: {', '.join(there.found)}" if there.found else "nothing"
@@ -369,7 +369,7 @@ class Build:
             self._begin_work()
         if there.differences:
             if not self._gives_way(there):
-                raise there.error(self.output, self.config.as_argument)
+                raise there.error(self.output, self.config.as_argument, of_commit=self.chosen is not None)
             make_room(self.output, there.command, imported is not None)
         elif there.found and BUILD not in there.found:
             self.progress.say(
@@ -416,12 +416,12 @@ class Build:
 
         Dataflow's bucket for staging must be there, too: else Beam tries for ten minutes to write to it.
         """
-        if not self.options.is_local and (self.replace or find_manifest(self.output, kind) is None):
+        if not self.options.is_local and (self.replace or read_standing(self.output, kind, self.config) is None):
             require_job_server(self.config.engine)
 
     def _start_workers_unless_made(self, kind: str) -> None:
         """Unless that manifest is there, have a worker import while inputs are listed."""
-        if find_manifest(self.output, kind) is None:
+        if not storage.is_file(get_manifest_url(self.output, kind)):
             self._workers.start_first()
 
     def _begin_work(self) -> None:
@@ -439,9 +439,11 @@ class Build:
             raise ConfigError(f"build.output = {self.output}: is a file. Name a new or empty folder.")
         if self.options.is_local and self.output.startswith("memory://"):
             raise ConfigError(f"build.output = {self.output}: the memory of one process, which workers cannot see.")
-        is_ours = find_manifest(self.output, BUILD) is not None or is_replacing(self.output)
+        there = storage.list_tree(self.output)
+        has_stages = not {f"{stage}/{MANIFEST}" for stage in STAGES}.isdisjoint(there)
+        is_ours = has_stages or find_manifest(self.output, BUILD) is not None or is_replacing(self.output)
         allowed = {*STAGES, FOLDER, LOG, PARTS, CARD, *((MANIFEST, RUN) if is_ours else ())}
-        for path in storage.list_tree(self.output):
+        for path in there:
             if path.split("/")[0] not in allowed:
                 raise ConfigError(
                     f"build.output = {redact(self.output)}: the folder holds {path!r} and no build. "

@@ -138,6 +138,16 @@ def get_path_below(stage: str, path: str) -> str:
     return path if stage == BUILD else f"{stage}/{path}"
 
 
+def name_once(path: str, error: Exception) -> str:
+    """What went wrong with a file of an output, under its path below the output alone.
+
+    >>> name_once("shards/a.bin", OSError("/out/shards/a.bin: cannot read")), name_once("a.bin", OSError("no file"))
+    ('shards/a.bin: cannot read', 'a.bin: no file')
+    """
+    where, _, what = str(error).partition(": ")
+    return f"{path}: {what if what and where.endswith(f'/{path}') else error}"
+
+
 def get_manifest_url(output: str, stage: str) -> str:
     """The URL of the manifest of a stage, or of the build."""
     return urls.join(get_folder(output, stage), MANIFEST)

@@ -2,7 +2,8 @@
 
 Parts that hold such documents are dropped. Others take their place: work items without such documents are taken over
 (pipelines.stages.inherit), the input files of all others are read again, as they were pinned, and the documents left
-out. The commit keeps a tombstone for each name that was removed, which later commits heed.
+out. Parts whose rejects quote an id are made again, too: with tombstones a part quotes nothing of its rejects. The
+commit keeps a tombstone for each name that was removed, which later commits heed.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from pipelines.local.pool import Workers
@@ -18,6 +19,7 @@ from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.commit import require_manifest
 from pipelines.stages.dataset_card import follow_commits
+from pipelines.stages.find_quoted import read_quoted
 from pipelines.stages.find_removed import find_removed
 from pipelines.stages.held_files import HeldFile, HeldFiles, read_held
 from pipelines.stages.inherit import find_changed
@@ -50,17 +52,21 @@ class Removed(NamedTuple):
     """What a removal did."""
 
     commit: Commit | None  # None: all of it was removed before, and is not there
-    unknown: int  # of the names that were given, those that no document has
+    unknown: int  # of the names that were given, those that no document and no reject has
+    names: int  # that were given, or are those of files that a glob matches
+    unmatched: tuple[str, ...]  # globs that no input file of the output matches
+    rejects: int  # that quoted an id
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Holding:
     """The parts that hold what is to be removed."""
 
-    documents: Mapping[str, int]  # path of a part that does -> documents of it
+    documents: Mapping[str, int]  # path of a part that does -> documents of it; 0 if only rejects quote an id
     files: frozenset[str]  # uris of the files that go as a whole
     sources: frozenset[str]  # uris of the files that some documents come from
-    found: frozenset[str]  # tombstones that a document or a file has
+    found: frozenset[str]  # tombstones that a document or a file has, or a reject quotes the id of
+    rejects: int  # that quote an id
 
     @property
     def dropped(self) -> list[str]:
@@ -92,14 +98,21 @@ class Remove:
             require_parts_apart(self.output, log.build, "changed")
             with self.progress.stage("look", minor=True):
                 held = read_held(self.output, log.parts())
-                wanted = self._make_tombstones(log, held)
+                matched = self._match_sources(held)
+                wanted = self._make_tombstones(log, [uri for uris in matched.values() for uri in uris])
                 holding = self._find(log, held, wanted)
-            unknown = len(set(wanted.hashes) - holding.found)
+            done = Removed(
+                commit=None,
+                unknown=len(set(wanted.hashes) - holding.found),
+                names=len(wanted.hashes),
+                unmatched=tuple(pattern for pattern, uris in matched.items() if not uris),
+                rejects=holding.rejects,
+            )
             before = log.tombstones()
             new = sorted({*wanted.hashes} - {*(before.hashes if before is not None else ())})
             if not new and not holding.dropped:
                 follow_commits(self.output, log)  # a killed one may not have
-                return Removed(None, unknown)
+                return done
             after = merge_tombstones(log.tombstone_key, [*new, *(before.hashes if before is not None else ())])
             if after is not None and len(after.hashes) > MAX_TOMBSTONES:
                 raise ConfigError(
@@ -115,21 +128,19 @@ class Remove:
             reason = Reason("remove", vanished=len(holding.files), read_again=num_read, removed=num_documents)
             if (commit := create_commit(self.output, log, reason, added, holding.dropped, new)) is not None:
                 reach("remove.committed")
-                return Removed(commit, unknown)
+                return done._replace(commit=commit)
             self.progress.say("another command has committed meanwhile: its commit is looked at")
 
-    def _make_tombstones(self, log: Log, held: HeldFiles) -> Tombstones:
-        """Those of all that is to be removed."""
-        globs = [compile_glob(pattern) for pattern in self.sources]
-        by_name = ["/" not in pattern for pattern in self.sources]
-        files = [
-            uri
-            for uri in held
-            if any(
-                glob.match(uri.rsplit("/", 1)[-1] if is_name else uri)
-                for glob, is_name in zip(globs, by_name, strict=True)
-            )
-        ]
+    def _match_sources(self, held: HeldFiles) -> dict[str, list[str]]:
+        """Glob -> the uris of the input files that it matches."""
+        matched = {}
+        for pattern in self.sources:
+            glob, is_name = compile_glob(pattern), "/" not in pattern
+            matched[pattern] = [uri for uri in held if glob.match(uri.rsplit("/", 1)[-1] if is_name else uri)]
+        return matched
+
+    def _make_tombstones(self, log: Log, files: Iterable[str]) -> Tombstones:
+        """Those of all that is to be removed. files: uris of the input files."""
         key = Tombstones(log.tombstone_key, ())
         hashes = [
             *(key.spell("id", one) for one in self.ids),
@@ -139,7 +150,7 @@ class Remove:
         return Tombstones(log.tombstone_key, tuple(sorted({*hashes})))
 
     def _find(self, log: Log, held: HeldFiles, wanted: Tombstones) -> _Holding:
-        """Where the documents are."""
+        """Where the documents are, and the rejects that quote them."""
         files = frozenset(uri for uri in held if wanted.spell("source", uri) in wanted)
         documents = Counter({held[uri].part: 0 for uri in files})
         found: Counter[str] = Counter()
@@ -151,8 +162,15 @@ class Remove:
                 documents[parts[url]] += 1
                 found.update(document.tombstones)
                 sources.add(document.source)
+        quoted = {url: self._find_quoted(url) for url in parts}
+        documents.update({parts[url]: 0 for url, ids in quoted.items() if ids})
+        found.update(wanted.spell("id", one) for ids in quoted.values() for one in frozenset[str]().union(*ids))
         names = frozenset([*found, *(wanted.spell("source", uri) for uri in files)])
-        return _Holding(documents, files, frozenset(sources), names)
+        return _Holding(documents, files, frozenset(sources), names, sum(map(len, quoted.values())))
+
+    def _find_quoted(self, url: str) -> list[frozenset[str]]:
+        """The ids that each reject of a part quotes, of those that quote any."""
+        return [ids for _, ids in read_quoted(url, self.ids) if ids] if self.ids else []
 
     def _require_decodable(self, config: BuildConfig, lost: Sequence[HeldFile]) -> None:
         """Raise StageError unless the tokens of files whose source is gone give all that the source gave."""

@@ -197,7 +197,7 @@ def _say_in_words(run: BuildRun, manifest: AnyManifest) -> str:
 
 def take_over(run: BuildRun, theirs: AnyManifest, attempts: Attempts) -> Made[Any, Any, Any]:
     """What a stage of the output run.reuse made: its files, copied, and what its manifest says."""
-    with run.progress.stage(f"copy {theirs.stage}"):
+    with run.progress.stage(f"copy {theirs.stage:<10}"):
         return Made(copy_files(run.reuse, theirs, attempts), theirs.totals, dict(theirs.languages))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Literal, overload
 
 from pipelines.reading.input_range import make_read_settings
 from pipelines.stages.commit import find_manifest
@@ -17,7 +18,7 @@ from schemas.changed_settings import describe_changed_reading, describe_changed_
 from schemas.config import BuildConfig
 from schemas.manifest import AnyManifest, compute_identity
 from schemas.plan import Plan, ReadSettings
-from schemas.stage_manifests import BUILD, STAGES, ImportedConfig, PlanManifest, RejectedConfig
+from schemas.stage_manifests import BUILD, STAGES, BuildManifest, ImportedConfig, PlanManifest, RejectedConfig
 from tokcore.errors import ConfigError, FormatError, StageError
 from tokcore.tokenizer_spec import TokenizerSpec
 
@@ -47,18 +48,24 @@ class Standing:
         is_copy = tokenizer is not None and isinstance(tokenizer.config, ImportedConfig)
         return self.found.keys() <= {"plan", "rejected", *(["tokenizer"] if is_copy else [])}
 
-    def error(self, output: str, build_file: str) -> ConfigError:
-        """The error for a build that is not the one in the output: says what differs, and what to do."""
+    def error(self, output: str, build_file: str, of_commit: bool = False) -> ConfigError:
+        """The error for a build that is not the one in the output: says what differs, and what to do.
+
+        of_commit: whether the documents of the build are those of a commit, which no build file names.
+        """
         said = "".join(
             f"\n  {stage}: {reason}" for stage, reasons in self.differences.items() for reason in reasons[:_MAX_REASONS]
         )
+        holds = f"{redact(output)}: the output holds a different build:{said}\n"
+        if of_commit:
+            return ConfigError(f"{holds}It was left as it is: choose another output for the documents of a commit.")
         removed = [
             one for one in list_stages_to_remove(self.command, self.is_imported) if one in self.found and one != BUILD
         ]
         follows = self.inputs_changed and BUILD in self.found
         update = f"To follow the inputs, and leave what is there: `tokcore update {build_file}`.\n" if follows else ""
         return ConfigError(
-            f"{redact(output)}: the output holds a different build:{said}\n{update}"
+            f"{holds}{update}"
             f"To make {', '.join(reversed(removed)) or 'it'} again: "
             f"`tokcore build {build_file} --replace {self.command}` with the same output. "
             f"To keep both: name a new --output, and take with --from {redact(output)} what still applies."
@@ -72,7 +79,7 @@ def look(output: str, config: BuildConfig, imported: TokenizerSpec | None, plan:
     """
     is_imported = config.tokenizer is not None
     stages = (*STAGES, BUILD)
-    read = run_at_once(lambda stage: _read(output, stage, config, is_imported), stages)
+    read = run_at_once(lambda stage: read_standing(output, stage, config), stages)
     found = {stage: made for stage, made in zip(stages, read, strict=True) if made is not None}
     differences: dict[str, list[str]] = {}
     inputs: list[str] = []
@@ -88,15 +95,25 @@ def look(output: str, config: BuildConfig, imported: TokenizerSpec | None, plan:
     return Standing(found, {s: r for s, r in differences.items() if r}, bool(inputs), is_imported)
 
 
-def _read(output: str, stage: str, config: BuildConfig, is_imported: bool) -> AnyManifest | None:
+@overload
+def read_standing(output: str, stage: Literal["build"], config: BuildConfig) -> BuildManifest | None: ...
+@overload
+def read_standing(output: str, stage: str, config: BuildConfig) -> AnyManifest | None: ...
+def read_standing(output: str, stage: str, config: BuildConfig) -> AnyManifest | None:
+    """The manifest of a finished stage, or of the build, if there is one. Raises StageError if it is damaged."""
     try:
         return find_manifest(output, stage)
     except FormatError as error:
-        command = find_command(stage, is_imported)
-        raise StageError(
-            f"{error}. The manifest is damaged: restore it, or have the stage made again: "
-            f"`tokcore build {config.as_argument} --replace {command}`"
-        ) from error
+        way_out = describe_way_out(stage, config.as_argument, config.tokenizer is not None)
+        raise StageError(f"{error}. The manifest is damaged: {way_out}") from error
+
+
+def describe_way_out(stage: str, build_file: str, is_imported: bool) -> str:
+    """What to do about the damaged manifest of a stage, or of the build."""
+    if stage == BUILD:
+        return f"delete it, and run `tokcore build {build_file}` again, which keeps all stages"
+    command = find_command(stage, is_imported)
+    return f"restore it from a copy, or have the stage made again: `tokcore build {build_file} --replace {command}`"
 
 
 def _collect_configs(config: BuildConfig, imported: TokenizerSpec | None, is_counted: bool) -> dict[str, object]:

@@ -239,7 +239,8 @@ class Update:
         gone = [held.read_uri(place) for place, found in enumerate(is_there) if not found]
         if gone and self.vanished == "fail":
             raise StageError(
-                f"{name_some(gone)}: vanished since they were read. Choose what becomes of their documents: "
+                f"{name_some(gone)}: vanished since {'it was' if len(gone) == 1 else 'they were'} read. "
+                f"Choose what becomes of {'its' if len(gone) == 1 else 'their'} documents: "
                 f"--vanished keep or --vanished remove. Nothing was changed."
             )
         removed = gone if self.vanished == "remove" else []

@@ -19,7 +19,7 @@ from pipelines.local.free_memory import free_memory, share_arena
 from pipelines.local.pool import Workers
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
-from pipelines.local.terminal import format_size
+from pipelines.local.terminal import format_count, format_size
 from pipelines.stages.build import Build
 from pipelines.stages.read_log import read_part
 from pipelines.stages.small_parts import MODULES
@@ -327,8 +327,8 @@ class Service:
         self._trouble, self._num_failed = "", 0
         self._newest = commit.number
         self.progress.say(
-            f"commit {commit.number}: {commit.why.describe_files()}, {documents:,} documents, {format_size(text)} of "
-            f"text, {seconds:.1f} s; the oldest file waited {max(lags, default=0.0):.0f} s"
+            f"commit {commit.number}: {commit.why.describe_files()}, {format_count(documents, 'document')}, "
+            f"{format_size(text)} of text, {seconds:.1f} s; the oldest file waited {max(lags, default=0.0):.0f} s"
         )
         self._turn.beat()
 

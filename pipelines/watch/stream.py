@@ -15,6 +15,7 @@ from pipelines.local.dataflow import NAME as DATAFLOW
 from pipelines.local.engines import require_job_server
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
+from pipelines.local.terminal import format_count
 from pipelines.stages.build import Build
 from pipelines.stages.read_log import Log, read_log, read_part
 from pipelines.store import storage, urls
@@ -214,7 +215,8 @@ class Stream:
         parts = [read_part(self.output, part) for part in commit.added]
         self.meters.note_commit(commit, parts, [], 0.0)
         documents = sum(part.totals.records.documents for part in parts)
-        self.progress.say(f"commit {commit.number}: {commit.why.describe_files()}, {documents:,} documents")
+        held = format_count(documents, "document")
+        self.progress.say(f"commit {commit.number}: {commit.why.describe_files()}, {held}")
 
     # ---------------------------------------------------------------------------------------------------------- status
 

@@ -45,6 +45,8 @@ class LeftOut:
         return ", ".join(shown) + more
 
 
+OTHER_SPLIT = "not of the split"  # how the reason begins why a file of another split is not taken
+
 ListFiles = Callable[[str], Sequence[storage.FileId]]
 
 
@@ -170,7 +172,7 @@ def _list_source(listings: _Listings, pattern: str, where: str, excluded: _Exclu
     except ConfigError as error:
         raise error if str(error).startswith(where) else ConfigError(f"{where}: {error}") from error
     if not found and not listings.grows:
-        raise ConfigError(f"{shown}: no file matches {redact(url)}. Relative paths start at the build file's folder.")
+        raise ConfigError(f"{shown}: no file matches {redact(url)}.{_explain_no_match(pattern)}")
     alone = len(found) == 1 and found[0].url == url
     local_output = output if output is not None and urls.is_local(url) and urls.is_local(output) else ""
     is_any_kept = False
@@ -221,8 +223,15 @@ def _list_split(listings: _Listings, folder: str, where: str, split: str, exclud
         raise ConfigError(f'{shown}: split = "{split}": the folder {has}. Write one of them, or name its files.')
     for name, pin in files.items():
         if name not in splits[named]:
-            listings.left_out.no_data[pin.url] = f"not of the split {named}"
+            listings.left_out.no_data[pin.url] = f"{OTHER_SPLIT} {named}"
     return [files[name] for name in splits[named]]
+
+
+def _explain_no_match(pattern: str) -> str:
+    scheme = urls.find_scheme(pattern)
+    if scheme in ("http", "https"):
+        return f" {scheme}:// is for single files under their full names: the server has none, or did not answer."
+    return "" if scheme else " Relative paths start at the build file's folder."
 
 
 def _is_no_data(name: str) -> bool:

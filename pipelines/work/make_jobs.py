@@ -158,7 +158,8 @@ def find_special_ids(spec: TokenizerSpec, setting: str, texts: Iterable[str]) ->
         if (id := ids.get(text)) is None:
             raise ConfigError(
                 f"encode.{setting}: {text!r} is not a special token of the tokenizer; "
-                f"it has {', '.join(map(repr, ids)) or 'none'}"
+                f"it has {', '.join(map(repr, ids)) or 'none'}. Write {setting} = [...] in [encode] with tokens that "
+                f"it has, or {setting} = []"
             )
         found.append(id)
     return tuple(found)

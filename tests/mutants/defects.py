@@ -818,8 +818,8 @@ _TOKENIZER = (
         "link-out-of-the-folder",
         "a manifest's path may lead out of its folder over a symbolic link",
         "tokcore/shards.py",
-        "if not (_is_plain(file.path) and (here is None or here.resolve().is_relative_to(root))):",
-        "if not _is_plain(file.path):",
+        "    if not Path(os.path.realpath(path)).is_relative_to(folder):\n",
+        "    if not path.is_relative_to(folder):\n",
         _tests("pipelines/test_no_code_from_data.py::test_shards_behind_a_link_are_not_opened"),
     ),
     Defect(
@@ -1693,6 +1693,14 @@ _STORING = (
         "if removed is not None and not how.quick and not made.problems:",
         "if False:",
         _tests("pipelines/test_remove.py::test_verification_names_what_a_forged_log_brings_back"),
+    ),
+    Defect(
+        "samples-of-rejects-alone",
+        "a removal leaves the sample of a rejected record, if no document of its part is removed",
+        "pipelines/stages/remove_documents.py",
+        "documents.update({parts[url]: 0 for url, ids in quoted.items() if ids})",
+        "documents.update({})",
+        _tests("pipelines/test_remove.py::test_a_rejected_record_alone_can_be_taken_out"),
     ),
     Defect(
         "samples-of-the-removed",
@@ -2754,8 +2762,8 @@ _SHARDS = (
         "tables-are-shards",
         "fsck takes tables of counts in an output for shards",
         "tokcore/shard_checks.py",
-        "if not any(Path(file.path).is_relative_to(output) for output in outputs)}",
-        "if file}",
+        "if named.outputs.isdisjoint((path, *path.parents))]",
+        "if path]",
         _tests("pipelines/test_fsck.py::test_of_an_output_the_shards_are_checked_and_no_tables"),
     ),
     Defect(

@@ -271,7 +271,9 @@ def test_a_tokenizer_is_imported_from_an_output_and_named_if_it_is_none(corpus, 
     path = build_file(
         corpus, settings=f'[tokenizer]\nfrom = "{built}"\n[encode]\nappend = ["<|x|>"]\n', name="import.toml"
     )
-    assert "'<|x|>' is not a special token of the tokenizer" in tokcore("check", path).stderr
+    said = tokcore("check", path).stderr
+    assert "'<|x|>' is not a special token of the tokenizer" in said
+    assert "Write append = [...] in [encode] with tokens that it has, or append = []" in said
     path = build_file(corpus, settings=f'[tokenizer]\nfrom = "{built}"\n', name="import.toml")
     report = json.loads(tokcore("check", path, "--json").stdout)
     assert report["tokenizer"] == {"vocab_size": 400, "special": 1}

@@ -21,6 +21,7 @@ from support.updates import update_here
 
 import tokcore as package
 from pipelines.inspect.gc import gc
+from pipelines.inspect.prove_file import prove_file
 from pipelines.inspect.verify import verify
 from pipelines.inspect.verify_removed import verify_removed
 from pipelines.stages.expire_commits import expire
@@ -104,6 +105,33 @@ def test_readers_are_told_what_expired(corpus):
     report = verify_removed(str(output), sorted(GONE))
     assert (report.problems, report.commits) == ((), 3)
     assert "commit 0, which is expired and may have had the documents" in report.notes[0]
+
+
+def test_no_commit_is_before_the_build(corpus):
+    output = corpus / "out"
+    for read in (
+        lambda at: package.open_shards(output, at=at),
+        lambda at: package.open_counts(output, "en", at=at),
+        lambda at: read_log(str(output), at),
+    ):
+        with pytest.raises(ConfigError, match=r"at = -1: .*out has the commits 0 to 4"):
+            read(-1)
+    shutil.rmtree(output / "log")
+    with pytest.raises(ConfigError, match=r"at = -1: .*out has the commits 0 to 0"):
+        package.open_shards(output, at=-1)
+
+
+def test_a_proof_of_a_file_that_only_parts_have_names_them(corpus):
+    """No commit has the build's own folder any more."""
+    output = str(corpus / "out")
+    parts = [one.path for one in read_log(output).parts()]
+    with pytest.raises(ConfigError) as error:
+        prove_file(output, "tokenizer/tokenizer.json")
+    named = ", ".join(f"{path}/tokenizer/tokenizer.json" for path in parts[:3])
+    assert f"no manifest of commit 4 names 'tokenizer/tokenizer.json'. It names {named}" in str(error.value)
+    assert prove_file(output, f"{parts[0]}/tokenizer/tokenizer.json").root == read_log(output).commits[-1].root
+    with pytest.raises(ConfigError, match=r"no manifest of commit 4 names 'tokenizers/0a/tokcore.json'\. Give its"):
+        prove_file(output, "tokenizers/0a/tokcore.json")
 
 
 def test_an_expiry_is_no_state(corpus):

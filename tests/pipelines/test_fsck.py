@@ -335,6 +335,49 @@ def test_of_an_output_the_shards_are_checked_and_no_tables(tmp_path):
         ), place
 
 
+@pytest.mark.parametrize("name", ["manifest.json", "shards/manifest.json"])
+@pytest.mark.parametrize("place", ["", "shards/arrow"])
+def test_no_manifest_that_is_a_fifo_is_waited_for(output, name, place):
+    (output / name).unlink()
+    os.mkfifo(output / name)
+    done = tokcore("fsck", output / place, timeout=60)
+    assert done.returncode == 1, done.stderr
+    assert f"{output / name}: expected a file, found a folder, a FIFO or a device\n" in done.stdout
+    assert "counts/" not in done.stdout
+    with pytest.raises(ConfigError, match="`tokcore repair OUTPUT` repairs it"):
+        check(output / place, repair=True)
+
+
+@pytest.mark.parametrize(
+    "name", ["arrow/train-*.arrow", "megatron/train-*.idx", "documents/train-*.documents", "megatron/data_path.train"]
+)
+@pytest.mark.parametrize("kind", ["FIFO", "link"])
+def test_what_is_no_file_of_an_output_is_named_and_not_opened(output, name, kind):
+    whole = check(output)
+    path = sorted((output / "shards").glob(name))[0]
+    path.unlink()
+    if kind == "FIFO":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/etc/passwd")
+    what = "expected a file, found a folder, a FIFO or a device" if kind == "FIFO" else "a link to a place outside"
+    for place in (output, output / "shards", path.parent):
+        (problem,) = check(place).problems
+        assert problem.startswith(f"{path}: {what}")
+    assert 0 < check(output).shards < whole.shards
+
+
+def test_a_foreign_shard_with_bounds_that_are_no_file(tmp_path):
+    folder = make_folder("datatrove", tmp_path / "x")
+    bounds = folder / f"{SHARD}.ds.index"
+    bounds.unlink()
+    os.mkfifo(bounds)
+    assert f"{bounds}: expected a file, found a folder, a FIFO or a device" in check(folder).problems
+    done = tokcore("fsck", bounds, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "expected a file or a folder, found a FIFO" in done.stderr
+
+
 def test_the_command(tmp_path):
     folder = make_folder("mds", tmp_path / "x")
     done = tokcore("fsck", folder)

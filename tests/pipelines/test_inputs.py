@@ -9,7 +9,7 @@ from pathlib import Path
 
 import fsspec
 import pytest
-from support.builds import jsonl, run, texts, tokcore, write
+from support.builds import build_file, jsonl, run, texts, tokcore, write
 
 from pipelines.inspect.propose import propose
 from pipelines.stages.plan_corpus import plan_build
@@ -273,6 +273,27 @@ def test_a_split_of_a_folder(dataset):
         f"{dataset}/ds/data/test-00000-of-00001.jsonl"
     ]
     assert taken(config_of(dataset, '"ds"', 'split = "train"\nexclude = "*-00001-*"')) == train[:1]
+
+
+def test_check_tells_other_splits_from_files_without_data(dataset):
+    sources = '[[source]]\nlang = "en"\nfiles = "ds"\nsplit = "train"\n'
+    report = tokcore("check", build_file(dataset, sources, "[learn]\nvocab_size = 300\n")).stdout
+    assert f"of another split: {dataset}/ds/data/test-00000-of-00001.jsonl\n" in report
+    (no_data,) = (line for line in report.splitlines() if line.startswith("no data, left out: "))
+    assert "test-00000" not in no_data
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ("http://127.0.0.1:1/x.jsonl", r"no file matches http://127\.0\.0\.1:1/x\.jsonl\. http:// is for single files"),
+        ("memory://x/*.jsonl", r"no file matches memory://x/\*\.jsonl\.$"),
+        ("x/*.jsonl", r"no file matches .*/x/\*\.jsonl\. Relative paths start at the build file's folder\.$"),
+    ],
+)
+def test_the_advice_fits_the_place_where_nothing_matches(tmp_path, files, message):
+    with pytest.raises(ConfigError, match=message):
+        taken(config_of(tmp_path, f'"{files}"'))
 
 
 @pytest.mark.parametrize(

@@ -245,6 +245,18 @@ def test_a_new_output_may_have_other_settings(corpus):
     assert verify(str(corpus / "second"), decode=None, base=str(corpus)).problems == ()
 
 
+def test_another_output_in_the_way_of_a_commit_stays(corpus):
+    """No --replace of the build file would make it again, since that is of another output."""
+    encode(corpus, "second", 0)
+    before = tree(corpus / "second")
+    with pytest.raises(ConfigError) as error:
+        encode(corpus, "second", 3)
+    assert "the output holds a different build:\n  plan: " in str(error.value)
+    assert "source.removed was not set, now 2 names (of " in str(error.value)
+    assert str(error.value).endswith("It was left as it is: choose another output for the documents of a commit.")
+    assert tree(corpus / "second") == before
+
+
 def test_what_cannot_be_done_is_refused_by_name(corpus):
     with pytest.raises(ConfigError, match="has the commits 0 to 3"):
         learn(corpus, 4)

@@ -161,12 +161,18 @@ def stray_file(output: Path, _updated: Path) -> None:
     (output / "log" / "notes.txt").write_text("hello")
 
 
+def files_of_a_part_damaged(output: Path, _updated: Path) -> None:
+    """Its list of input files cannot be read, which stops neither this check nor others."""
+    path = output / read(output, 2)["added"][0]["path"] / "plan" / "files.jsonl"
+    path.write_bytes(path.read_bytes().replace(b"{", b"[", 1))
+
+
 FAULTS = {
     gap: "log/3.json: there is no log/2.json: the log has a gap",
     fork: "log/3.json: does not follow from log/2.json",
     fork_at_the_end: "log/4.json: says that it is commit 1",
-    edited_and_hashed_again: "log/2.json: its totals are",
-    digest_edited_and_hashed_again: "log/1.json: its totals are",
+    edited_and_hashed_again: "log/2.json: its totals: documents = 51, its parts have 50",
+    digest_edited_and_hashed_again: "log/1.json: its totals: documents_digest = ",
     part_left_out_and_hashed_again: "log/3.json: its parts are not those of the commit before",
     root_edited: "log/3.json: its root does not follow from its parts",
     part_of_another_output: "a part of another output: its tokenizer is",
@@ -175,6 +181,7 @@ FAULTS = {
     part_gone: "manifest.json: missing",
     part_made_again: "not the manifest that the log names",
     file_of_a_part_damaged: "its bytes are not the ones that were committed",
+    files_of_a_part_damaged: "plan/files.jsonl: its bytes are not the ones that were committed",
     not_canonical: "log/2.json: ",
     stray_file: "log/notes.txt: no manifest names it",
 }
@@ -185,6 +192,32 @@ def test_verification_names_a_fault(output, updated, fault):
     fault(output, updated)
     problems = verify(str(output)).problems
     assert any(FAULTS[fault] in problem for problem in problems), problems
+
+
+def test_other_parts_are_checked_where_the_list_of_files_of_one_is_damaged(output, updated):
+    files_of_a_part_damaged(output, updated)
+    (output / "README.md").write_text("edited")
+    shard = next((output / read(output, 3)["added"][0]["path"] / "shards" / "arrow").iterdir())
+    shard.write_bytes(shard.read_bytes()[:-1])
+    first, second, third = sorted(verify(str(output)).problems)
+    assert first.startswith("README.md: ")
+    assert {one.split("/", 2)[2].split(":")[0] for one in (second, third)} == {
+        "plan/files.jsonl",
+        f"shards/arrow/{shard.name}",
+    }
+
+
+def test_totals_are_compared_field_by_field(output, updated):
+    commit = read(output, 3)
+    digest = commit["totals"]["documents_digest"]
+    commit["totals"]["documents_digest"] = "f" * len(digest)
+    commit["totals"]["tokens"] += 1
+    write(output, 3, commit)
+    tokens = commit["totals"]["tokens"]
+    assert verify(str(output)).problems[:2] == (
+        f"log/3.json: its totals: tokens = {tokens}, its parts have {tokens - 1}",
+        f"log/3.json: its totals: documents_digest = {'f' * 16}..., its parts have {digest[:16]}...",
+    )
 
 
 def test_a_log_without_faults_has_no_problems(output):

@@ -87,8 +87,11 @@ def test_parts_are_trees_of_their_own(output, monkeypatch):
 
 
 def test_what_cannot_be_proven_is_named(output):
-    with pytest.raises(ConfigError, match=r"no manifest names 'tokenizer/none.json'"):
+    with pytest.raises(ConfigError, match=r"no manifest of commit 0 names 'tokenizer/none.json'\. Give its path"):
         prove_file(str(output), "tokenizer/none.json")
+    # A stage that the build does not have, as if it were a tokenizer that was learned from a commit.
+    with pytest.raises(ConfigError, match=r"no manifest of commit 0 names 'tokenizers/0a1b/tokcore.json'\. Give its"):
+        prove_file(str(output), "tokenizers/0a1b/tokcore.json")
     done = tokcore("verify", output, "--prove", "README.md", "--quick")
     assert done.returncode == 2
     assert "--prove proves one file" in done.stderr

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from support.builds import SETTINGS, build_file, build_here, small_corpus
 
+from pipelines.inspect.repair import repair
 from pipelines.local.progress import StageProgress
 from pipelines.stages import commit, recognition
 from pipelines.stages.build import Build
@@ -55,6 +56,31 @@ def test_a_file_that_is_gone_is_named(copied: Path) -> None:
     (path,) = (copied / "out" / "shards" / "arrow").glob("train-00000-00000-*")
     path.unlink()
     with pytest.raises(StageError, match=rf"shards/arrow/{path.name}.*tokcore repair"):
+        open_build(copied).run()
+
+
+def test_it_is_said_what_is_wrong_with_files(copied: Path) -> None:
+    gone, fifo, link, *_, cut = sorted((copied / "out" / "shards").rglob("train-*"))
+    for path in (gone, fifo, link):
+        path.unlink()
+    os.mkfifo(fifo)
+    link.symlink_to("/etc/passwd")
+    with pytest.raises(StageError) as error:
+        open_build(copied).run()
+    for path, what in ((gone, "missing"), (fifo, "no file"), (link, "a link to a place outside of the output")):
+        assert f"{path.relative_to(copied / 'out')}: {what}" in str(error.value)
+    assert repair(str(copied / "out")).left == ()
+    os.truncate(cut, cut.stat().st_size - 1)
+    with pytest.raises(StageError, match=rf"{cut.name}: \d+ bytes, committed with \d+\. `.*` makes it again"):
+        open_build(copied).run()
+
+
+@pytest.mark.parametrize("name", ["shards", "shards/arrow"])
+def test_a_folder_that_is_a_link_is_named(copied: Path, name: str) -> None:
+    folder = copied / "out" / name
+    folder.rename(copied / "elsewhere")
+    folder.symlink_to(copied / "elsewhere")
+    with pytest.raises(StageError, match=rf"out: {name}.* is a link to a place outside of the output\. Move"):
         open_build(copied).run()
 
 

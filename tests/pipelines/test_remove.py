@@ -26,6 +26,8 @@ from pipelines.inspect.verify import verify
 from pipelines.inspect.verify_removed import verify_removed
 from pipelines.local import pool
 from pipelines.local.run_options import RunOptions
+from pipelines.stages.expire_commits import expire
+from pipelines.stages.make_commit import create_commit
 from pipelines.stages.read_log import read_log
 from pipelines.stages.remove_documents import Remove
 from pipelines.store import crashpoints
@@ -287,6 +289,40 @@ def test_what_rejects_quote_is_left_out(corpus):
     require_sound(corpus)
 
 
+def test_a_rejected_record_alone_can_be_taken_out(corpus):
+    """No document has its id. Its part is made again, of the same shards, and nothing of its rejects is quoted."""
+    output, asked = str(corpus / "out"), ["e-bad"]
+    # An earlier removal may have made the tombstone, and left the sample.
+    log = read_log(output)
+    tombstone = spell_tombstone(log.tombstone_key, "id", "e-bad")
+    assert create_commit(output, log, Reason("remove"), (), (), [tombstone]) is not None
+    (held,) = verify_removed(output, asked).held
+    assert (held.rejects, held.path.split("/")[0]) == (1, "parts")
+    for path in (corpus / "en" / "e.jsonl", corpus / "mixed" / "c.jsonl"):
+        path.unlink()  # no input is read
+    done = remove_here(corpus, asked)
+    assert (done.unknown, done.rejects, done.commit.dropped) == (0, 1, (held.path,))
+    assert (done.commit.why, done.commit.removed) == (Reason("remove"), ())
+    assert done.commit.totals == log.commits[-1].totals
+    assert [one.path for one in verify_removed(output, asked).held] == [held.path]  # of earlier commits
+    assert remove_here(corpus, asked).commit is None
+    expire(output, keep=1)
+    assert verify_removed(output, asked).problems == ()
+    assert b"e-bad" not in b"".join(path.read_bytes() for path in (corpus / "out").rglob("*.jsonl"))
+    assert verify(output).problems == ()
+
+
+def test_a_rejected_record_and_a_document_are_taken_out_at_once(corpus):
+    done = remove_here(corpus, {"a-3", "e-bad", "nothing"})
+    assert (done.unknown, done.rejects, done.commit.why.removed) == (1, 1, 1)
+    assert done.commit.dropped[0] == "."
+    assert len(done.commit.dropped) == 2
+    expire(str(corpus / "out"), keep=1)
+    assert verify_removed(str(corpus / "out"), ["a-3", "e-bad"]).problems == ()
+    require_sound(corpus)
+    require_without(corpus, {"a-3"})
+
+
 def test_verification_names_what_a_forged_log_brings_back(corpus):
     """The part that was dropped is there again, in a commit with all hashes as they should be."""
     remove_here(corpus, GONE)
@@ -332,12 +368,41 @@ def test_commands_say_what_was_removed(corpus):
     path.write_text("\n".join([*sorted(GONE), "nothing", ""]))
     done = tokcore("remove", corpus / "out", "--ids", path)
     assert done.returncode == 0, done.stderr
-    assert "1 of the names are of no document" in done.stdout
+    assert "1 of the names is of no document; later commits leave it out, too" in done.stdout
     assert "remove: 3 documents removed; files 2 read again" in done.stdout
-    assert "nothing to remove" in tokcore("remove", corpus / "out", "--ids", path).stdout
+    assert "renamed" not in done.stdout
+    again = tokcore("remove", corpus / "out", "--ids", path).stdout
+    assert "nothing to remove: all of it was removed before" in again
     proof = tokcore("verify", corpus / "out", "--removed", path, "--json")
     assert (proof.returncode, json.loads(proof.stdout)["names"]) == (1, 4)
     assert "3 documents in shards" in tokcore("verify", corpus / "out", "--removed", path).stdout
     assert tokcore("remove", corpus / "out").returncode == 2
     assert tokcore("verify", corpus / "out", "--removed", path, "--at", "1").returncode == 2
     assert tokcore("verify", corpus / "out").returncode == 0
+
+
+def test_commands_say_what_became_of_names(corpus):
+    path = corpus / "gone.txt"
+    path.write_text("e-bad\n")
+    assert (
+        "1 reject quoted an id; its part holds no samples of rejects now"
+        in tokcore("remove", corpus / "out", "--ids", path).stdout
+    )
+    report = tokcore("verify", corpus / "out", "--removed", path).stdout
+    assert "commits 1 to 1" not in report
+    assert "1 reject that should be gone: run `tokcore expire --keep 1`" in report
+    path.write_text("a-3\n")
+    assert "remove: 1 document removed" in tokcore("remove", corpus / "out", "--ids", path).stdout
+    done = tokcore("remove", corpus / "out", "--source", "b.*", "--source", "nosuch*")
+    assert "no input file that it has now matches 'nosuch*'" in done.stdout
+    assert "matches 'b.*'" not in done.stdout
+    assert "if a file is renamed, its documents come back: --ids keeps" in done.stdout
+
+
+def test_a_glob_that_matches_no_file_removes_nothing(corpus):
+    before = tree(corpus / "out")
+    done = tokcore("remove", corpus / "out", "--source", "nosuch*")
+    assert (done.returncode, tree(corpus / "out")) == (0, before)
+    *_, said, last = done.stdout.splitlines()
+    assert said.endswith("out: no input file that it has now matches 'nosuch*'")
+    assert last.endswith("out: nothing to remove")

@@ -100,6 +100,52 @@ def test_nothing_damaged_is_taken_over_from_what_a_new_plan_replaces(corpus, out
     assert tree(output) == before
 
 
+def test_the_manifest_of_the_build_is_deleted_where_it_is_damaged(corpus, output):
+    before = tree(output)
+    (output / "manifest.json").write_text("garbage\n")
+    way_out = r"manifest\.json: not canonical JSON.*delete it, and run `tokcore build .*build\.toml` again, which keeps"
+    for replace in ("", "encode"):
+        with pytest.raises(StageError, match=way_out):
+            go_on(corpus / "build.toml", output, replace)
+    (left,) = repair(str(output)).left
+    assert "--replace" not in left
+    assert "delete it, and run `tokcore build BUILD.toml` again, which keeps all stages" in left
+    (output / "manifest.json").unlink()
+    build = Build(load_config(str(corpus / "build.toml")), RunOptions(2), str(output))
+    build.run()
+    assert build.made == ["build"]
+    assert tree(output) == before
+
+
+def test_a_damaged_manifest_is_replaced_by_its_own_command(corpus, output):
+    before = tree(output)
+    damage(output / "counts" / "manifest.json")
+    Build(load_config(str(corpus / "build.toml")), RunOptions(2), str(output), replace="count").count()
+    run(corpus / "build.toml", output)
+    assert tree(output) == before
+
+
+@pytest.mark.parametrize(
+    ("gone", "missing", "command"),
+    [
+        (["rejected"], "rejected", "tokcore build BUILD.toml --replace count"),
+        (["rejected/manifest.json"], "rejected", "tokcore build BUILD.toml --replace count"),
+        (["plan", "manifest.json"], "plan", "tokcore build BUILD.toml"),
+        (["counts/manifest.json"], "counts", "tokcore build BUILD.toml"),
+    ],
+)
+def test_manifests_that_are_gone_are_named_with_a_way_out_that_works(corpus, output, gone, missing, command):
+    before = tree(output)
+    for name in gone:
+        path = output / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    (left,) = repair(str(output)).left
+    assert left.startswith(f"{missing}/manifest.json: missing. ")
+    assert left.endswith(f"`{command}`")
+    go_on(corpus / "build.toml", output, replace=command.partition(" --replace ")[2])
+    assert tree(output) == before
+
+
 def test_an_input_that_changed_gives_no_other_shard(tmp_path):
     small_corpus(tmp_path)
     run(build_file(tmp_path), tmp_path / "out")
@@ -170,8 +216,7 @@ def test_the_command(corpus, output):
     shard.unlink()
     named = tokcore("build", corpus / "build.toml", "--output", output)
     assert (named.returncode, named.stdout) == (3, "")
-    assert f"missing, no file, or not of the size that was committed: shards/arrow/{shard.name}" in named.stderr
-    assert f"`tokcore repair {output}`" in named.stderr
+    assert f"{output}: shards/arrow/{shard.name}: missing. `tokcore repair {output}` makes it again" in named.stderr
     done = tokcore("repair", output)
     assert done.returncode == 0, done.stderr
     assert f"repaired shards/arrow/{shard.name}" in done.stdout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import re
 import shutil
 import sys
@@ -132,7 +133,12 @@ def test_a_shard_that_was_moved_needs_its_tokenizer(output, shard, tmp_path, cap
 
 
 def test_what_cannot_be_shown(output, shard, tmp_path):
-    for what, message in ((tmp_path, "Run `tokcore build` first"), (f"{shard}:9999", "numbered from 0")):
-        done = tokcore("show", what)
+    os.mkfifo(tmp_path / "fifo.arrow")
+    for what, message in (
+        (tmp_path, "Run `tokcore build` first"),
+        (f"{shard}:9999", "numbered from 0"),
+        (tmp_path / "fifo.arrow", "fifo.arrow: expected a file or a folder, found a FIFO, a socket or a device"),
+    ):
+        done = tokcore("show", what, timeout=60)
         assert (done.returncode, done.stdout) == (2, "")
         assert message in done.stderr

@@ -135,7 +135,9 @@ def test_what_becomes_of_a_file_that_vanished(corpus, vanished):
     update(corpus)
     (corpus / "en" / "e.jsonl").unlink()
     if vanished == "fail":
-        with pytest.raises(StageError, match=r"en/e.jsonl: vanished since they were read"):
+        with pytest.raises(
+            StageError, match=r"en/e.jsonl: vanished since it was read. Choose what becomes of its documents"
+        ):
             update(corpus, vanished)
     elif vanished == "keep":
         assert update(corpus, vanished) is None

@@ -176,6 +176,16 @@ def test_no_command_waits_for_a_fifo(output, name):
             assert "expected a file, found a FIFO" in done.stdout + done.stderr
 
 
+def test_a_problem_names_its_file_once(output):
+    for name in ("shards/manifest.json", "plan/files.jsonl"):
+        path = output / name
+        data = path.read_bytes()
+        path.unlink()
+        (problem,) = problems(output, quick=True)
+        assert problem.startswith(f"{name}: cannot read: ")
+        path.write_bytes(data)
+
+
 def test_a_shard_that_is_a_fifo(output):
     (shard, *_) = sorted((output / "shards" / "megatron").glob("*.bin"))
     shard.unlink()

@@ -411,7 +411,12 @@ def test_from_merges_is_what_a_build_would_learn(tokenizer):
     [
         ([(b"a", b"b"), (b"ab", b"cd")], {}, FormatError, r"merges\[1\]: b'cd' is neither a byte nor"),
         ([(b"a", b"b"), (b"a", b"b")], {}, FormatError, r"merges\[1\]: makes b'ab', which is a token already"),
-        ([("a", "b")], {}, FormatError, r"merges\[0\] = \('a', 'b'\): expected \(left, right, count\)"),
+        (
+            [("a", "b")],
+            {},
+            FormatError,
+            r"merges\[0\] = \('a', 'b'\): expected two bytes objects \(left, right\), or these and their",
+        ),
         ([(b"a", b"b"), 5], {}, FormatError, r"merges\[1\] = 5: expected"),
         ([b"ab"], {}, FormatError, r"merges\[0\] = b'ab': expected"),
         ([(b"a",)], {}, FormatError, r"merges\[0\]"),

@@ -18,10 +18,14 @@ from tokcore.models.sentencepiece_text import BYTE, SPACE, UNUSED, USER_DEFINED
 from tokcore.texts import make_texts_from_strings
 from tokcore.tokenizer_spec import TokenizerSpec
 
-_NOTE = "tokenizers adds scores up in another way than SentencePiece: 0.2 to 1 % of documents get other ids from it"
+_NOTE = (
+    "tokenizers adds scores up in another way than SentencePiece: 0.2 to 1 % of documents get other ids from it. "
+    "Imported again, the file is another tokenizer, with another fingerprint"
+)
 _NOTE_ON_LINES = (
     "tokenizers computes otherwise than SentencePiece, and this model keeps line breaks, which their Strip would take "
-    "away: texts that begin or end with spaces, and those where cuts nearly tie, get other ids, 2 to 3 % of documents"
+    "away: texts that begin or end with spaces, and those where cuts nearly tie, get other ids, 2 to 3 % of documents. "
+    "Imported again, the file is another tokenizer, with another fingerprint"
 )
 
 

@@ -194,7 +194,9 @@ class LearnedModel(BpeModel):
         for i, merge in enumerate(merges):
             parts = tuple(merge) if isinstance(merge, Sequence) else ()
             if len(parts) not in (2, 3) or not all(isinstance(part, bytes) for part in parts[:2]):
-                raise FormatError(f"merges[{i}] = {merge!r:.80}: expected (left, right, count), two of them bytes")
+                raise FormatError(
+                    f"merges[{i}] = {merge!r:.80}: expected two bytes objects (left, right), or these and their count"
+                )
             for part in parts[:2]:
                 if part not in id_of_token:
                     raise FormatError(f"merges[{i}]: {part!r:.80} is neither a byte nor the result of an earlier merge")

@@ -44,6 +44,18 @@ def test_the_export_says_that_ids_may_differ():
     assert "2 to 3 %" in keeps_lines
 
 
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+@pytest.mark.parametrize("option", ["plain", "nfkc"])
+def test_the_export_says_that_it_is_another_tokenizer(kind, option):
+    spec = read_sentencepiece_model(train(kind, option), "x")
+    assert read_tokenizer_json(write_tokenizer_json(spec), "t").fingerprint != spec.fingerprint
+    assert (
+        EXPORTS["huggingface"]
+        .left_out(spec)
+        .endswith("Imported again, the file is another tokenizer, with another fingerprint")
+    )
+
+
 @pytest.mark.parametrize(
     ("option", "message"),
     [

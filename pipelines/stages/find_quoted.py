@@ -1,0 +1,52 @@
+"""Rejects of a part that quote ids. No id of a rejected record is stored, so the ids are looked for as text."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Collection, Iterator
+
+from pipelines.stages import ledger
+from pipelines.stages.rejects import REJECTED
+from pipelines.store import storage, urls
+from tokcore.canonical import parse_canonical
+from tokcore.jsonable import from_jsonable
+
+_WORD = re.compile(r"\w")
+_NO_WORD_BEFORE = re.compile(r"(?<!\w)")
+
+
+def read_quoted(output: str, ids: Collection[str]) -> Iterator[tuple[str, frozenset[str]]]:
+    """(uri of the input file, those of the ids that are quoted) for each reject of a part. output: URL of the part."""
+    spelled = SpelledIds(ids)
+    place = urls.join(output, "rejected", REJECTED)
+    with io.BufferedReader(storage.open_read(place)) as lines:
+        for line in lines:
+            reject = from_jsonable(ledger.PlacedReject, parse_canonical(line, place), place)
+            yield reject.file, spelled.find(f"{reject.detail}\n{reject.sample}")
+
+
+class SpelledIds:
+    """Finds ids in text, where they are no part of a longer word.
+
+    >>> sorted(SpelledIds(["a-1", "a-11", "b"]).find('{"id": "a-11", "text": "b, bb"}'))
+    ['a-11', 'b']
+    """
+
+    def __init__(self, ids: Collection[str]) -> None:
+        self._ids = frozenset(ids)
+        # A pattern with thousands of alternatives takes time for each; a set does not, and lengths are few.
+        self._lengths = sorted({len(one) for one in self._ids})
+
+    def find(self, text: str) -> frozenset[str]:
+        """Those of the ids that the text spells."""
+        if not self._ids:
+            return frozenset()
+        starts = [found.start() for found in _NO_WORD_BEFORE.finditer(text)]
+        spelled = (
+            text[start : start + length]
+            for start in starts
+            for length in self._lengths
+            if not _WORD.match(text, start + length)
+        )
+        return self._ids.intersection(spelled)

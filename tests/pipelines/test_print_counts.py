@@ -1,0 +1,74 @@
+"""Nouns that commands print go by their number."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from click.testing import CliRunner
+
+from pipelines.commands.shard_commands import convert, fsck
+from pipelines.inspect import convert as converting
+from pipelines.inspect import fsck as checking
+from pipelines.inspect.rebuild import Rebuilt
+from pipelines.inspect.verify import Report
+from pipelines.inspect.verify_removed import RemovalReport
+from pipelines.print_build import print_metrics
+from pipelines.print_log import print_compacted, print_log, print_removal_report
+from pipelines.print_reports import print_rebuilt, print_verified
+from pipelines.show import ListedShards, print_shards
+from pipelines.stages.compact_output import Compacted
+
+TOTALS = {"documents": 1, "text_bytes": 5, "tokens": 1, "shards": 1}
+COMMIT = {
+    "number": 1,
+    "date": "",
+    "why": {"command": "remove", "removed": 1},
+    "totals": TOTALS,
+    "added": [],
+    "dropped": [],
+    "root": "0a",
+}
+
+
+@pytest.mark.parametrize(
+    ("show", "said"),
+    [
+        (lambda: print_compacted("out", Compacted(None, 1, 1, ())), "nothing to gain: 1 small shard stays as it is"),
+        (lambda: print_compacted("out", Compacted(None, 2, 2, ())), "nothing to gain: 2 small shards stay as they are"),
+        (lambda: print_removal_report(RemovalReport((), (), (), 1, 1)), "is left in 1 commit\n"),
+        (
+            lambda: print_log([COMMIT]),
+            "remove: 1 document removed\n  1 document with 5 bytes of text, 1 token in 1 shard\n",
+        ),
+        (lambda: print_metrics({"count": {"items": 1, "records": 1}}), "1 work item, 1 record, "),
+        (lambda: print_shards("out", ListedShards([], 1, 1, 1)), "\n1 shard in out/shards: 1 document, 1 token\n"),
+        (lambda: print_verified(Report((), "0a", 1, 1, 1, 1, 1, 0, {})), "1 document decoded and equal to its source"),
+        (lambda: print_rebuilt(Rebuilt("train-0", (), (), 1, 1, 1, 1)), "1 document, 1 token computed again"),
+    ],
+)
+def test_one_thing_is_said_to_be_one(show, said, capsys):
+    show()
+    assert said in capsys.readouterr().out
+
+
+def test_metrics_fit_a_screen(capsys):
+    rejected = {f"rejected:{reason}": 1_234_567 for reason in ("invalid_utf8", "missing_text", "too_long", "empty")}
+    amounts = {"items": 12_345, "cache_hits": 1, "records": 1_368, "stored_bytes": 1_683_664, "text_bytes": 3_764_907}
+    print_metrics({"count": amounts, "encode": amounts | rejected})
+    lines = capsys.readouterr().out.splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    assert [line[:11].strip() for line in lines] == ["count", "", "encode", ""]
+    assert lines[1] == "           3,764,907 of text"
+
+
+def test_commands_about_shards_say_how_many(monkeypatch):
+    held = {"shards": 1, "documents": 1, "tokens": 1}
+    checked = SimpleNamespace(**held, problems=["broken"], repaired=[], formats=["arrow"])
+    monkeypatch.setattr(checking, "check_shards", lambda *_: checked)
+    assert CliRunner().invoke(fsck, ["shards"]).stdout.endswith("1 shard (arrow), 1 document, 1 token: 1 problem\n")
+    checked.problems = []
+    assert CliRunner().invoke(fsck, ["shards"]).stdout.endswith("1 token: no problems\n")
+    monkeypatch.setattr(converting, "convert_shards", lambda *_: SimpleNamespace(**held, notes=[]))
+    done = CliRunner().invoke(convert, ["shards", "--to", "arrow", "-o", "new"])
+    assert done.stdout == "new: 1 shard, 1 document, 1 token\n"
