@@ -110,7 +110,9 @@ def _iterate_settings(config: object) -> Iterator[tuple[str, object]]:
         if config.tokenizers is not None and isinstance(config.tokenizer, LearnedConfig):
             yield "encode.vocab_size", config.tokenizer.vocab_size
     elif isinstance(config, ImportedConfig):
-        yield "tokenizer.from", f"tokenizer {config.fingerprint[:16]}".strip()
+        around = config.post_processor_sha256
+        said = f" with the post_processor {around[:16]}" if around else ""
+        yield "tokenizer.from", f"tokenizer {config.fingerprint[:16]}{said}".strip()
     elif config is not None:
         for name, table in _TABLES[type(config)].items():
             yield f"{table}.{name}", getattr(config, name)

@@ -212,12 +212,15 @@ class ImportedConfig:
         default="", metadata=LEFT_OUT
     )  # the build's configuration knows only that there is one
     chat_template_sha256: str = dataclasses.field(default="", metadata=LEFT_OUT)  # which no fingerprint covers
+    post_processor_sha256: str = dataclasses.field(default="", metadata=LEFT_OUT)  # nor this
 
     @classmethod
     def of(cls, spec: TokenizerSpec) -> ImportedConfig:
         """The one that names this tokenizer."""
-        template = hash_sha256(spec.chat_template.encode()) if spec.chat_template else ""
-        return cls(fingerprint=spec.fingerprint, chat_template_sha256=template)
+        template, around = (
+            hash_sha256(text.encode()) if text else "" for text in (spec.chat_template, spec.post_processor)
+        )
+        return cls(fingerprint=spec.fingerprint, chat_template_sha256=template, post_processor_sha256=around)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

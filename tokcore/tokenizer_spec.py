@@ -57,6 +57,7 @@ class TokenizerSpec:
 
     normalizer: steps of tokcore.normalize, in order. pattern: Pretokenizer.spec. special: in the order of ids.
     chat_template: Jinja, for readers of our exports; it decides no ids, so it is no part of the fingerprint.
+    post_processor: what an imported tokenizer.json puts around texts, as JSON, for its export; no part of it, either.
     Raises FormatError if ids or texts are not unique, a limit is passed, or the model is not valid.
     """
 
@@ -65,6 +66,7 @@ class TokenizerSpec:
     model: Model
     special: tuple[SpecialToken, ...] = ()
     chat_template: str = ""
+    post_processor: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "special", tuple(sorted(self.special, key=lambda token: token.id or 0)))
@@ -106,6 +108,8 @@ class TokenizerSpec:
         content["model"] |= self.model.informative()
         if self.chat_template:
             content["chat_template"] = self.chat_template
+        if self.post_processor:
+            content["post_processor"] = self.post_processor
         return write_canonical_json(content | {"format_version": FORMAT_VERSION, "fingerprint": self.fingerprint})
 
     @classmethod
@@ -152,7 +156,7 @@ def _parse_json_bytes(data: bytes, name: str, is_checked: bool) -> TokenizerSpec
     model = KINDS[kind](read.model, place)
     special = tuple(SpecialToken(token.text, token.id, token.role) for token in read.special)
     try:
-        spec = TokenizerSpec(read.normalizer, read.pattern, model, special, read.chat_template)
+        spec = TokenizerSpec(read.normalizer, read.pattern, model, special, read.chat_template, read.post_processor)
     except FormatError as error:
         raise FormatError(f"{name}: {error}") from error
     if is_checked:
@@ -329,3 +333,4 @@ class _SpecJson:
     special: tuple[_SpecialJson, ...]
     model: dict[str, Any]  # read further by the class of its kind
     chat_template: str = ""
+    post_processor: str = ""

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+import tokenizers
 from support.builds import SETTINGS, build_file, run, small_corpus, tokcore
 
 import tokcore as api
@@ -170,16 +171,24 @@ def test_an_imported_template_says_what_is_put_around_documents(corpus, built, t
     content["post_processor"] = {
         "type": "TemplateProcessing",
         "single": [{"SpecialToken": {"id": "<|x|>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
-        "pair": [],
+        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
         "special_tokens": {"<|x|>": {"id": "<|x|>", "ids": [x], "tokens": ["<|x|>"]}},
     }
     (tmp_path / "t.json").write_text(json.dumps(content))
     settings = f'[tokenizer]\nfrom = "{tmp_path / "t.json"}"\n'
     run(build_file(corpus, settings=settings, name="template.toml"), tmp_path / "out")
+    written = tmp_path / "out" / "tokenizer" / "tokenizer.json"
     config = find_manifest(str(tmp_path / "out"), "shards").config
     assert (config.prepend, config.append) == (("<|x|>",), ())
     assert all(tokens[0] == x for tokens in api.open_shards(tmp_path / "out"))
     assert verify(str(tmp_path / "out"), decode=None).problems == ()
+    theirs, ours = (tokenizers.Tokenizer.from_file(str(path)) for path in (tmp_path / "t.json", written))
+    assert ours.encode("a text").ids == theirs.encode("a text").ids
+    assert ours.encode("a text").ids[0] == x
+    del content["post_processor"]["pair"][1]
+    (tmp_path / "t.json").write_text(json.dumps(content))
+    with pytest.raises(ConfigError, match=r"tokenizer\.from was .* with the post_processor .*, now .* with the"):
+        run(build_file(corpus, settings=settings, name="template.toml"), tmp_path / "out")
     content["post_processor"]["special_tokens"]["<|x|>"]["ids"] = [5]
     (tmp_path / "t.json").write_text(json.dumps(content))
     with pytest.raises(ConfigError, match="post_processor puts the id 5"):

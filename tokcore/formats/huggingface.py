@@ -2,9 +2,9 @@
 characters (word_level_json), and what was made from SentencePiece models (converted_json).
 
 What we cannot represent exactly is refused by name, never approximated. What a post_processor puts around a text
-becomes the role of these tokens. Not kept, because it does not change the ids of text: truncation, padding, decoder.
-Their readers and ours differ in one habit: theirs turns spelled special tokens into ids unless told not to, ours only
-if allowed.
+becomes the role of these tokens, and it is written again as it was. Not kept, because it does not change the ids of
+text: truncation, padding, decoder. Their readers and ours differ in one habit: theirs turns spelled special tokens into
+ids unless told not to, ours only if allowed.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def write_tokenizer_json(spec: TokenizerSpec) -> bytes:
         "added_tokens": [_make_added_token(token) for token in spec.special],
         "normalizer": parts.get("normalizer", _make_normalizer(spec.normalizer)),
         "pre_tokenizer": parts["pre_tokenizer"],
-        "post_processor": None,
+        "post_processor": _parse_post_processor(spec),
         "decoder": {**parts["decoder"], OURS: _make_ours(spec)},
         "model": parts["model"],
     }
@@ -96,6 +96,16 @@ def _make_parts(spec: TokenizerSpec) -> dict[str, Any]:
     unigram = find_byte_unigram(spec.model)
     model = _make_model(spec) if unigram is None else make_byte_unigram_model(spec, unigram)
     return {"pre_tokenizer": _make_pretokenizer(spec.pattern), "decoder": _make_decoder(), "model": model}
+
+
+def _parse_post_processor(spec: TokenizerSpec) -> Any:
+    """That of the file that the tokenizer was imported from, if it puts tokens around texts."""
+    if not spec.post_processor:
+        return None
+    try:
+        return orjson.loads(spec.post_processor)
+    except orjson.JSONDecodeError as error:
+        raise FormatError(f"post_processor: not JSON: {error}") from error
 
 
 def _check_special_names(spec: TokenizerSpec) -> None:
@@ -187,35 +197,43 @@ def read_tokenizer_json(data: bytes, name: str) -> TokenizerSpec:
     if not isinstance(content, dict) or not isinstance(content.get("model"), dict):
         raise FormatError(f"{name}: not a tokenizer.json: it has no model")
     try:
+        post_processor = content.get("post_processor")
         if content["model"].get("type") == "Unigram":
             content = json.loads(data, parse_float=parse_float)
-        if is_converted(content) and not is_byte_unigram(content):
-            tokens = _read_added_tokens(content.get("added_tokens") or [], [])
-            roles = _read_ours(content.get("decoder")).get("roles", {})
-            return read_converted(content, _add_roles(tokens, roles, content.get("post_processor")))
-        normalizer = _read_normalizer(content.get("normalizer"))
-        ours = _read_ours(content.get("decoder"))
-        kind = content["model"].get("type")
-        is_wordpiece = kind == "WordPiece"
-        readers = {"WordPiece": read_wordpiece_pattern, "WordLevel": _read_word_pattern}
-        pattern = readers.get(kind, _read_pattern)(content.get("pre_tokenizer"), ours.get("pattern"))
-        special = _read_added_tokens(content.get("added_tokens") or [], normalizer)
-        special = _add_roles(special, ours.get("roles", {}), content.get("post_processor"))
-        if is_wordpiece:
-            wordpiece, special = read_wordpiece_model(content["model"], special)
-            return TokenizerSpec(tuple(normalizer), pattern, wordpiece, tuple(special))
-        if kind == "WordLevel":
-            return TokenizerSpec(tuple(normalizer), pattern, read_word_level_model(content, special), tuple(special))
-        if is_byte_unigram(content):
-            unigram = read_byte_unigram_model(content["model"], special)
-            return TokenizerSpec(tuple(normalizer), pattern, unigram, tuple(special))
-        model = find_own_form(read_bpe_model(content["model"], {token.text for token in special}))
-        return TokenizerSpec(tuple(normalizer), pattern, model, tuple(special))
+        spec = _read_spec(content)
+        if not any(_read_added_ids(post_processor)):
+            return spec
+        return dataclasses.replace(spec, post_processor=orjson.dumps(post_processor).decode())
     except (FormatError, ConfigError) as error:
         raise FormatError(f"{name}: {error}") from error
     except (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError) as error:
         # Lists, objects, strings and numbers in each other's places.
         raise FormatError(f"{name}: a part is not of the type that a tokenizer.json has there: {error!r}") from error
+
+
+def _read_spec(content: Any) -> TokenizerSpec:
+    """The tokenizer, but for what its post_processor is beyond the roles of tokens."""
+    if is_converted(content) and not is_byte_unigram(content):
+        tokens = _read_added_tokens(content.get("added_tokens") or [], [])
+        roles = _read_ours(content.get("decoder")).get("roles", {})
+        return read_converted(content, _add_roles(tokens, roles, content.get("post_processor")))
+    normalizer = _read_normalizer(content.get("normalizer"))
+    ours = _read_ours(content.get("decoder"))
+    kind = content["model"].get("type")
+    readers = {"WordPiece": read_wordpiece_pattern, "WordLevel": _read_word_pattern}
+    pattern = readers.get(kind, _read_pattern)(content.get("pre_tokenizer"), ours.get("pattern"))
+    special = _read_added_tokens(content.get("added_tokens") or [], normalizer)
+    special = _add_roles(special, ours.get("roles", {}), content.get("post_processor"))
+    if kind == "WordPiece":
+        wordpiece, special = read_wordpiece_model(content["model"], special)
+        return TokenizerSpec(tuple(normalizer), pattern, wordpiece, tuple(special))
+    if kind == "WordLevel":
+        return TokenizerSpec(tuple(normalizer), pattern, read_word_level_model(content, special), tuple(special))
+    if is_byte_unigram(content):
+        unigram = read_byte_unigram_model(content["model"], special)
+        return TokenizerSpec(tuple(normalizer), pattern, unigram, tuple(special))
+    model = find_own_form(read_bpe_model(content["model"], {token.text for token in special}))
+    return TokenizerSpec(tuple(normalizer), pattern, model, tuple(special))
 
 
 def expand_possessive_intervals(pattern: str) -> str:

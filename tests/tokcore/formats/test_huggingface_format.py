@@ -203,6 +203,10 @@ BERT = {"type": "RobertaProcessing", "cls": ["<|far|>", 400], "sep": ["<|end|>",
 def test_what_is_put_around_a_text_becomes_roles(processor, begin, end):
     spec = read_tokenizer_json(changed(decoder=None, post_processor=processor), "x")
     assert (spec.texts_of("document_begin"), spec.texts_of("document_end")) == (begin, end)
+    again = TokenizerSpec.from_json_bytes(spec.to_json_bytes(), "x")
+    content = json.loads(write_tokenizer_json(again))
+    assert content["post_processor"] == (processor if begin or end else None)
+    assert read_tokenizer_json(json.dumps(content).encode(), "x") == spec
 
 
 WHITESPACE = {"type": "Whitespace"}
