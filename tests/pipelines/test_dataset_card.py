@@ -272,7 +272,8 @@ def test_a_damaged_card_is_named_and_repaired(folder, output, is_gone):
         (output / CARD).write_text("edited")
     (problem,) = verify(str(output)).problems
     assert problem.startswith(f"{CARD}: ")
-    with pytest.raises(StageError, match=rf"committed: {CARD}\. `tokcore repair"):
+    wrong = "missing" if is_gone else "6 bytes, committed with"
+    with pytest.raises(StageError, match=rf"out: {CARD}: {wrong}.*\. `tokcore repair"):
         go_on(folder / "plan.toml", output)
     done = repair(str(output))
     assert (done.repaired, done.left) == ((CARD,), ())
