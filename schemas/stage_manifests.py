@@ -212,7 +212,7 @@ class ImportedConfig:
         default="", metadata=LEFT_OUT
     )  # the build's configuration knows only that there is one
     chat_template_sha256: str = dataclasses.field(default="", metadata=LEFT_OUT)  # which no fingerprint covers
-    post_processor_sha256: str = dataclasses.field(default="", metadata=LEFT_OUT)  # nor this
+    post_processor_sha256: str = dataclasses.field(default="", metadata=LEFT_OUT)  # which none covers, either
 
     @classmethod
     def of(cls, spec: TokenizerSpec) -> ImportedConfig:

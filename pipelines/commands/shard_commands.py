@@ -133,7 +133,8 @@ def fsck(path: str, repair: bool, end: int | None, read_dtype: str, vocab_size: 
         shards, documents = format_count(report.shards, "shard"), format_count(report.documents, "document")
         problems = format_count(len(report.problems), "problem") if report.problems else "no problems"
         tokens = format_count(report.tokens, "token")
-        click.echo(f"{shards} ({', '.join(report.formats)}), {documents}, {tokens}: {problems}")
+        formats = f" ({', '.join(report.formats)})" if report.formats else ""
+        click.echo(f"{shards}{formats}, {documents}, {tokens}: {problems}")
     if report.problems:
         sys.exit(EXIT_PROBLEM)
 

@@ -12,7 +12,7 @@
 
 namespace tokcore {
 
-// Stays where it is once it is set.
+// Must not move once it is set, as its text may lie in it.
 struct Part {
   // Where the cache keeps what it becomes.
   enum class Kept : uint8_t { kShort, kLong, kNot };
@@ -23,7 +23,6 @@ struct Part {
   PretokenCache::Ids known;
   Kept kept;
   bool begins_word;
-  bool is_cut;    // no place in it that no piece crosses
   bool is_plain;  // text begins with a blank, which counts as U+2581
   uint8_t spelled[PretokenCache::kMaxShortBytes + sizeof(kSpaceSymbol)];
 
@@ -49,8 +48,8 @@ class PartCache {
 
   // text: with 16 bytes after it that may be read. In place: a processor waits for what was written in small
   // parts and is read in large ones.
-  void set(Part* part, const uint8_t* text, size_t size, bool begins_word, bool is_cut) const {
-    set_unkept(part, text, size, begins_word, is_cut);
+  void set(Part* part, const uint8_t* text, size_t size, bool begins_word) const {
+    set_unkept(part, text, size, begins_word);
     // The last byte of U+2581 stands for all of it: no text begins with such a byte.
     const size_t skipped = is_space_symbol_at(text, size, 0) ? 2 : 0;
     if (size - skipped <= PretokenCache::kMaxShortBytes && *text != kSpaceSymbol[2]) {
@@ -64,12 +63,11 @@ class PartCache {
   }
 
   // The same for a part that is never looked up.
-  static void set_unkept(Part* part, const uint8_t* text, size_t size, bool begins_word, bool is_cut) {
+  static void set_unkept(Part* part, const uint8_t* text, size_t size, bool begins_word) {
     part->text = text;
     part->size = size;
     part->kept = Part::Kept::kNot;
     part->begins_word = begins_word;
-    part->is_cut = is_cut;
     part->is_plain = false;
   }
 
@@ -79,7 +77,6 @@ class PartCache {
     part->size = width - 1 + sizeof(kSpaceSymbol);
     part->kept = Part::Kept::kShort;
     part->begins_word = true;
-    part->is_cut = false;
     part->is_plain = true;
     Bytes16 bytes;
     std::memcpy(&bytes, text, sizeof(bytes));

@@ -150,7 +150,8 @@ class PretokenCache {
     head_ = 2 * uint64_t{ring_size_};
     bucket_mask_ = (num_buckets - 1) * sizeof(Bucket);
     place_shift_ = 64 - static_cast<unsigned>(std::countr_zero(num_places));
-    bucket_memory_ = ZeroedMemory(num_buckets * sizeof(Bucket));
+    // One more than is used: readers take four ids at once, also from the third id of the last entry on.
+    bucket_memory_ = ZeroedMemory((num_buckets + 1) * sizeof(Bucket));
     place_memory_ = ZeroedMemory(num_places * sizeof(Place));
     ring_memory_ = std::make_unique_for_overwrite<uint8_t[]>(ring_size_ + kMaxShortIds * sizeof(int32_t));
     places_ = reinterpret_cast<Place*>(place_memory_.data());

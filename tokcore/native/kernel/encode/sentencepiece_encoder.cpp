@@ -91,7 +91,7 @@ class SentencepieceEncoder::Worker {
         uint8_t* const to = normalized_.end();
         std::memcpy(to, text.data(), text.size());
         normalized_.set_end(to + text.size());
-        cache_.set(&parts_[num_parts_++], to, text.size(), true, true);
+        cache_.set(&parts_[num_parts_++], to, text.size(), true);
         if (parts_[num_parts_ - 1].kept != Part::Kept::kShort) --num_parts_;
       }
       if (num_parts_ < kBatch && piece > 0) continue;
@@ -218,14 +218,13 @@ class SentencepieceEncoder::Worker {
       bool begins_word = true;
       while (begin < word_end) {
         // Long words are encoded in parts, which are more often known.
-        const bool is_cut = word_end - begin > kMaxWholeBytes;
-        const size_t end = is_cut ? part_end(text, word_end, begin) : word_end;
+        const size_t end = word_end - begin > kMaxWholeBytes ? part_end(text, word_end, begin) : word_end;
         if (end - begin > PieceModel::kMaxPieceBytes) return false;
         Part* const part = &parts_[num_parts_++];
         if (encoder_.streams_) {
-          PartCache::set_unkept(part, text + begin, end - begin, begins_word, is_cut);
+          PartCache::set_unkept(part, text + begin, end - begin, begins_word);
         } else {
-          cache_.set(part, text + begin, end - begin, begins_word, is_cut);
+          cache_.set(part, text + begin, end - begin, begins_word);
         }
         begin = end;
         begins_word = false;

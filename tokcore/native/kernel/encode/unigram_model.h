@@ -88,7 +88,7 @@ class UnigramModel {
   // How far a text of that size can move the sum, at most.
   float reach(size_t size) const { return static_cast<float>(size) * max_score_; }
 
-  // How far a token can move the sum at most, what is rounded included.
+  // How far a token can move the sum at most, including what rounding adds.
   double step() const { return double{max_score_} + 0.01; }
 
   // By number: what a token adds to the sum. Of an unknown character that bytes spell, the first byte adds

@@ -15,10 +15,7 @@ void make_room(size_t size, std::vector<uint32_t>* numbers) {
 }  // namespace
 
 void UnigramParts::put(Part* parts, size_t num_parts) {
-  UnigramModel::clear(scratch_);
   if (!rules_.remembers) {
-    for (size_t i = 0; i < num_parts; ++i) model_.add(parts[i].text, parts[i].size, scratch_);
-    model_.find_ends(scratch_);
     put_after_sum(parts, num_parts);
     return;
   }
@@ -54,7 +51,6 @@ void UnigramParts::put(Part* parts, size_t num_parts) {
 }
 
 void UnigramParts::remember(Part* parts, size_t num_parts) {
-  UnigramModel::clear(scratch_);
   new_parts_.clear();
   for (size_t i = 0; i < num_parts; ++i) new_parts_.push_back({&parts[i], 0, {}});
   encode_new();
@@ -62,6 +58,9 @@ void UnigramParts::remember(Part* parts, size_t num_parts) {
 }
 
 void UnigramParts::put_after_sum(const Part* parts, size_t num_parts) {
+  UnigramModel::clear(scratch_);
+  for (size_t i = 0; i < num_parts; ++i) model_.add(parts[i].text, parts[i].size, scratch_);
+  model_.find_ends(scratch_);
   for (size_t i = 0; i < num_parts; ++i) {
     make_room(parts[i].size, &numbers_);
     const size_t count = model_.encode(i, parts[i].text, parts[i].size, &sum_, scratch_, numbers_.data());
@@ -70,6 +69,8 @@ void UnigramParts::put_after_sum(const Part* parts, size_t num_parts) {
 }
 
 void UnigramParts::encode_new() {
+  if (new_parts_.empty()) return;
+  UnigramModel::clear(scratch_);
   size_t room = 0;
   for (NewPart& fresh : new_parts_) {
     fresh.part->spell();
@@ -77,7 +78,6 @@ void UnigramParts::encode_new() {
     fresh.at = room + kLimitNumbers;
     room = fresh.at + fresh.part->size;
   }
-  if (new_parts_.empty()) return;
   make_room(room, &numbers_);
   model_.find_ends(scratch_);
   if (rules_.carries_sum) {

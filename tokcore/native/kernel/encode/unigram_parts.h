@@ -50,11 +50,14 @@ class UnigramParts {
     UnigramModel::Measured measured;
   };
 
+  // Encodes parts one after the other, each after the sum of all before it.
   void put_after_sum(const Part* parts, size_t num_parts);
   void encode_new();
   void remember_new();
   bool put_if_certain(const Part& part, const uint32_t* numbers, size_t count, float limit);
+  // Encodes a part after the sum before it, which is exact.
   void put_exact(Part& part);
+  // Adds up the tokens since the sum was exact.
   void make_exact();
   float room(size_t size) const { return UnigramModel::kMaxSum - 8 - model_.reach(size); }
 
