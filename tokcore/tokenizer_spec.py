@@ -57,8 +57,8 @@ class TokenizerSpec:
 
     normalizer: steps of tokcore.normalize, in order. pattern: Pretokenizer.spec. special: in the order of ids.
     chat_template: Jinja, for readers of our exports; it decides no ids, so it is no part of the fingerprint.
-    post_processor: JSON, for exports: how the imported tokenizer.json puts tokens around texts. The fingerprint does not
-        cover it, either.
+    post_processor: JSON, for exports: how the imported tokenizer.json puts tokens around texts. It is no part of the
+        fingerprint, either.
     Raises FormatError if ids or texts are not unique, a limit is passed, or the model is not valid.
     """
 

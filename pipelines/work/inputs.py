@@ -45,7 +45,7 @@ class LeftOut:
         return ", ".join(shown) + more
 
 
-OTHER_SPLIT = "not of the split"  # the start of the reason why a file of another split is left out
+OTHER_SPLIT = "not of the split"  # the start of the reason why such a file is left out
 
 ListFiles = Callable[[str], Sequence[storage.FileId]]
 
