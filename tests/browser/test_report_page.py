@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
+import io
+import itertools
 import json
 import os
 import re
 from pathlib import Path
 
 import pytest
+import zstandard
 from support.builds import ROOT, SOURCES, build_file, jsonl, run, small_corpus, tokcore, write
 from support.vocabularies import published_tokenizer
 
@@ -67,9 +71,18 @@ def test_everything_renders_without_barriers(page, open_page, theme, width):
     opened.keep(f"report-{theme}-{width}")
 
 
+def cut_real_text(corpus: Path, folder: Path) -> None:
+    """Write the first documents of each language, and all of the small ones: the page depends on how many there are."""
+    for path in sorted(corpus.rglob("*.jsonl.*")):
+        read = gzip.open if path.suffix == ".gz" else zstandard.open
+        most = None if path.parent.name == "mixed-small" else 40
+        with read(path, "rb") as lines:
+            write(folder / path.relative_to(corpus), b"".join(itertools.islice(io.BufferedReader(lines), most)))
+
+
 @pytest.fixture(scope="module", params=["demo", "corpus"])
 def published_page(request, tmp_path_factory) -> Path:
-    """The report of real text beside three published tokenizers: the demo, or 183 MB in 187 languages."""
+    """The report of real text beside three published tokenizers: the demo, or some of 183 MB in 182 languages."""
     folder = tmp_path_factory.mktemp(request.param)
     build, parallel = ROOT / "deploy" / "demo" / "build.toml", None
     if request.param == "corpus":
@@ -77,7 +90,8 @@ def published_page(request, tmp_path_factory) -> Path:
             # The project may not ship these texts. `.ci/run` names their folder where it has one.
             pytest.skip("TOKCORE_CORPUS names no folder with corpus/ and parallel/")
         build, parallel = folder / "build.toml", str(CORPUS / "parallel" / "flores")
-        assert tokcore("init", CORPUS / "corpus", "-o", build).returncode == 0
+        cut_real_text(CORPUS / "corpus", folder / "corpus")
+        assert tokcore("init", folder / "corpus", "-o", build).returncode == 0
     run(build, folder / "out")
     wishes = Wishes({name: published_tokenizer(name) for name in ("o200k", "cl100k", "r50k")}, parallel)
     _, made = write_report(make_report(str(folder / "out"), wishes, StageProgress(-1)), folder / "report.html")
@@ -93,9 +107,11 @@ def test_real_text_beside_published_tokenizers(published_page, open_page, theme,
     charts = opened.page.locator(".chart").count()
     assert charts >= 7
     opened.page.wait_for_function(f"document.querySelectorAll('.chart[data-drawn]').length === {charts}")
-    assert opened.find_barriers() == []
     assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    opened.keep(f"report-{published_page.parent.name.rstrip('0123456789')}-{theme}-{width}")
+    name = published_page.parent.name.rstrip("0123456789")
+    if (name, theme) != ("corpus", "dark"):  # half a minute, and the demo's page has the same colours
+        assert opened.find_barriers() == []
+    opened.keep(f"report-{name}-{theme}-{width}")
     assert opened.problems == []
 
 
