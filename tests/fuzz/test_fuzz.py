@@ -11,17 +11,17 @@ from fuzz.artifacts import KINDS, fuzz_artifacts
 from fuzz.targets import TARGETS, folders, fuzz, replay
 from support.sanitized import Programs
 
-# About two seconds each.
+# A few seconds each.
 RUNS = {
     "scan": 120,
-    "encode": 60,
+    "encode": 40,
     "count": 400,
-    "count_ids": 600,
+    "count_ids": 300,
     "find_masks": 4000,
-    "json_lines": 4000,
+    "json_lines": 2000,
     "learn": 150,
-    "learn_characters": 300,
-    "learn_pieces": 300,
+    "learn_characters": 60,
+    "learn_pieces": 40,
     "merge_rows": 6000,
     "pieces": 40,
     "rank_tokens": 2500,
