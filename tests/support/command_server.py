@@ -39,6 +39,7 @@ _LATE = (
     "tokcore._native",
 )
 _LENGTH = struct.Struct("<Q")
+_ENVIRONMENT = dict(os.environ)  # before any test changes it
 
 
 def run_command(arguments: Sequence[str], cwd: str | Path, given: str, timeout: float | None) -> tuple[int, str, str]:
@@ -72,23 +73,16 @@ def run_command(arguments: Sequence[str], cwd: str | Path, given: str, timeout: 
 
 def is_like_this(environment: Mapping[str, str]) -> bool:
     """Whether a child finds everything as a new process would: some variables count when modules are imported."""
-    own = {"PYTEST_CURRENT_TEST"}
-    return {k: v for k, v in environment.items() if k not in own} == {
-        k: v for k, v in _environment().items() if k not in own
-    }
-
-
-@functools.cache
-def _environment() -> dict[str, str]:
-    return dict(os.environ)
+    changed = environment.items() ^ _ENVIRONMENT.items()
+    return all(name == "PYTEST_CURRENT_TEST" for name, _ in changed)
 
 
 @functools.cache
 def _start() -> str:
     """Start the server, which ends with this process. The path of its socket."""
-    folder = tempfile.mkdtemp()
-    path = os.path.join(folder, "socket")
-    environment = {**_environment(), "PYTHONPATH": os.pathsep.join([str(TESTS.parent), str(TESTS)])}
+    folder = Path(tempfile.mkdtemp())
+    path = str(folder / "socket")
+    environment = {**_ENVIRONMENT, "PYTHONPATH": os.pathsep.join([str(TESTS.parent), str(TESTS)])}
     command = [sys.executable, "-m", "support.command_server", path]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
     assert process.stdin is not None
@@ -97,7 +91,7 @@ def _start() -> str:
 
     def end() -> None:
         process.communicate()
-        os.rmdir(folder)
+        folder.rmdir()
 
     atexit.register(end)
     return path
@@ -133,7 +127,7 @@ def serve(path: str) -> None:
                 pid = _fork(client)
                 client.sendall(b"%d\n" % pid)
                 children[pid] = client
-    os.unlink(path)
+    Path(path).unlink()
 
 
 def _tell_ends(children: dict[int, socket.socket]) -> None:
