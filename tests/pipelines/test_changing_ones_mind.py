@@ -59,7 +59,7 @@ def output(corpus: Path, tmp_path: Path) -> Path:
 
 
 def build(path: Path, output: Path, replace: str = "", reuse: Path | None = None) -> Build:
-    return Build(load_config(str(path)), RunOptions(2), str(output), replace=replace, reuse=str(reuse or ""))
+    return Build(load_config(str(path)), RunOptions(here=True), str(output), replace=replace, reuse=str(reuse or ""))
 
 
 # --------------------------------------------------------------------------------------------------- what is different

@@ -261,7 +261,7 @@ def killed_build(path: Path, output: Path, crash: str, *options: str) -> int:
 
 
 def go_on(path: Path, output: Path, **more: str) -> None:
-    Build(load_config(str(path)), RunOptions(2), str(output), **more).run()
+    Build(load_config(str(path)), RunOptions(here=True), str(output), **more).run()
 
 
 @pytest.mark.parametrize("is_gone", [True, False])

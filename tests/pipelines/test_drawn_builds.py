@@ -49,7 +49,7 @@ def test_documents_are_drawn_from_their_keys(folder):
         assert shards[row][:-1].tolist() == tokenizer.encode(text, dropout=0.2, seed=seed).tolist()
         differ += shards[row][:-1].tolist() != tokenizer.encode(text).tolist()
     assert differ > 10
-    assert verify(str(output), decode=None, options=RunOptions(2)).problems == ()
+    assert verify(str(output), decode=None, options=RunOptions(here=True)).problems == ()
 
 
 def test_an_epoch_is_the_same_anywhere_and_epochs_differ(folder, tmp_path):
@@ -68,13 +68,13 @@ def test_an_epoch_is_the_same_anywhere_and_epochs_differ(folder, tmp_path):
     assert with_ids == {key: ids for key, ids in documents(tmp_path / "out").items() if key[0] is not None}
     # The next epoch takes plan, counts and tokenizer over.
     path = build_file(folder, settings=DROPOUT + "epoch = 1\n", name="next.toml")
-    Build(load_config(str(path)), RunOptions(2), str(tmp_path / "next"), reuse=str(folder / "out")).run()
+    Build(load_config(str(path)), RunOptions(here=True), str(tmp_path / "next"), reuse=str(folder / "out")).run()
     for stage in ("counts", "tokenizer"):
         assert tree(tmp_path / "next" / stage) == tree(folder / "out" / stage)
     following = documents(tmp_path / "next")
     assert following.keys() == documents(folder / "out").keys()
     assert sum(following[key] != ids for key, ids in with_ids.items()) > len(with_ids) // 2
-    assert verify(str(tmp_path / "next"), decode=None, options=RunOptions(2)).problems == ()
+    assert verify(str(tmp_path / "next"), decode=None, options=RunOptions(here=True)).problems == ()
 
 
 def test_damaged_shards_are_drawn_again(folder, tmp_path):
@@ -82,14 +82,14 @@ def test_damaged_shards_are_drawn_again(folder, tmp_path):
     assert rebuild(str(tmp_path / "out"), "train-00000-00000", str(folder)).problems == ()
     sound = shards_of(tmp_path / "out")
     find_file(tmp_path / "out", "shards/arrow/train-00000-00000.arrow").write_bytes(b"x")
-    assert repair(str(tmp_path / "out"), str(folder), RunOptions(2)).left == ()
+    assert repair(str(tmp_path / "out"), str(folder), RunOptions(here=True)).left == ()
     assert shards_of(tmp_path / "out") == sound
 
 
 @pytest.mark.parametrize("settings", [SAMPLING, WORDPIECE], ids=["unigram", "wordpiece"])
 def test_other_models_verify(folder, tmp_path, settings):
     run(build_file(folder, settings=settings, name="other.toml"), tmp_path / "out")
-    assert verify(str(tmp_path / "out"), decode=None, options=RunOptions(2)).problems == ()
+    assert verify(str(tmp_path / "out"), decode=None, options=RunOptions(here=True)).problems == ()
     tokenizer, shards = Tokenizer.load(tmp_path / "out"), api.open_shards(tmp_path / "out")
     texts = {shards.document(i): shards[i].tolist() for i in range(len(shards))}
     plain = [tokenizer.encode(tokenizer.decode(ids)).tolist() for ids in texts.values()]

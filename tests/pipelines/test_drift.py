@@ -10,7 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from support.builds import build_file, build_here, tokcore
+from support.builds import build_file, run, tokcore
 from support.updates import SETTINGS, SOURCES, make_texts, write_corpus, write_file
 from support.watchers import said, watching
 
@@ -30,7 +30,7 @@ WINDOW = {"drift_window_bytes": 500}
 def built(tmp_path_factory):
     folder = tmp_path_factory.mktemp("drift")
     write_corpus(folder)
-    build_here(build_file(folder, SOURCES, SETTINGS), folder / "out")
+    run(build_file(folder, SOURCES, SETTINGS), folder / "out")
     return folder
 
 
@@ -169,7 +169,7 @@ def test_without_counts_the_rest_is_measured(corpus):
 def test_another_tokenizer_is_no_baseline(corpus):
     text = (corpus / "build.toml").read_text()
     (corpus / "other.toml").write_text(text.replace("vocab_size = 280", "vocab_size = 281"))
-    build_here(corpus / "other.toml", corpus / "other")
+    run(corpus / "other.toml", corpus / "other")
     log = read_log(str(corpus / "out"))
     for named, words in (("other", "another tokenizer"), ("nothing", "no finished build")):
         with pytest.raises(ConfigError, match=words):

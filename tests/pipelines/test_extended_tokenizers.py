@@ -76,7 +76,7 @@ def test_documents_are_cut_as_by_the_larger_vocabulary(corpus):
 
 
 def test_the_build_is_sound_and_marks_the_ends_of_documents(corpus):
-    assert verify(str(corpus / "out"), decode=None, options=RunOptions(2)).problems == ()
+    assert verify(str(corpus / "out"), decode=None, options=RunOptions(here=True)).problems == ()
     shards = tokcore.open_shards(corpus / "out", split="all")
     assert {int(shards[i][-1]) for i in range(len(shards))} == {318}
 
@@ -108,7 +108,7 @@ def test_several_sizes(corpus, tmp_path):
     run(build_file(corpus, settings=alone, name="360.toml"), tmp_path / "360")
     sizes = find_manifest(str(tmp_path / "out"), "tokenizers").totals.sizes
     assert sizes["360"].fingerprint == load(tmp_path / "360").fingerprint
-    assert verify(str(tmp_path / "out"), decode=None, options=RunOptions(2)).problems == ()
+    assert verify(str(tmp_path / "out"), decode=None, options=RunOptions(here=True)).problems == ()
 
 
 def test_it_is_part_of_the_identity(corpus, tmp_path):

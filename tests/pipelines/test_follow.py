@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from support.builds import build_file, build_here
+from support.builds import build_file, run
 from support.updates import SETTINGS, SOURCES, make_texts, update_here, write_corpus, write_file
 
 import tokcore
@@ -20,7 +20,7 @@ def grown(tmp_path_factory):
     """A corpus, and an output with commits: two new files, then a new version of one beside a third."""
     folder = tmp_path_factory.mktemp("follow")
     write_corpus(folder)
-    build_here(build_file(folder, SOURCES, SETTINGS), folder / "out")
+    run(build_file(folder, SOURCES, SETTINGS), folder / "out")
     for name in ("e", "f"):
         write_file(folder, f"en/{name}.jsonl", make_texts(name, 4))
     update_here(folder / "build.toml", folder / "out")

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from support import eager
-from support.builds import build_file, build_here, tokcore, tree, write
+from support.builds import build_file, run, tokcore, tree, write
 from support.forging import Forger
 from support.updates import SETTINGS, SMALL, SOURCES, build_fresh, make_texts, require_equal, update_here, write_file
 
@@ -66,7 +65,7 @@ def build_corpus(folder: Path, settings: str = SETTINGS) -> Path:
     write_corpus(folder)
     path = build_file(folder, SOURCES, settings)
     path.write_text(path.read_text().replace("[build]\n", "[build]\nmax_rejected = 1\n"))
-    build_here(path, folder / "out")
+    run(path, folder / "out")
     return folder
 
 
@@ -177,8 +176,7 @@ def test_new_files_are_a_part_of_their_own(corpus, reads):
 
 def remove(ids: Sequence[str] = (), langs: Sequence[str] = ()):
     def run(out: Path) -> Commit:
-        eager.seed(0, 0)
-        return Remove(str(out), tuple(ids), tuple(langs), options=RunOptions(2, eager.RUNNER)).run().commit
+        return Remove(str(out), tuple(ids), tuple(langs), options=RunOptions(here=True)).run().commit
 
     return run
 
@@ -193,7 +191,7 @@ def test_a_removal_reads_the_runs_of_its_documents_only(tmp_path, ids, reads, mo
     for name in (*NAMES, "large"):
         write_ids(tmp_path, name, make_texts(name, 60 if name == "large" else 4))
     sources = '[[source]]\nlang = "en"\nid = "id"\nfiles = "en/*.jsonl"\n'
-    build_here(build_file(tmp_path, sources, SETTINGS), tmp_path / "out")
+    run(build_file(tmp_path, sources, SETTINGS), tmp_path / "out")
     reads.clear()
     commit = require_as_if_read(tmp_path, remove(ids), monkeypatch)
     assert commit.why.removed == len(ids)
@@ -208,7 +206,7 @@ def test_a_removal_reads_only_files_that_hold_its_documents(tmp_path, reads):
     for name in NAMES:
         write_ids(tmp_path, name, make_texts(name, 4))
     sources = '[[source]]\nlang = "en"\nid = "id"\nfiles = "en/*.jsonl"\n'
-    build_here(build_file(tmp_path, sources, SETTINGS), tmp_path / "out")
+    run(build_file(tmp_path, sources, SETTINGS), tmp_path / "out")
     reads.clear()
     ids = [f"{name}-1" for name in NAMES[::3]]
     commit = remove(ids)(tmp_path / "out")
@@ -256,7 +254,7 @@ def test_a_removal_holds_for_all_settings(tmp_path, settings, monkeypatch):
     sources = '[[source]]\nlang = "en"\nid = "id"\nfiles = "en/*.jsonl"\n'
     build = build_file(tmp_path, sources, settings)
     build.write_text(build.read_text().replace("[build]\n", "[build]\nmax_rejected = 1\n"))
-    build_here(build, tmp_path / "out")
+    run(build, tmp_path / "out")
     ids = ("03-1", "large-5", "large-55", *(f"11-{number}" for number in range(4)), "07-2")
     assert require_as_if_read(tmp_path, remove(ids), monkeypatch).why.removed == len(ids)
     require_sound_without(tmp_path, ids)
@@ -288,7 +286,7 @@ def test_a_damaged_shard_is_not_thinned(tmp_path):
     write_ids(tmp_path, "large", make_texts("large", 60))
     sources = '[[source]]\nlang = "en"\nid = "id"\nfiles = "en/*.jsonl"\n'
     settings = f'{SMALL.replace("range_bytes = 1000", "range_bytes = 100000")}formats = ["megatron"]\n'
-    build_here(build_file(tmp_path, sources, settings), tmp_path / "out")
+    run(build_file(tmp_path, sources, settings), tmp_path / "out")
     shards = list_item_shards(require_manifest(str(tmp_path / "out"), "shards", "encode"))[0]
     path = tmp_path / "out" / "shards" / shards[-2].path
     whole, changed = path.read_bytes(), bytearray(path.read_bytes())
@@ -338,15 +336,14 @@ def test_other_inputs_take_the_place_of_a_finished_build(corpus, reads):
     write_file(corpus, "en/07.jsonl", make_texts("other", 5))
     write_file(corpus, "en/25.jsonl", make_texts("new", 5))
     config = load_config(str(corpus / "build.toml"))
-    eager.seed(0, 0)
     with pytest.raises(ConfigError, match="--replace plan"):
-        Build(config, RunOptions(2, eager.RUNNER), str(corpus / "out")).run()
+        Build(config, RunOptions(here=True), str(corpus / "out")).run()
     reads.clear()
-    made = Build(config, RunOptions(2, eager.RUNNER), str(corpus / "out"), replace="plan").run()
+    made = Build(config, RunOptions(here=True), str(corpus / "out"), replace="plan").run()
     assert reads.count("07.jsonl") == 2
     assert reads.count("02.jsonl") + reads.count("20.jsonl") <= 2  # not counted again; encoded if the tokenizer differs
     assert not (corpus / "out" / "_attempts").exists()
-    fresh = Build(config, RunOptions(2, eager.RUNNER), str(corpus / "fresh")).run()
+    fresh = Build(config, RunOptions(here=True), str(corpus / "fresh")).run()
     assert made == fresh
     assert tree(corpus / "out") == tree(corpus / "fresh")
 
@@ -358,7 +355,7 @@ def test_a_build_whose_replacement_was_killed_is_replaced(corpus, point):
     killed = tokcore(*command, env={**os.environ, "TOKCORE_CRASH": point})
     assert killed.returncode != 0
     assert tokcore(*command).returncode == 0
-    Build(load_config(str(corpus / "build.toml")), RunOptions(2, eager.RUNNER), str(corpus / "fresh")).run()
+    Build(load_config(str(corpus / "build.toml")), RunOptions(here=True), str(corpus / "fresh")).run()
     assert tree(corpus / "out") == tree(corpus / "fresh")
 
 

@@ -9,8 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support import eager
-from support.builds import build_file, build_here, tokcore, tree
+from support.builds import build_file, run, tokcore, tree
 from support.removals import build_corpus, remove_here, write_documents
 from support.updates import update_here
 
@@ -52,9 +51,8 @@ def corpus(built, tmp_path):
 
 
 def open_here(folder: Path, *assigned: str, output: str = "out") -> Build:
-    eager.seed(0, 0)
     config = load_config(str(folder / "build.toml"), assigned)
-    return Build(config, RunOptions(2, eager.RUNNER), str(folder / output))
+    return Build(config, RunOptions(here=True), str(folder / output))
 
 
 def learn(folder: Path, at: int | None = None, *assigned: str):
@@ -92,7 +90,7 @@ def test_a_tokenizer_of_a_commit_is_that_of_a_build_of_its_documents(corpus, at)
     assert verify(str(corpus / "out")).problems == ()
     keep_documents(corpus, *STATES[at])
     config = load_config(str(corpus / "build.toml"), (SIZE,))
-    fresh = Build(config, RunOptions(2, eager.RUNNER), str(corpus / "fresh"))
+    fresh = Build(config, RunOptions(here=True), str(corpus / "fresh"))
     fresh.run()
     assert tree(corpus / "fresh/tokenizer").keys() == tree(corpus / "out" / learned.path).keys()
     mine, theirs = tree(corpus / "out" / learned.path), tree(corpus / "fresh/tokenizer")
@@ -173,7 +171,7 @@ def test_settings_of_learning_are_read_from_manifests(tmp_path, settings):
         write_documents(tmp_path, f"mixed/{lang}.jsonl", 30, lang)
     source = '[[source]]\nlang_field = "lang"\nfiles = "mixed/*.jsonl"\n'
     path = build_file(tmp_path, source, settings, build="max_rejected = 1")
-    build_here(path, tmp_path / "out")
+    run(path, tmp_path / "out")
     config, read = load_config(str(path)), read_learn_config(str(tmp_path / "out"))
     assert read.learn_identity() == config.learn_identity()
     assert read.count_identity() == config.count_identity()
@@ -228,7 +226,7 @@ def test_a_commit_is_encoded_as_a_build_of_its_documents(corpus, at, beside):
     keep_documents(corpus, *STATES[at])
     config = load_config(str(corpus / "build.toml"))
     config = dataclasses.replace(config, tokenizer=TokenizerTable(from_=place), special=())
-    fresh = Build(config, RunOptions(2, eager.RUNNER), str(corpus / "fresh")).run()
+    fresh = Build(config, RunOptions(here=True), str(corpus / "fresh")).run()
     assert done.totals.documents_digest == fresh.totals.documents_digest
     assert done.languages == fresh.languages
     if not STATES[at][0]:  # what is removed leaves tombstones in the plan, so only then is the plan the same

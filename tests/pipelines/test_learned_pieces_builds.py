@@ -113,7 +113,7 @@ def test_unigram_in_byte_form(folder, tmp_path):
     assert (config.normalize.steps, config.learns_bytes) == ((), True)
     output = tmp_path / "out"
     run(build_file(folder, settings=settings, name="bytes.toml"), output)
-    assert verify(str(output), decode=None, options=RunOptions(2)).problems == ()
+    assert verify(str(output), decode=None, options=RunOptions(here=True)).problems == ()
     made = json.loads((output / "tokenizer" / "manifest.json").read_bytes())
     assert (made["totals"]["vocab_size"], made["config"]["normalize"]) == (400, [])
     assert made["totals"].get("lossless", True)
@@ -148,7 +148,7 @@ def test_documents_are_encoded_as_sentencepiece_does(folder, tmp_path, model):
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("options", [{"quick": True}, {}, {"decode": None}])
 def test_it_verifies(folder, model, options):
-    report = verify(str(folder / model), **{"decode": 0, **options}, options=RunOptions(2))
+    report = verify(str(folder / model), **{"decode": 0, **options}, options=RunOptions(here=True))
     assert report.problems == ()
 
 

@@ -115,7 +115,7 @@ def test_manifests_say_what_was_learned(folder):
 
 @pytest.mark.parametrize("options", [{"quick": True}, {}, {"decode": None}])
 def test_it_verifies(folder, options):
-    report = verify(str(folder / "out"), **{"decode": 0, **options}, options=RunOptions(2))
+    report = verify(str(folder / "out"), **{"decode": 0, **options}, options=RunOptions(here=True))
     assert report.problems == ()
 
 

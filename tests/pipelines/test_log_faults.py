@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.builds import build_file, build_here
+from support.builds import build_file, run
 from support.updates import SETTINGS, SOURCES, make_texts, update_here, write_corpus, write_file
 
 from pipelines.inspect.verify import verify
@@ -25,7 +25,7 @@ def updated(tmp_path_factory):
     folder = tmp_path_factory.mktemp("faults")
     write_corpus(folder)
     path = build_file(folder, SOURCES, SETTINGS)
-    build_here(path, folder / "out")
+    run(path, folder / "out")
     for name in ("e", "f", "g"):
         write_file(folder, f"en/{name}.jsonl", make_texts(name, 4))
         update_here(path, folder / "out")
@@ -33,7 +33,7 @@ def updated(tmp_path_factory):
     write_corpus(other)
     write_file(other, "en/b.jsonl", make_texts("quite another fox", 12))
     path = build_file(other, SOURCES, SETTINGS)
-    build_here(path, other / "out")
+    run(path, other / "out")
     write_file(other, "en/h.jsonl", make_texts("h", 4))
     update_here(path, other / "out")
     return folder

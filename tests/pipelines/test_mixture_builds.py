@@ -14,7 +14,7 @@ import pytest
 from chaos.kills import check_kills
 from chaos.server import Warm
 from support import eager
-from support.builds import WORDS, build_file, build_here, drop_result_keys, jsonl, run, texts, tree, write
+from support.builds import WORDS, build_file, drop_result_keys, jsonl, run, texts, tree, write
 from support.builds import tokcore as command
 
 import tokcore
@@ -143,7 +143,7 @@ def test_documents_are_taken_and_repeated_by_hash(tmp_path, mixture, by):
     langs = list(SIZES)
     weights = f"{{ {langs[0]} = 0, {langs[1]} = 0.7, {langs[2]} = 4.4 }}"
     path = build_file(tmp_path, corpus(tmp_path), settings(mixture.replace("{weights}", weights), by=by))
-    build_here(path, tmp_path / "out")
+    run(path, tmp_path / "out")
     assert verify(str(tmp_path / "out")).problems == ()
     made = read_mixture(tmp_path / "out")
     there = read_documents(tmp_path / "out", "arrow")
@@ -210,7 +210,7 @@ def test_documents_that_come_again_are_apart(tmp_path):
     """Copies of a document are in other halves, then quarters, of the mixture."""
     langs = list(SIZES)
     told = settings(f'strategy = "weights"\nweights = {{ {", ".join(f"{lang} = 4" for lang in langs)} }}')
-    build_here(build_file(tmp_path, corpus(tmp_path), told), tmp_path / "out")
+    run(build_file(tmp_path, corpus(tmp_path), told), tmp_path / "out")
     seen = {}
     for split, source, ordinal, place, _, _ in read_documents(tmp_path / "out" / "mixed", "arrow"):
         if split == "train":
@@ -233,7 +233,7 @@ def test_every_file_of_tokens_is_equal_however_inputs_are_cut(tmp_path, over):
         place.mkdir()
         mixture = f'{UNIMAX}\nover = "{over}"'
         build_file(place, make(place), settings(mixture, sorted(SHARD_FORMATS), range_bytes=range_bytes))
-        build_here(place / "build.toml", place / "out")
+        run(place / "build.toml", place / "out")
         assert verify(str(place / "out")).problems == ()
         files = {}
         for path in sorted((place / "out" / "mixed").rglob("*")):
@@ -307,7 +307,7 @@ def test_verify_rebuild_repair_and_diff(folder, output, tmp_path):
     shutil.copytree(folder, tmp_path / "corpus", ignore=shutil.ignore_patterns("out"))
     other = tmp_path / "corpus" / "build.toml"
     other.write_text(other.read_text().replace("max_epochs = 3", "max_epochs = 2"))
-    build_here(other, tmp_path / "fewer")
+    run(other, tmp_path / "fewer")
     told = diff(str(output), str(tmp_path / "fewer"))
     assert told["configuration"] == {"mixed.max_epochs": ["3", "2"]}
     assert told["mixed"]["other_content"]["number"] > 0
@@ -317,7 +317,7 @@ def test_verify_rebuild_repair_and_diff(folder, output, tmp_path):
 def test_an_edit_with_corrected_hashes_is_found(folder, tmp_path, whole_segments):
     """Two ids swapped; a document said to be taken more often; other totals."""
     build_file(tmp_path, corpus(tmp_path), settings())
-    build_here(tmp_path / "build.toml", tmp_path / "plain")
+    run(tmp_path / "build.toml", tmp_path / "plain")
     sound = tmp_path / "plain"
 
     def forge(name, change):
@@ -373,7 +373,7 @@ def test_only_what_changes_is_made_again(folder, tmp_path):
     text = path.read_text()
     path.write_text(text.replace("max_epochs = 3", "max_epochs = 2.5"))
     with pytest.raises(ConfigError, match=r"mixture.max_epochs was 3, now 2.5\n.*mixed, packed again.*--replace mix"):
-        build_here(path, output)
+        run(path, output)
     again = Build(load_config(str(path)), output=str(output), replace="mix")
     again.run()
     assert again.made == ["mixed", "packed", "build"]
@@ -382,12 +382,12 @@ def test_only_what_changes_is_made_again(folder, tmp_path):
     assert {name.split("/")[0] for name in changed} <= {"mixed", "packed", "manifest.json", "README.md"}
     path.write_text(text.replace(UNIMAX, "").replace("[mixture]", ""))
     with pytest.raises(ConfigError, match=r'mixture\.strategy was "unimax", now not set'):
-        build_here(path, output)
+        run(path, output)
     Build(load_config(str(path)), output=str(output), replace="mix").run()
     assert not (output / "mixed").exists()
     path.write_text(text)
     with pytest.raises(ConfigError, match=r"packs the documents of the shards, which is now otherwise"):
-        build_here(path, output)
+        run(path, output)
 
 
 @pytest.mark.parametrize(
@@ -418,14 +418,14 @@ def test_what_cannot_be_reached_fails_the_build_by_name(tmp_path):
     """The shards stay, so another mixture costs no tokenizing."""
     path = build_file(tmp_path, corpus(tmp_path), settings(f"{UNIMAX}\ntokens = 1000000"))
     with pytest.raises(ConfigError, match=r"mixture.tokens = 1000000: cannot be reached: .* at most \d+\. Lower"):
-        build_here(path, tmp_path / "out")
+        run(path, tmp_path / "out")
     path.write_text(path.read_text().replace("1000000", "9000"))
     again = Build(load_config(str(path)), output=str(tmp_path / "out"))
     again.run()
     assert "shards" not in again.made
     path = build_file(tmp_path, corpus(tmp_path), settings('strategy = "weights"\nweights = { xx = 2 }'))
     with pytest.raises(ConfigError, match=r"mixture.weights.xx: no training document is of it, only of "):
-        build_here(path, tmp_path / "other")
+        run(path, tmp_path / "other")
 
 
 def test_commands_know_the_mixture(folder, output, tmp_path):

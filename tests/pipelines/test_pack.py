@@ -13,18 +13,7 @@ import numpy as np
 import pytest
 from chaos.kills import check_kills
 from support import eager
-from support.builds import (
-    WORDS,
-    build_file,
-    build_here,
-    drop_result_key,
-    drop_result_keys,
-    jsonl,
-    run,
-    texts,
-    tree,
-    write,
-)
+from support.builds import WORDS, build_file, drop_result_key, drop_result_keys, jsonl, run, texts, tree, write
 from support.builds import tokcore as command
 
 import tokcore
@@ -135,7 +124,7 @@ def read_rows(folder):
 def test_every_id_of_every_document_is_in_one_row(tmp_path, strategy, by, last):
     """And the sums of the manifest are those of the rows."""
     path = build_file(tmp_path, corpus(tmp_path), settings(strategy, by=by, more=f'last = "{last}"'))
-    build_here(path, tmp_path / "out")
+    run(path, tmp_path / "out")
     assert verify(str(tmp_path / "out")).problems == ()
     manifest, documents, rows = read_rows(tmp_path / "out")
     end = tokcore.Tokenizer.load(tmp_path / "out").eos_id
@@ -172,7 +161,7 @@ def test_rows_are_those_of_the_packer(tmp_path, monkeypatch, strategy):
     """Windows follow from the order of documents alone; groups, of which there are several, decide nothing."""
     monkeypatch.setattr(pack_groups, "_SHARDS_PER_GROUP", 1)
     path = build_file(tmp_path, corpus(tmp_path), settings(strategy))
-    build_here(path, tmp_path / "out")
+    run(path, tmp_path / "out")
     assert verify(str(tmp_path / "out")).problems == ()
     _, documents, rows = read_rows(tmp_path / "out")
     assert len({path.name.split("-")[1] for path in (tmp_path / "out/packed/pieces").iterdir()}) > 2
@@ -196,7 +185,7 @@ def test_empty_documents_are_kept_where_nothing_is_appended(tmp_path):
     for strategy in ("concatenate", "best-fit", "one"):
         more = settings(strategy, append="[]", more='padding = "<|endoftext|>"').replace("size = 300", "size = 280")
         path = build_file(tmp_path, '[[source]]\nlang_field = "l"\nfiles = "a.jsonl"\n', more)
-        build_here(path, tmp_path / strategy)
+        run(path, tmp_path / strategy)
         assert verify(str(tmp_path / strategy)).problems == ()
         assert read_rows(tmp_path / strategy)[0].totals.documents == 36
 
@@ -234,7 +223,7 @@ def test_with_a_shuffle_every_file_is_equal_however_inputs_are_cut(tmp_path, str
         place.mkdir()
         told = settings(strategy, sorted(SHARD_FORMATS), shuffle="[shuffle]\nseed = 7", range_bytes=range_bytes)
         build_file(place, make(place), told)
-        build_here(place / "build.toml", place / "out")
+        run(place / "build.toml", place / "out")
         assert verify(str(place / "out")).problems == ()
         files = {}
         packed = place / "out" / "packed"
@@ -278,7 +267,7 @@ def test_verify_rebuild_repair_and_diff(folder, output, tmp_path):
     shutil.copytree(folder, tmp_path / "corpus", ignore=shutil.ignore_patterns("out"))
     other = tmp_path / "corpus" / "build.toml"
     other.write_text(other.read_text().replace("length = 64", "length = 70"))
-    build_here(other, tmp_path / "longer")
+    run(other, tmp_path / "longer")
     told = diff(str(output), str(tmp_path / "longer"))
     assert told["configuration"] == {"packed.length": [64, 70]}
     assert told["packed"]["other_content"]["number"] > 0
@@ -339,7 +328,7 @@ def test_only_what_changes_is_made_again(folder, tmp_path):
     before = tree(output)
     path.write_text(path.read_text().replace('strategy = "best-fit"', 'strategy = "one"'))
     with pytest.raises(ConfigError, match=r'pack.strategy was "best-fit", now "one"\n.*packed again.*--replace pack'):
-        build_here(path, output)
+        run(path, output)
     again = Build(load_config(str(path)), output=str(output), replace="pack")
     again.run()
     assert again.made == ["packed", "build"]
@@ -350,7 +339,7 @@ def test_only_what_changes_is_made_again(folder, tmp_path):
     }
     path.write_text(path.read_text().partition("[pack]")[0])
     with pytest.raises(ConfigError, match=r"pack\.length was 64, now not set"):
-        build_here(path, output)
+        run(path, output)
 
 
 def test_settings_that_neither_side_has_are_not_told():
@@ -365,9 +354,9 @@ def test_a_document_that_may_not_be_cut_fails_the_build_by_name(tmp_path):
     for shuffle in ("", "[shuffle]\nseed = 1"):
         path = build_file(tmp_path, corpus(tmp_path), settings(more='cut = "never"', shuffle=shuffle))
         with pytest.raises(ConfigError, match=r'cut = "never": document \d+ of shard .* ids, a row has 64\. Raise'):
-            build_here(path, tmp_path / f"out{len(shuffle)}")
+            run(path, tmp_path / f"out{len(shuffle)}")
     path.write_text(path.read_text().replace("length = 64", "length = 4000"))
-    build_here(path, tmp_path / "long")
+    run(path, tmp_path / "long")
     assert read_rows(tmp_path / "long")[0].totals.cut == 0
 
 
@@ -397,12 +386,12 @@ def test_padding_is_a_special_token_of_the_tokenizer(tmp_path, folder):
             ConfigError,
             match=r"build\.toml:\d+: pack\.padding = \"<\|pad\|>\": is not a special token of the .* it has \"<\|end",
         ):
-            build_here(path, tmp_path / "out")
+            run(path, tmp_path / "out")
         path = build_file(tmp_path, corpus(tmp_path), told(append="[]"))
         with pytest.raises(
             ConfigError, match=r"build\.toml:\d+: pack\.padding is missing: .* Name one .* it has \"<\|end"
         ):
-            build_here(path, tmp_path / "out")
+            run(path, tmp_path / "out")
         assert not (tmp_path / "out").exists()
         path = build_file(tmp_path, corpus(tmp_path), told(append="[]", more='padding = "<|endoftext|>"'))
         assert parse_config(path.read_text(), "build.toml").pack.padding == "<|endoftext|>"
@@ -411,7 +400,7 @@ def test_padding_is_a_special_token_of_the_tokenizer(tmp_path, folder):
 @pytest.mark.parametrize("strategy", ["best-fit", "concatenate"])
 def test_the_loader_gives_rows_and_the_bounds_of_their_documents(tmp_path, strategy):
     path = build_file(tmp_path, corpus(tmp_path), settings(strategy, more='last = "keep"'))
-    build_here(path, tmp_path / "out")
+    run(path, tmp_path / "out")
     _, _, rows = read_rows(tmp_path / "out")
     expected = [(ids, pieces) for split, ids, pieces, _ in rows if split == "train" and len(ids) == LENGTH]
     loader = Loader(tmp_path / "out" / "packed", length=LENGTH, batch_size=3, shuffle=False)

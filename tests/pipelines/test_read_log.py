@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 import pytest
-from support.builds import build_file, build_here
+from support.builds import build_file, run
 from support.updates import SETTINGS, SOURCES, make_texts, update_here, write_corpus, write_file
 
 from pipelines.stages.kept_parts import KeptParts
@@ -20,7 +20,7 @@ def output(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("log")
     write_corpus(folder)
     path = build_file(folder, SOURCES, SETTINGS)
-    build_here(path, folder / "out")
+    run(path, folder / "out")
     for number, name in enumerate(("e", "f", "e", "g")):
         write_file(folder, f"en/{name}.jsonl", make_texts(f"{name} {number}", 4 + number))
         update_here(path, folder / "out")

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.builds import SETTINGS, build_file, build_here, small_corpus
+from support.builds import SETTINGS, build_file, run, small_corpus
 
 from pipelines.inspect.repair import repair
 from pipelines.local.progress import StageProgress
@@ -106,7 +106,7 @@ def test_other_inputs_are_another_build(copied: Path) -> None:
 def test_very_many_inputs_are_not_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As of inputs in stores: `tokcore check` lists them."""
     small_corpus(tmp_path)
-    root = build_here(build_file(tmp_path), tmp_path / "out").root
+    root = run(build_file(tmp_path), tmp_path / "out").root
     os.utime(tmp_path / "ru.jsonl", (1, 1))
     with pytest.raises(ConfigError, match=r"ru\.jsonl"):
         open_build(tmp_path).run()
@@ -136,10 +136,10 @@ def test_an_imported_tokenizer_that_is_another_one_is_another_build(copied: Path
     path.write_text(text)
     shutil.copytree(copied / "out" / "tokenizer", copied / "given")
     shutil.rmtree(copied / "out")
-    build_here(path, copied / "out")
+    run(path, copied / "out")
     assert open_build(copied, "import.toml").run().root
     other = build_file(copied, settings=SETTINGS.replace("vocab_size = 400", "vocab_size = 300"), name="other.toml")
-    build_here(other, copied / "other")
+    run(other, copied / "other")
     shutil.rmtree(copied / "given")
     shutil.copytree(copied / "other" / "tokenizer", copied / "given")
     with pytest.raises(ConfigError, match="tokenizer"):

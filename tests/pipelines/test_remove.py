@@ -10,7 +10,7 @@ import shutil
 
 import pytest
 from support import eager
-from support.builds import build_file, build_here, tokcore, tree
+from support.builds import build_file, run, tokcore, tree
 from support.removals import (
     SOURCES,
     build_corpus,
@@ -162,7 +162,7 @@ def test_outputs_that_have_no_parts_are_refused(tmp_path):
     write_corpus(tmp_path)
     path = build_file(tmp_path, SOURCES, SETTINGS + "[shuffle]\nseed = 1\n")
     path.write_text(path.read_text().replace("[build]\n", "[build]\nmax_rejected = 1\n"))
-    build_here(path, tmp_path / "out")
+    run(path, tmp_path / "out")
     with pytest.raises(ConfigError, match=r"was built with \[shuffle\], so it cannot be changed in parts"):
         remove_here(tmp_path, GONE)
 

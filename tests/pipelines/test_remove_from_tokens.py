@@ -7,7 +7,7 @@ import os
 import shutil
 
 import pytest
-from support.builds import build_here, tokcore, tree
+from support.builds import run, tokcore, tree
 from support.removals import (
     build_corpus,
     list_ids,
@@ -126,7 +126,7 @@ def test_what_was_decoded_is_decoded_again(corpus):
 def test_tokens_that_do_not_give_all_back_are_refused_by_name(tmp_path, replaced, named):
     path = write_corpus(tmp_path)
     path.write_text(path.read_text().replace(*replaced))
-    build_here(path, tmp_path / "out")
+    run(path, tmp_path / "out")
     before = tree(tmp_path / "out")
     take_away(tmp_path, "en/a.jsonl")
     write_documents(tmp_path, "mixed/d.jsonl", 10, "fr")
@@ -139,7 +139,7 @@ def test_other_settings_of_tokens(tmp_path):
     path = write_corpus(tmp_path)
     more = '[special]\n"<|end|>" = "document_end"\n"<|begin|>" = "document_begin"\n[encode]\nprepend = ["<|begin|>"]\n'
     path.write_text(path.read_text().replace("[learn]", f"{more}[learn]").replace('"arrow", ', ""))
-    build_here(path, tmp_path / "out")
+    run(path, tmp_path / "out")
     take_away(tmp_path, "en/a.jsonl", "mixed/d.jsonl")
     remove_here(tmp_path, GONE)
     bring_back(tmp_path)

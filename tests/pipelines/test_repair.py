@@ -24,7 +24,7 @@ def damage(path: Path) -> None:
 
 
 def go_on(path: Path, output: Path, replace: str = "", reuse: str = "") -> None:
-    Build(load_config(str(path)), RunOptions(2), str(output), replace=replace, reuse=reuse).run()
+    Build(load_config(str(path)), RunOptions(here=True), str(output), replace=replace, reuse=reuse).run()
 
 
 def test_shards_their_indexes_and_their_counts(corpus, output):
@@ -111,7 +111,7 @@ def test_the_manifest_of_the_build_is_deleted_where_it_is_damaged(corpus, output
     assert "--replace" not in left
     assert "delete it, and run `tokcore build BUILD.toml` again, which keeps all stages" in left
     (output / "manifest.json").unlink()
-    build = Build(load_config(str(corpus / "build.toml")), RunOptions(2), str(output))
+    build = Build(load_config(str(corpus / "build.toml")), RunOptions(here=True), str(output))
     build.run()
     assert build.made == ["build"]
     assert tree(output) == before
@@ -120,7 +120,7 @@ def test_the_manifest_of_the_build_is_deleted_where_it_is_damaged(corpus, output
 def test_a_damaged_manifest_is_replaced_by_its_own_command(corpus, output):
     before = tree(output)
     damage(output / "counts" / "manifest.json")
-    Build(load_config(str(corpus / "build.toml")), RunOptions(2), str(output), replace="count").count()
+    Build(load_config(str(corpus / "build.toml")), RunOptions(here=True), str(output), replace="count").count()
     run(corpus / "build.toml", output)
     assert tree(output) == before
 
@@ -168,10 +168,10 @@ def test_counts_that_were_copied_alone(corpus, tmp_path):
         shutil.copytree(corpus / "out" / "counts", output / "counts")
         for command in ("count", "learn", "encode"):
             if command == "learn":
-                Build(load_config(str(corpus / "build.toml")), RunOptions(2), str(output)).learn()
+                Build(load_config(str(corpus / "build.toml")), RunOptions(here=True), str(output)).learn()
                 continue
             with pytest.raises(ConfigError, match=r"holds counts/, but not rejected/.*--from OUTPUT.*--replace count"):
-                getattr(Build(load_config(str(corpus / "build.toml")), RunOptions(2), str(output)), command)()
+                getattr(Build(load_config(str(corpus / "build.toml")), RunOptions(here=True), str(output)), command)()
         if way == "from":
             go_on(corpus / "build.toml", output, reuse=str(corpus / "out"))
         else:
@@ -196,14 +196,14 @@ def test_whatever_is_removed_from_a_finished_output_can_be_had_again(corpus, out
 def test_a_manifest_of_another_output(corpus, output, tmp_path):
     """A stage copied from elsewhere is named, and so is what was made from the one that it replaced."""
     other = build_file(corpus, settings="[plan]\nrange_bytes = 4000\n[count]\nmax_pretoken_bytes = 16\n", name="o.toml")
-    Build(load_config(str(other)), RunOptions(2), str(tmp_path / "other")).count()
+    Build(load_config(str(other)), RunOptions(here=True), str(tmp_path / "other")).count()
     shutil.rmtree(output / "counts")
     shutil.copytree(tmp_path / "other" / "counts", output / "counts")
     before = tree(corpus / "out")
     with pytest.raises(ConfigError, match=r"counts: count.max_pretoken_bytes was 16, now 1024\n(?s:.)*--replace count"):
         run(corpus / "build.toml", output)
     with pytest.raises(ConfigError, match=r"tokenizer: .*was made from another counts"):
-        Build(load_config(str(other)), RunOptions(2), str(output)).learn()
+        Build(load_config(str(other)), RunOptions(here=True), str(output)).learn()
     go_on(corpus / "build.toml", output, replace="count")
     assert tree(output) == before
 

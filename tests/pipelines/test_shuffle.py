@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from chaos.kills import check_kills
 from support import eager
-from support.builds import WORDS, build_file, build_here, drop_result_keys, jsonl, run, texts, tree, write
+from support.builds import WORDS, build_file, drop_result_keys, jsonl, run, texts, tree, write
 from support.builds import tokcore as command
 from support.forging import Forger
 
@@ -120,7 +120,7 @@ def test_every_file_of_tokens_is_equal_however_inputs_are_cut_named_ordered_and_
         place = tmp_path / name
         place.mkdir()
         build_file(place, make(place), settings(range_bytes, by, formats=sorted(SHARD_FORMATS)))
-        made = build_here(place / "build.toml", place / "out")
+        made = run(place / "build.toml", place / "out")
         assert verify(str(place / "out")).problems == ()
         found.append((read_tokens(place / "out"), made.totals.documents_digest))
     names = found[0][0]
@@ -154,7 +154,7 @@ def test_documents_are_in_the_order_of_their_places(folder):
 
 def test_another_seed_is_another_order_of_the_same_documents(folder):
     (folder / "other.toml").write_text((folder / "build.toml").read_text().replace("seed = 7", "seed = 8"))
-    other = build_here(folder / "other.toml", folder / "other")
+    other = run(folder / "other.toml", folder / "other")
     first = json.loads((folder / "out" / "manifest.json").read_bytes())
     assert other.totals.documents_digest == first["totals"]["documents_digest"]
     one, two = (

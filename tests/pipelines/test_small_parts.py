@@ -9,7 +9,7 @@ from collections import Counter
 from types import SimpleNamespace
 
 import pytest
-from support.builds import build_file, build_here, tree
+from support.builds import build_file, run, tree
 from support.small_parts import kill_worker
 from support.updates import SETTINGS, SOURCES, build_fresh, make_texts, require_equal, write_corpus, write_file
 
@@ -29,7 +29,7 @@ def corpus(tmp_path):
     """A folder with a corpus whose build in out/ is finished, and inputs that have changed since in several parts."""
     write_corpus(tmp_path)
     path = build_file(tmp_path, SOURCES, SETTINGS)
-    build_here(path, tmp_path / "out")
+    run(path, tmp_path / "out")
     write_file(tmp_path, "en/e.jsonl", make_texts("e", 5))
     write_file(tmp_path, "en/a.jsonl", make_texts("other", 6))
     return tmp_path

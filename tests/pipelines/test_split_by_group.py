@@ -10,7 +10,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.builds import build_file, build_here, jsonl, texts, write
+from support.builds import build_file, jsonl, run, texts, write
 
 import tokcore
 from pipelines.inspect.verify import verify
@@ -49,7 +49,7 @@ def corpus(folder):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("groups")
-    build_here(build_file(folder, corpus(folder), SETTINGS, build="max_rejected = 1"), folder / "out")
+    run(build_file(folder, corpus(folder), SETTINGS, build="max_rejected = 1"), folder / "out")
     return folder
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from support.builds import WORDS, build_file, build_here, jsonl, texts, write
+from support.builds import WORDS, build_file, jsonl, run, texts, write
 
 import tokcore
 from pipelines.inspect import verify_shards
@@ -35,7 +35,7 @@ def build(tmp_path):
     def build(share, shuffle=""):
         path = build_file(tmp_path, sources, SETTINGS.format(share=share, shuffle=shuffle))
         output = tmp_path / f"out-{share}-{bool(shuffle)}"
-        build_here(path, output)
+        run(path, output)
         return output
 
     return build

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from support import eager
-from support.builds import build_file, build_here, tokcore, tree
+from support.builds import build_file, run, tokcore, tree
 from support.updates import (
     SETTINGS,
     SOURCES,
@@ -44,7 +44,7 @@ def built(tmp_path_factory):
     """A folder with a corpus, and its finished build in out/."""
     folder = tmp_path_factory.mktemp("update")
     write_corpus(folder)
-    build_here(build_file(folder, SOURCES, SETTINGS), folder / "out")
+    run(build_file(folder, SOURCES, SETTINGS), folder / "out")
     return folder
 
 
@@ -174,7 +174,7 @@ def test_files_without_documents_are_part_of_it_too(corpus):
 def test_an_imported_tokenizer_needs_no_counts(tmp_path, built):
     write_corpus(tmp_path)
     settings = f'[tokenizer]\nfrom = "{built / "out"}"\n[shards]\ntarget_tokens = 300\n'
-    build_here(build_file(tmp_path, SOURCES, settings), tmp_path / "out")
+    run(build_file(tmp_path, SOURCES, settings), tmp_path / "out")
     write_file(tmp_path, "en/e.jsonl", make_texts("e", 5))
     commit = update(tmp_path)
     assert not (tmp_path / "out" / commit.added[0].path / "counts").exists()
@@ -262,7 +262,7 @@ def test_stages_over_all_documents_are_refused_by_name(tmp_path, table):
         "mixture": '[shuffle]\nseed = 1\n[mixture]\nstrategy = "natural"\n',
         "pack": "[pack]\nlength = 32\n",
     }
-    build_here(build_file(tmp_path, SOURCES, SETTINGS + settings[table]), tmp_path / "out")
+    run(build_file(tmp_path, SOURCES, SETTINGS + settings[table]), tmp_path / "out")
     write_file(tmp_path, "en/e.jsonl", make_texts("e", 5))
     named = "shuffle" if table == "mixture" else table
     with pytest.raises(ConfigError, match=rf"was built with \[{named}\], so it cannot be updated in parts"):
@@ -279,7 +279,7 @@ def test_other_settings_are_refused(corpus):
 
 def test_an_imported_tokenizer_must_be_named_again(tmp_path, built):
     write_corpus(tmp_path)
-    build_here(build_file(tmp_path, SOURCES, f'[tokenizer]\nfrom = "{built / "out"}"\n'), tmp_path / "out")
+    run(build_file(tmp_path, SOURCES, f'[tokenizer]\nfrom = "{built / "out"}"\n'), tmp_path / "out")
     build_file(tmp_path, SOURCES, "")
     with pytest.raises(ConfigError, match="began with an imported tokenizer, but none is named now"):
         update(tmp_path)

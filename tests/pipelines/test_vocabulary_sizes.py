@@ -56,15 +56,15 @@ def test_each_size_is_the_tokenizer_of_a_build_of_that_size(folder, tmp_path):
     # The largest encodes, and its stages are those of a build of that size alone, manifests included.
     for stage in ("counts", "tokenizer", "shards"):
         assert tree(output / stage) == tree(tmp_path / "400" / stage)
-    assert verify(str(output), decode=None, options=RunOptions(2)).problems == ()
+    assert verify(str(output), decode=None, options=RunOptions(here=True)).problems == ()
     # Stages that are the same are taken over, whatever the list says.
     small = build_file(folder, settings=SIZES + "[encode]\nvocab_size = 300\n", name="small.toml")
-    again = Build(load_config(str(small)), RunOptions(2), str(tmp_path / "small"), reuse=str(tmp_path / "300"))
+    again = Build(load_config(str(small)), RunOptions(here=True), str(tmp_path / "small"), reuse=str(tmp_path / "300"))
     again.run()
     for stage in ("counts", "tokenizer", "shards"):
         assert tree(tmp_path / "small" / stage) == tree(tmp_path / "300" / stage)
     assert tree(tmp_path / "small" / "tokenizers") == tree(output / "tokenizers")
-    assert verify(str(tmp_path / "small"), decode=None, options=RunOptions(2)).problems == ()
+    assert verify(str(tmp_path / "small"), decode=None, options=RunOptions(here=True)).problems == ()
 
 
 def test_workers_and_order_of_the_list_change_nothing(folder, tmp_path):
@@ -128,7 +128,7 @@ def test_a_size_that_the_counts_do_not_give_is_named(folder, tmp_path):
     assert found["90000"] == found["100000"] != found["300"]
     with pytest.raises(ConfigError, match="has tokenizers of 300, 90000, 100000"):
         find_tokenizer_of_size(str(tmp_path / "out"), 77)
-    assert verify(str(tmp_path / "out"), options=RunOptions(2)).problems == ()
+    assert verify(str(tmp_path / "out"), options=RunOptions(here=True)).problems == ()
 
 
 def test_a_changed_list_is_another_build(folder, tmp_path):
@@ -140,9 +140,9 @@ def test_a_changed_list_is_another_build(folder, tmp_path):
         run(build_file(folder, name="one.toml"), tmp_path / "out")
     with pytest.raises(ConfigError, match=r"learn.vocab_size was 400, now 300"):
         run(build_file(folder, settings=SIZES + "[encode]\nvocab_size = 300", name="two.toml"), tmp_path / "out")
-    Build(load_config(str(path)), RunOptions(2), str(tmp_path / "out"), replace="learn").run()
+    Build(load_config(str(path)), RunOptions(here=True), str(tmp_path / "out"), replace="learn").run()
     assert [*list_sizes(tmp_path / "out")] == ["300", "360", "400"]
-    assert verify(str(tmp_path / "out"), options=RunOptions(2)).problems == ()
+    assert verify(str(tmp_path / "out"), options=RunOptions(here=True)).problems == ()
     found = diff(str(folder / "out"), str(tmp_path / "out"))
     assert found["configuration"] == {"tokenizers.vocab_size": [[300, 350, 400], [300, 360, 400]]}
     assert set(found["tokenizers"]) == {"350", "360"}
@@ -161,12 +161,12 @@ def test_damage_is_found_and_mended(folder, tmp_path):
     problems = verify(str(output)).problems
     assert len(problems) == 3
     assert any(problem.startswith(f"tokenizers/{sizes['300']}/tokenizer.json") for problem in problems)
-    assert len(repair(str(output), options=RunOptions(2)).repaired) == 3
+    assert len(repair(str(output), options=RunOptions(here=True)).repaired) == 3
     assert tree(output) == sound
     (output / "tokenizer" / "tokcore.json").unlink()  # of which there is a copy
-    assert repair(str(output), options=RunOptions(2)).left == ()
+    assert repair(str(output), options=RunOptions(here=True)).left == ()
     (output / "tokenizers" / sizes["300"] / "tokcore.json").unlink()  # of which there is none
-    assert "--replace learn" in repair(str(output), options=RunOptions(2)).left[0]
+    assert "--replace learn" in repair(str(output), options=RunOptions(here=True)).left[0]
 
 
 def test_commands_know_the_sizes(folder, tmp_path):

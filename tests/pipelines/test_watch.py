@@ -20,7 +20,7 @@ from pathlib import Path
 import psutil
 import pyarrow as pa
 import pytest
-from support.builds import build_file, build_here, tokcore
+from support.builds import build_file, run, tokcore
 from support.small_parts import fail_in_worker, kill_worker
 from support.updates import (
     SETTINGS,
@@ -68,7 +68,7 @@ def built(tmp_path_factory):
     """A folder with a corpus, and its finished build in out/."""
     folder = tmp_path_factory.mktemp("watch")
     write_corpus(folder)
-    build_here(build_file(folder, SOURCES, SETTINGS + WATCH), folder / "out")
+    run(build_file(folder, SOURCES, SETTINGS + WATCH), folder / "out")
     return folder
 
 
@@ -451,7 +451,7 @@ def test_a_tokenizer_that_was_exchanged_ends_the_watcher(corpus):
     """Nothing is committed that was encoded with it, and no file is blamed; once it is put back, all goes on."""
     text = (corpus / "build.toml").read_text()
     (corpus / "other.toml").write_text(text.replace("vocab_size = 280", "vocab_size = 270"))
-    build_here(corpus / "other.toml", corpus / "other")
+    run(corpus / "other.toml", corpus / "other")
     place = corpus / "out" / "tokenizer" / "tokcore.json"
     kept = place.read_bytes()
     with watching(corpus, tries=1) as watcher:
@@ -475,7 +475,7 @@ def test_a_part_of_another_tokenizer_is_never_committed(corpus):
     """Although all that comes before lets it pass."""
     text = (corpus / "build.toml").read_text()
     (corpus / "other.toml").write_text(text.replace("vocab_size = 280", "vocab_size = 270"))
-    build_here(corpus / "other.toml", corpus / "other")
+    run(corpus / "other.toml", corpus / "other")
     shutil.copytree(corpus / "other", corpus / "out" / "parts" / "0a1b2c3d4e5f")
     build = find_manifest(str(corpus / "other"), BUILD)
     log = read_log(str(corpus / "out"))
@@ -491,7 +491,7 @@ def test_an_output_that_was_built_anew_ends_the_watcher(corpus):
         write_file(corpus, "en/e.jsonl", make_texts("e", 5))
         watcher.go_round()  # none is there: one may come back, from a backup
         assert "not there" in watcher.show_ready().content.decode()
-        build_here(corpus / "build.toml", corpus / "out")
+        run(corpus / "build.toml", corpus / "out")
         with pytest.raises(IdentityError, match="another build took the place"):
             watcher.go_round()
     assert verify(str(corpus / "out"), decode=None, base=str(corpus)).problems == ()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from support.builds import build_file, build_here
+from support.builds import build_file, run
 from support.installed_servers import find_server
 from support.updates import SETTINGS, SOURCES, write_corpus
 from test_watch import WATCH, get, wait_for
@@ -43,7 +43,7 @@ def read_container() -> tuple[dict, dict]:
 @pytest.mark.parametrize("of", ["systemd", "kubernetes"])
 def test_the_command_of_a_unit_watches(tmp_path, of):
     write_corpus(tmp_path)
-    build_here(build_file(tmp_path, SOURCES, SETTINGS + WATCH), tmp_path / "out")
+    run(build_file(tmp_path, SOURCES, SETTINGS + WATCH), tmp_path / "out")
     text = (
         read_unit()["Service"]["ExecStart"].removeprefix("/usr/bin/env ")
         if of == "systemd"

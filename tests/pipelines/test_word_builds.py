@@ -49,7 +49,7 @@ def test_shards_hold_the_ids_and_verify(folder, name):
             begin = [tokenizer.bos_id] if name == "canine" else []
             assert stored[f"{lang}-{i}"] == [*begin, *tokenizer.encode(text).tolist(), tokenizer.eos_id]
             unknown += stored[f"{lang}-{i}"].count(0) if name in ("word", "character") else 0
-    report = verify(str(folder / name), decode=None, options=RunOptions(2))
+    report = verify(str(folder / name), decode=None, options=RunOptions(here=True))
     assert (report.problems, report.num_decoded) == ((), 102)
     languages = json.loads((folder / name / "manifest.json").read_bytes())["languages"]
     if name in ("word", "character"):

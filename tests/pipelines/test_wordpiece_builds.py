@@ -71,7 +71,7 @@ def test_manifests_count_the_unknown_and_say_that_text_is_lost(folder):
 
 @pytest.mark.parametrize("options", [{"quick": True}, {}, {"decode": None}])
 def test_it_verifies(folder, options):
-    report = verify(str(folder / "out"), **{"decode": 0, **options}, options=RunOptions(2))
+    report = verify(str(folder / "out"), **{"decode": 0, **options}, options=RunOptions(here=True))
     assert report.problems == ()
 
 

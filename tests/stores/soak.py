@@ -37,7 +37,7 @@ import psutil
 from stores.files import open_system, put
 from stores.proxy import Faults
 from stores.servers import Store, start_s3
-from support.builds import build_file, build_here, jsonl, texts, tokcore, write
+from support.builds import build_file, jsonl, run, texts, tokcore, write
 
 from tokcore import Tokenizer
 
@@ -151,7 +151,7 @@ class Soak:
         write(corpus / "en.jsonl", jsonl([{"text": text} for text in texts("en", 200, 1)]))
         source = '\n[[source]]\nlang = "en"\nfiles = "en.jsonl"\n'
         self.tokenizer = corpus / "out"
-        build_here(build_file(corpus, source, "[learn]\nvocab_size = 300\n"), self.tokenizer)
+        run(build_file(corpus, source, "[learn]\nvocab_size = 300\n"), self.tokenizer)
         put(self.store, f"{self.root}/build.toml", BUILD.encode())
 
     def _start(self, number: int) -> None:

@@ -14,7 +14,7 @@ import pytest
 from stores.proxy import Faults
 from stores.servers import Store
 from stores.test_notifications import SETTINGS, build_over, count_files, land
-from support.builds import build_file, build_here
+from support.builds import build_file, run
 from support.updates import make_texts, write_file
 from support.watchers import said, watching
 
@@ -76,7 +76,7 @@ def test_a_disk_that_is_full_is_waited_for(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", 32) as disk:
         write_file(disk, "en/a.jsonl", make_texts("a", 12))
         source = '[[source]]\nlang = "en"\nfiles = "en/*.jsonl"\n'
-        build_here(build_file(disk, source, SETTINGS), disk / "out")
+        run(build_file(disk, source, SETTINGS), disk / "out")
         with watching(disk, tries=1) as watcher:
             watcher.go_round()
             write_file(disk, "en/b.jsonl", make_texts("b", 12))

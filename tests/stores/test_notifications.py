@@ -16,7 +16,7 @@ import botocore.session
 import pytest
 from stores.files import put, remove
 from stores.servers import Store, start_pubsub
-from support.builds import build_file, build_here, jsonl
+from support.builds import build_file, jsonl, run
 from support.installed_servers import give_up
 from support.updates import make_texts
 from support.watchers import said, watching
@@ -40,7 +40,7 @@ def build_over(store: Store, folder: Path, number: int = 3) -> str:
     for day in range(number):
         land(store, f"{url}/2026-{day:04d}.jsonl")
     source = f'[[source]]\nlang = "en"\nfiles = "{url}/*.jsonl"\n[update]\nvanished = "remove"\n'
-    build_here(build_file(folder, source, SETTINGS), folder / "out")
+    run(build_file(folder, source, SETTINGS), folder / "out")
     store.proxy.reset()
     return url
 

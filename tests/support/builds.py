@@ -130,14 +130,6 @@ def run(path: Path, output: Path, workers: int = 0, runner: tuple[str, ...] = ()
     return Build(load_config(str(path)), options, str(output)).run()
 
 
-def build_here(path: Path, output: Path) -> BuildManifest:
-    """Build in this process, in an order of its own and without repeats: many small builds."""
-    from support import eager
-
-    eager.seed(0, 0)
-    return run(path, output, runner=eager.RUNNER)
-
-
 def tokcore(
     *arguments: str | Path,
     cwd: str | Path = ROOT,

@@ -65,8 +65,8 @@ def every_graph(folder: Path) -> list[beam.Pipeline]:
 
     small_corpus(folder)
     with mock.patch.object(beam.Pipeline, "run", kept):
-        run(build_file(folder), folder / "graphs")
-        run(build_file(folder, settings=f"{SETTINGS}{MIXED_AND_PACKED}"), folder / "shuffled")
+        run(build_file(folder), folder / "graphs", 1)
+        run(build_file(folder, settings=f"{SETTINGS}{MIXED_AND_PACKED}"), folder / "shuffled", 1)
     own = beam.Pipeline(options=PipelineOptions(["--runner=FnApiRunner"]))
     _ = own | "Documents" >> beam.Create(DOCUMENTS, reshuffle=False) | "Count" >> CountPretokens(str(folder))
     _ = own | "More" >> beam.Create(DOCUMENTS, reshuffle=False) | "Encode" >> EncodeDocuments(learned())

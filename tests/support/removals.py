@@ -7,8 +7,8 @@ import shutil
 from collections.abc import Collection
 from pathlib import Path
 
-from support import eager, updates
-from support.builds import build_file, build_here, jsonl, write
+from support import updates
+from support.builds import build_file, jsonl, run, write
 from support.updates import build_fresh
 
 import tokcore
@@ -62,22 +62,20 @@ def write_corpus(folder: Path) -> Path:
 
 def build_corpus(folder: Path) -> None:
     """The corpus, and its finished build in out/."""
-    build_here(write_corpus(folder), folder / "out")
+    run(write_corpus(folder), folder / "out")
 
 
 def remove_here(
     folder: Path, ids: Collection[str] = (), sources: Collection[str] = (), langs: Collection[str] = ()
 ) -> Removed:
     """Remove in this process; what was removed."""
-    eager.seed(0, 0)
-    options = RunOptions(2, eager.RUNNER)
+    options = RunOptions(here=True)
     return Remove(str(folder / "out"), tuple(ids), tuple(langs), tuple(sources), str(folder), options).run()
 
 
 def compact_here(folder: Path) -> Compacted:
     """Compact in this process; what that did."""
-    eager.seed(0, 0)
-    return Compact(str(folder / "out"), str(folder), RunOptions(2, eager.RUNNER)).run()
+    return Compact(str(folder / "out"), str(folder), RunOptions(here=True)).run()
 
 
 def require_without(folder: Path, gone: Collection[str]) -> None:

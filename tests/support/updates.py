@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from support import eager
 from support.builds import jsonl, write
 
 import tokcore
@@ -63,17 +62,15 @@ def write_corpus(folder: Path) -> None:
 
 def update_here(path: Path, output: Path, vanished: Vanished = "keep") -> Commit | None:
     """Update in this process."""
-    eager.seed(0, 0)
-    return Update(load_config(str(path)), RunOptions(2, eager.RUNNER), str(output), vanished=vanished).run()
+    return Update(load_config(str(path)), RunOptions(here=True), str(output), vanished=vanished).run()
 
 
 def build_fresh(path: Path, output: Path, tokenizer_of: Path) -> CommitTotals:
     """The totals of a build of all files as they are now, counted, and encoded with the tokenizer of another output."""
-    eager.seed(0, 0)
     config = load_config(str(path))
     table = TokenizerTable(from_=str(tokenizer_of))
     config = dataclasses.replace(config, tokenizer=table, special=(), counts_too=True)
-    return sum_up_parts([Build(config, RunOptions(2, eager.RUNNER), str(output)).run()])
+    return sum_up_parts([Build(config, RunOptions(here=True), str(output)).run()])
 
 
 def require_equal(updated: Path, fresh: Path, totals: CommitTotals) -> None:
