@@ -2851,10 +2851,10 @@ _SENTENCEPIECE = (
     ),
     Defect(
         "lane-lost",
-        "of many new words in a batch, those in the last lanes are written where others were",
+        "of many new words in a batch, those behind the first lanes are encoded like others",
         KERNEL + "encode/character_bpe.cpp",
-        "    in_lanes[num_lanes++] = &text;\n",
-        "    in_lanes[num_lanes] = num_lanes == 0 ? &text : in_lanes[0];\n    ++num_lanes;\n",
+        "fill(texts[waiting[first + i]], &lanes[i]);",
+        "fill(texts[waiting[i]], &lanes[i]);",
         _tests("tokcore/test_sentencepiece.py::test_ids_decoding_and_export_are_theirs"),
     ),
     Defect(
