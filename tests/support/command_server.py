@@ -1,8 +1,8 @@
 """Runs command lines in children of a process that has imported everything: that takes a fifth of the time of a new
-process.
+process. The workers of a command are children of the same process.
 
 `run_command` is the client. It connects to a socket, over which it sends the arguments and the files that are the
-child's standard input, output and error. A reply is a line: the child's process id, and then how it ended.
+child's standard input, output and error. A reply is a line: the child's process id, and then its exit code.
 """
 
 from __future__ import annotations
@@ -20,9 +20,13 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
+import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 TESTS = Path(__file__).parents[1]
 # What commands import late, to start faster.
@@ -50,25 +54,65 @@ def run_command(arguments: Sequence[str], cwd: str | Path, given: str, timeout: 
     with tempfile.TemporaryFile() as read, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as error:
         read.write(given.encode())
         read.seek(0)
-        with socket.socket(socket.AF_UNIX) as server:
-            server.connect(_start())
-            request = json.dumps({"arguments": arguments, "cwd": str(cwd), "environment": dict(os.environ)}).encode()
-            files = [read.fileno(), out.fileno(), error.fileno()]
-            socket.send_fds(server, [_LENGTH.pack(len(request))], files)
-            server.sendall(request)
-            with server.makefile("r") as replies:
-                pid = int(replies.readline())
-                server.settimeout(timeout)
-                try:
-                    code = int(replies.readline())
-                except TimeoutError:
-                    os.kill(pid, signal.SIGKILL)
-                    raise subprocess.TimeoutExpired([*arguments], timeout or 0) from None
+        request = {"do": "command", "arguments": arguments, "cwd": str(cwd), "environment": dict(os.environ)}
+        child = _Child(_start(), request, [read.fileno(), out.fileno(), error.fileno()])
+        try:
+            code = child.wait(timeout)
+        except TimeoutError:
+            child.kill()
+            child.wait()
+            raise subprocess.TimeoutExpired([*arguments], timeout or 0) from None
         said = []
         for file in (out, error):
             file.seek(0)
             said.append(file.read().decode())
     return code, said[0], said[1]
+
+
+class _Child:
+    """What subprocess.Popen is for a new process."""
+
+    def __init__(self, server: str, request: Mapping[str, Any], files: Sequence[int]) -> None:
+        """files: for the child; they may be closed then."""
+        sent = json.dumps(request).encode()
+        self._server = socket.socket(socket.AF_UNIX)
+        self._server.connect(server)
+        socket.send_fds(self._server, [_LENGTH.pack(len(sent))], files)
+        self._server.sendall(sent)
+        self._replies = self._server.makefile("r")
+        self.pid = int(self._replies.readline())
+        self._code: int | None = None
+        self._waiting = threading.Lock()
+
+    def kill(self) -> None:
+        if self._code is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code. Raises TimeoutError."""
+        with self._waiting:
+            if self._code is None:
+                self._server.settimeout(timeout)
+                self._code = int(self._replies.readline())
+                self._replies.close()
+                self._server.close()
+            return self._code
+
+
+class _Worker(_Child):
+    """A worker of the pool, as pipelines.local.pool starts it."""
+
+    def __init__(
+        self, server: str, command: Sequence[str], pass_fds: tuple[int], env: Mapping[str, str], **_: Any
+    ) -> None:
+        (lifeline,) = pass_fds
+        (read, write), (answers, answer) = os.pipe(), os.pipe()
+        modules = command[command.index(str(lifeline)) + 1 :]
+        request = {"do": "worker", "modules": modules, "cwd": str(Path.cwd()), "environment": dict(env)}
+        super().__init__(server, request, [read, answer, 2, lifeline])
+        os.close(read)
+        os.close(answer)
+        self.stdin, self.stdout = os.fdopen(write, "wb"), os.fdopen(answers, "rb")
 
 
 def is_like_this(environment: Mapping[str, str]) -> bool:
@@ -139,7 +183,7 @@ def _tell_ends(children: dict[int, socket.socket]) -> None:
 
 
 def _fork(client: socket.socket) -> int:
-    header, files, *_ = socket.recv_fds(client, _LENGTH.size, 3)
+    header, files, *_ = socket.recv_fds(client, _LENGTH.size, 4)
     with client.makefile("rb") as sent:
         request = json.loads(sent.read(*_LENGTH.unpack(header)))
     if pid := os.fork():
@@ -147,24 +191,43 @@ def _fork(client: socket.socket) -> int:
             os.close(file)
         return pid
     client.close()
-    for number, file in enumerate(files):
-        os.dup2(file, number)
-        os.close(file)
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    _run(**request)
-    raise AssertionError("a command ends its process")
-
-
-def _run(arguments: list[str], cwd: str, environment: dict[str, str]) -> Any:
-    import pipelines.cli
-
+    for number, file in enumerate(files[:3]):
+        os.dup2(file, number)
+        os.close(file)
     os.environ.clear()
-    os.environ.update(environment)
-    os.chdir(cwd)
-    sys.argv = [pipelines.cli.__file__, *arguments]
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    pipelines.cli.main()
+    os.environ.update(request["environment"])
+    os.chdir(request["cwd"])
+    try:
+        if request["do"] == "command":
+            _be_command(request["arguments"])
+        else:
+            _be_worker(request["modules"], files[3])
+    except BaseException:
+        traceback.print_exc()
+    os._exit(1)
+
+
+def _be_command(arguments: list[str]) -> None:
+    from pipelines import cli
+    from pipelines.local import pool
+
+    processes = SimpleNamespace(Popen=functools.partial(_Worker, sys.argv[1]), PIPE=subprocess.PIPE)
+    with mock.patch.object(pool, "subprocess", processes):
+        sys.argv = [cli.__file__, *arguments]
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        cli.main()
+
+
+def _be_worker(modules: list[str], lifeline: int) -> None:
+    from pipelines.local import lifeline as entry
+    from pipelines.local import worker
+
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    threading.Thread(target=entry._end_with_parent, args=(lifeline,), daemon=True).start()
+    worker.main(modules)
+    os._exit(0)
 
 
 if __name__ == "__main__":
