@@ -13,6 +13,7 @@ import gc
 import importlib
 import json
 import os
+import pkgutil
 import selectors
 import signal
 import socket
@@ -30,18 +31,8 @@ from unittest import mock
 
 TESTS = Path(__file__).parents[1]
 # What commands import late, to start faster.
-_LATE = (
-    "fsspec.implementations.local",
-    "pipelines.commands.build_commands",
-    "pipelines.commands.look_commands",
-    "pipelines.commands.output_commands",
-    "pipelines.commands.shard_commands",
-    "pipelines.commands.tokenizer_commands",
-    "pipelines.commands.watch_commands",
-    "pipelines.graph.beam_passes",
-    "pyarrow.dataset",
-    "tokcore._native",
-)
+_LATE = ("fsspec.implementations.local", "pipelines.graph.beam_passes", "pyarrow.dataset", "tokcore._native")
+_LATE_FROM = ("commands", "inspect", "local", "reading", "report", "slices", "stages", "store", "view", "watch", "work")
 _LENGTH = struct.Struct("<Q")
 _ENVIRONMENT = dict(os.environ)  # before any test changes it
 
@@ -146,6 +137,9 @@ def serve(path: str) -> None:
     importlib.import_module("pipelines.cli")  # first: it sets what numpy reads
     for name in _LATE:
         importlib.import_module(name)
+    for folder in (importlib.import_module(f"pipelines.{name}") for name in _LATE_FROM):
+        for found in pkgutil.iter_modules(folder.__path__, f"{folder.__name__}."):
+            importlib.import_module(found.name)
     gc.collect()
     gc.freeze()
     read, write = os.pipe()  # a child's end is seen here
