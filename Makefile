@@ -31,10 +31,12 @@ demo: $(VENV)/installed ## run the main job on the corpus in deploy/demo
 	$(BIN)/tokcore build deploy/demo/build.toml --output $(OUT)
 	$(BIN)/tokcore verify $(OUT) --decode all
 
-# In the order of folders, so that no slow file comes last, when only one process would still work. One process more
-# than there are cores, because tests of engines and services mostly wait.
+# One more than there are cores, because tests of engines and services mostly wait; 8 at most.
+TEST_PROCESSES ?= $(shell cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores < 7 ? cores + 1 : 8)))
+
+# In the order of folders, so that no slow file comes last, when only one process would still work.
 test: $(VENV)/installed ## run all tests
-	$(BIN)/python -m pytest -q --numprocesses $$(($$(nproc 2>/dev/null || echo 2) + 1)) --maxprocesses 8 --dist loadfile --no-loadscope-reorder --durations 30
+	$(BIN)/python -m pytest -q --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder --durations 30
 
 # The servers that tests/stores starts. moto, for S3, comes with .[dev]; these need Node.js and Go.
 servers: $(VENV)/installed $(SERVERS)/azurite/installed $(SERVERS)/fake-gcs-server $(SERVERS)/fake-pubsub $(SERVERS)/promtool $(SERVERS)/prism $(SERVERS)/boot $(SERVERS)/hclfmt $(FLINK) ## install the stores and engines that tests start
