@@ -8,6 +8,7 @@ child's standard input, output and error. A reply is a line: the child's process
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import gc
 import importlib
@@ -163,8 +164,8 @@ def serve(path: str) -> None:
             if listening in ready:
                 client, _ = listening.accept()
                 pid = _fork(client)
-                client.sendall(b"%d\n" % pid)
                 children[pid] = client
+                _tell(client, pid)
     Path(path).unlink()
 
 
@@ -173,7 +174,12 @@ def _tell_ends(children: dict[int, socket.socket]) -> None:
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
             with children.pop(pid) as client:
-                client.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
+                _tell(client, os.waitstatus_to_exitcode(status))
+
+
+def _tell(client: socket.socket, number: int) -> None:
+    with contextlib.suppress(OSError):  # a command that ended does not wait for its workers
+        client.sendall(b"%d\n" % number)
 
 
 def _fork(client: socket.socket) -> int:
