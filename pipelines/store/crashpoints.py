@@ -169,6 +169,11 @@ def make_killer(name: str, visit: int, signal_number: int = signal.SIGKILL) -> C
     return count
 
 
-if _wanted := os.environ.get("TOKCORE_CRASH"):
-    _name, _, _number = _wanted.partition(":")
-    watch(make_killer(_name, int(_number or 1)))
+def obey_environment() -> None:
+    """Watch for what TOKCORE_CRASH says, if it is set."""
+    if wanted := os.environ.get("TOKCORE_CRASH"):
+        name, _, number = wanted.partition(":")
+        watch(make_killer(name, int(number or 1)))
+
+
+obey_environment()

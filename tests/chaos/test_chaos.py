@@ -1,4 +1,4 @@
-"""A few dozen schedules of faults; `make chaos` plays a thousand. schedules.py says what must hold in each."""
+"""Some schedules of faults; `make chaos` plays a thousand. schedules.py says what must hold in each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from pipelines.store.crashpoints import MIXING_POINTS, PACKING_POINTS, POINTS
 # Only a build that mixes and packs comes there.
 DERIVING_POINTS = {**MIXING_POINTS, **PACKING_POINTS}
 
-SEEDS = range(34)
+# Two of each kind, of the hundred that `make chaos` begins with.
+SEEDS = sorted(seed for kind in KINDS for seed in [one for one in range(100) if kind_of(one) == kind][:2])
 
 
 @pytest.fixture(scope="module")

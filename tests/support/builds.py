@@ -139,11 +139,13 @@ def tokcore(
 ) -> subprocess.CompletedProcess[str]:
     """The command line in a process of its own: a new one where the environment is another than at first."""
     command = [sys.executable, "-m", "pipelines.cli", *map(str, arguments)]
-    if not is_like_this(os.environ if env is None else env):
-        return subprocess.run(
-            command, capture_output=True, text=True, check=False, cwd=cwd, input=input, env=env, timeout=timeout
-        )
-    return subprocess.CompletedProcess(command, *run_command([*map(str, arguments)], cwd, input, timeout))
+    environment = os.environ if env is None else env
+    if is_like_this(environment):
+        done = run_command([*map(str, arguments)], cwd, input, environment, timeout)
+        return subprocess.CompletedProcess(command, *done)
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=cwd, input=input, env=environment, timeout=timeout
+    )
 
 
 def find_file(output: Path, name: str) -> Path:

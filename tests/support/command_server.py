@@ -38,15 +38,18 @@ _LENGTH = struct.Struct("<Q")
 _ENVIRONMENT = dict(os.environ)  # before any test changes it
 
 
-def run_command(arguments: Sequence[str], cwd: str | Path, given: str, timeout: float | None) -> tuple[int, str, str]:
+def run_command(
+    arguments: Sequence[str], cwd: str | Path, given: str, environment: Mapping[str, str], timeout: float | None
+) -> tuple[int, str, str]:
     """The exit code of the command line, and what it wrote to standard output and to standard error.
 
-    given: its standard input. Raises subprocess.TimeoutExpired. Any number of threads may call it.
+    given: its standard input. environment: one that is_like_this. Raises subprocess.TimeoutExpired. Any number of
+    threads may call it.
     """
     with tempfile.TemporaryFile() as read, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as error:
         read.write(given.encode())
         read.seek(0)
-        request = {"do": "command", "arguments": arguments, "cwd": str(cwd), "environment": dict(os.environ)}
+        request = {"do": "command", "arguments": arguments, "cwd": str(cwd), "environment": dict(environment)}
         child = _Child(_start(), request, [read.fileno(), out.fileno(), error.fileno()])
         try:
             code = child.wait(timeout)
@@ -110,7 +113,7 @@ class _Worker(_Child):
 def is_like_this(environment: Mapping[str, str]) -> bool:
     """Whether a child finds everything as a new process would: some variables count when modules are imported."""
     changed = environment.items() ^ _ENVIRONMENT.items()
-    return all(name == "PYTEST_CURRENT_TEST" for name, _ in changed)
+    return all(name in ("PYTEST_CURRENT_TEST", "TOKCORE_CRASH") for name, _ in changed)
 
 
 @functools.cache
@@ -190,6 +193,8 @@ def _fork(client: socket.socket) -> int:
         for file in files:
             os.close(file)
         return pid
+    from pipelines.store import crashpoints
+
     client.close()
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -199,6 +204,7 @@ def _fork(client: socket.socket) -> int:
     os.environ.clear()
     os.environ.update(request["environment"])
     os.chdir(request["cwd"])
+    crashpoints.obey_environment()
     try:
         if request["do"] == "command":
             _be_command(request["arguments"])
