@@ -13,9 +13,10 @@ import logging
 import os
 import signal
 import sys
+import threading
 import traceback
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -27,6 +28,9 @@ from pipelines.commands.command_inputs import EXIT_STAGE, EXIT_USAGE, EXIT_WAITS
 from pipelines.commands.command_options import format_examples
 from pipelines.slices.outcomes import SliceWaits
 from tokcore.errors import ConfigError, TokError
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
 
 # Command -> its module in pipelines.commands, in the order of work, which the help keeps. A module is imported when a
 # command of it is asked for: what all of them import takes half a second.
@@ -115,6 +119,7 @@ def main() -> NoReturn:
     # Our imports and Beam's make 220,000 objects, which is below the threshold: none of them starts a collection.
     gc.set_threshold(1 << 18)
     signal.signal(signal.SIGTERM, _terminate)
+    sys.unraisablehook = _send_again
     try:
         commands(prog_name="tokcore")
     except SystemExit as ended:
@@ -141,6 +146,17 @@ def _leave(code: str | int | None) -> NoReturn:
 
 def _terminate(*_: object) -> NoReturn:
     raise _Terminated
+
+
+def _send_again(dropped: UnraisableHookArgs) -> None:
+    """Have a signal come again whose exception Python dropped, as it does in callbacks, such as those of imports."""
+    if not isinstance(dropped.exc_value, KeyboardInterrupt):
+        sys.__unraisablehook__(dropped)
+        return
+    number = signal.SIGTERM if isinstance(dropped.exc_value, _Terminated) else signal.SIGINT
+    later = threading.Timer(0.01, os.kill, (os.getpid(), number))  # now, it would be dropped here
+    later.daemon = True
+    later.start()
 
 
 def _show_defect(error: BaseException) -> None:

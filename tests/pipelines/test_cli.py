@@ -107,6 +107,34 @@ def test_signals_end_workers_quietly_and_the_same_command_resumes(corpus, tmp_pa
     assert subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode == 0
 
 
+DROPPING = """
+import click, signal, sys, time, weakref
+import pipelines.cli as cli
+
+class Held:
+    pass
+
+def drop():
+    held = Held()
+    reference = weakref.ref(held, lambda _: signal.raise_signal(signal.{sent}))
+    del held
+    time.sleep(60)
+
+cli._Commands.get_command = lambda *_: click.Command("build", callback=drop)
+sys.argv = ["tokcore", "build"]
+cli.main()
+"""
+
+
+@pytest.mark.parametrize(("sent", "code", "word"), [("SIGINT", 130, "interrupted"), ("SIGTERM", 143, "terminated")])
+def test_a_signal_that_python_drops_comes_again(sent, code, word):
+    """As it does if it comes while an import ends: what a callback raises is only printed."""
+    command = [sys.executable, "-c", DROPPING.replace("{sent}", sent)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=50)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr == f"error: {word}; run the same command again to go on from here\n"
+
+
 def _printed(code: str, **environment: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, check=True
