@@ -81,7 +81,7 @@ def cut_real_text(corpus: Path, folder: Path) -> None:
             for line in io.BufferedReader(file):
                 lang = json.loads(line)["lang"]
                 num_kept[lang] += 1
-                if num_kept[lang] <= 12:
+                if num_kept[lang] <= 4:
                     kept.append(line)
         write(folder / path.relative_to(corpus), b"".join(kept))
 
@@ -115,7 +115,7 @@ def test_real_text_beside_published_tokenizers(published_page, open_page, theme,
     opened.page.wait_for_function(f"document.querySelectorAll('.chart[data-drawn]').length === {charts}")
     assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     name = published_page.parent.name.rstrip("0123456789")
-    if (name, theme) != ("corpus", "dark"):  # half a minute, and the demo's page has the same colours
+    if name == "demo":  # the other page has the same parts, but more rows: half a minute
         assert opened.find_barriers() == []
     opened.keep(f"report-{name}-{theme}-{width}")
     assert opened.problems == []
