@@ -6,7 +6,7 @@ BIN = $(VENV)/bin
 OUT ?= out/demo
 # Threads of the build itself.
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc 2>/dev/null || echo 2)
-# Containers often set it. Without bytecode each of the thousand processes that tests start would compile 270 modules,
+# Containers often set it. Without bytecode, each of the thousands of processes that tests start compiles 270 modules,
 # which is half of its start-up.
 unexport PYTHONDONTWRITEBYTECODE
 

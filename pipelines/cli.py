@@ -149,12 +149,12 @@ def _terminate(*_: object) -> NoReturn:
 
 
 def _send_again(dropped: UnraisableHookArgs) -> None:
-    """Have a signal come again whose exception Python dropped, as it does in callbacks, such as those of imports."""
+    """Send a signal again whose exception was dropped: Python does that in callbacks, such as those of imports."""
     if not isinstance(dropped.exc_value, KeyboardInterrupt):
         sys.__unraisablehook__(dropped)
         return
     number = signal.SIGTERM if isinstance(dropped.exc_value, _Terminated) else signal.SIGINT
-    later = threading.Timer(0.01, os.kill, (os.getpid(), number))  # now, it would be dropped here
+    later = threading.Timer(0.01, os.kill, (os.getpid(), number))  # sent now, it would be dropped here, too
     later.daemon = True
     later.start()
 

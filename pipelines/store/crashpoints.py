@@ -170,7 +170,7 @@ def make_killer(name: str, visit: int, signal_number: int = signal.SIGKILL) -> C
 
 
 def obey_environment() -> None:
-    """Watch for what TOKCORE_CRASH says, if it is set."""
+    """Watch for the crash point that TOKCORE_CRASH names, if it is set."""
     if wanted := os.environ.get("TOKCORE_CRASH"):
         name, _, number = wanted.partition(":")
         watch(make_killer(name, int(number or 1)))

@@ -11,14 +11,14 @@ from fuzz.artifacts import KINDS, fuzz_artifacts
 from fuzz.targets import TARGETS, folders, fuzz, replay
 from support.sanitized import Programs
 
-# A few seconds each.
+# About two seconds each.
 RUNS = {
     "scan": 120,
-    "encode": 40,
+    "encode": 60,
     "count": 400,
-    "count_ids": 300,
+    "count_ids": 600,
     "find_masks": 4000,
-    "json_lines": 2000,
+    "json_lines": 4000,
     "learn": 150,
     "learn_characters": 60,
     "learn_pieces": 40,

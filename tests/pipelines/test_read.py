@@ -366,7 +366,7 @@ def zst(data, **options):
 
 
 def xz(data, check=lzma.CHECK_CRC64):
-    return lzma.compress(data, check=check, preset=0)
+    return lzma.compress(data, check=check)
 
 
 def skippable(data, number=0):

@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 import zstandard
-from support.command_server import is_like_this, run_command
+from support.command_server import can_serve, run_command
 
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.build import Build
@@ -125,7 +125,7 @@ def make_config(settings: str) -> BuildConfig:
 
 
 def run(path: Path, output: Path, workers: int = 0, runner: tuple[str, ...] = ()) -> BuildManifest:
-    """Run a build. workers: processes; 0: this thread does all work, which takes an eighth of the time."""
+    """Run a build. workers: processes; 0: this thread does all the work, in an eighth of the CPU time."""
     options = RunOptions(workers or 1, runner, here=not workers and not runner)
     return Build(load_config(str(path)), options, str(output)).run()
 
@@ -137,10 +137,10 @@ def tokcore(
     env: Mapping[str, str] | None = None,
     timeout: float | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """The command line in a process of its own: a new one where the environment is another than at first."""
+    """The command line, in a process of its own."""
     command = [sys.executable, "-m", "pipelines.cli", *map(str, arguments)]
     environment = os.environ if env is None else env
-    if is_like_this(environment):
+    if can_serve(environment):
         done = run_command([*map(str, arguments)], cwd, input, environment, timeout)
         return subprocess.CompletedProcess(command, *done)
     return subprocess.run(

@@ -1,8 +1,8 @@
-"""Runs command lines in children of a process that has imported everything: that takes a fifth of the time of a new
-process. The workers of a command are children of the same process.
+"""Runs commands in children of a server that has imported everything. A small build takes a quarter of the time that a
+new process takes. The workers of a command are children of the server, too.
 
-`run_command` is the client. It connects to a socket, over which it sends the arguments and the files that are the
-child's standard input, output and error. A reply is a line: the child's process id, and then its exit code.
+`run_command` is the client. Over a socket, it sends the arguments and the files that become the child's standard input,
+output and error. It gets two lines: the child's process id, and then its exit code.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from typing import Any
 from unittest import mock
 
 TESTS = Path(__file__).parents[1]
-# What commands import late, to start faster.
-_LATE = ("fsspec.implementations.local", "pipelines.graph.beam_passes", "pyarrow.dataset", "tokcore._native")
-_LATE_FROM = ("commands", "inspect", "local", "reading", "report", "slices", "stages", "store", "view", "watch", "work")
+# What commands import only when they need it, so that they start faster. Of the folders: all their modules.
+_MODULES = ("fsspec.implementations.local", "pipelines.graph.beam_passes", "pyarrow.dataset", "tokcore._native")
+_FOLDERS = ("commands", "inspect", "local", "reading", "report", "slices", "stages", "store", "view", "watch", "work")
 _LENGTH = struct.Struct("<Q")
 _ENVIRONMENT = dict(os.environ)  # before any test changes it
 
@@ -43,13 +43,13 @@ def run_command(
 ) -> tuple[int, str, str]:
     """The exit code of the command line, and what it wrote to standard output and to standard error.
 
-    given: its standard input. environment: one that is_like_this. Raises subprocess.TimeoutExpired. Any number of
+    given: its standard input. environment: one that can_serve() allows. Raises subprocess.TimeoutExpired. Any number of
     threads may call it.
     """
     with tempfile.TemporaryFile() as read, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as error:
         read.write(given.encode())
         read.seek(0)
-        request = {"do": "command", "arguments": arguments, "cwd": str(cwd), "environment": dict(environment)}
+        request = {"role": "command", "arguments": arguments, "cwd": str(cwd), "environment": dict(environment)}
         child = _Child(_start(), request, [read.fileno(), out.fileno(), error.fileno()])
         try:
             code = child.wait(timeout)
@@ -65,10 +65,10 @@ def run_command(
 
 
 class _Child:
-    """What subprocess.Popen is for a new process."""
+    """A child of the server, used as subprocess.Popen is for a new process."""
 
     def __init__(self, server: str, request: Mapping[str, Any], files: Sequence[int]) -> None:
-        """files: for the child; they may be closed then."""
+        """files: for the child. The caller may close them afterwards."""
         sent = json.dumps(request).encode()
         self._server = socket.socket(socket.AF_UNIX)
         self._server.connect(server)
@@ -103,22 +103,25 @@ class _Worker(_Child):
         (lifeline,) = pass_fds
         (read, write), (answers, answer) = os.pipe(), os.pipe()
         modules = command[command.index(str(lifeline)) + 1 :]
-        request = {"do": "worker", "modules": modules, "cwd": str(Path.cwd()), "environment": dict(env)}
+        request = {"role": "worker", "modules": modules, "cwd": str(Path.cwd()), "environment": dict(env)}
         super().__init__(server, request, [read, answer, 2, lifeline])
         os.close(read)
         os.close(answer)
         self.stdin, self.stdout = os.fdopen(write, "wb"), os.fdopen(answers, "rb")
 
 
-def is_like_this(environment: Mapping[str, str]) -> bool:
-    """Whether a child finds everything as a new process would: some variables count when modules are imported."""
+def can_serve(environment: Mapping[str, str]) -> bool:
+    """Whether a child of the server does what a new process would do.
+
+    Modules read some variables when they are imported. Of those, a child heeds TOKCORE_CRASH alone.
+    """
     changed = environment.items() ^ _ENVIRONMENT.items()
     return all(name in ("PYTEST_CURRENT_TEST", "TOKCORE_CRASH") for name, _ in changed)
 
 
 @functools.cache
 def _start() -> str:
-    """Start the server, which ends with this process. The path of its socket."""
+    """Start the server, which ends with this process. Returns the path of its socket."""
     folder = Path(tempfile.mkdtemp())
     path = str(folder / "socket")
     environment = {**_ENVIRONMENT, "PYTHONPATH": os.pathsep.join([str(TESTS.parent), str(TESTS)])}
@@ -139,14 +142,14 @@ def _start() -> str:
 def serve(path: str) -> None:
     """Fork a child for each connection; end when standard input ends."""
     importlib.import_module("pipelines.cli")  # first: it sets what numpy reads
-    for name in _LATE:
+    for name in _MODULES:
         importlib.import_module(name)
-    for folder in (importlib.import_module(f"pipelines.{name}") for name in _LATE_FROM):
+    for folder in (importlib.import_module(f"pipelines.{name}") for name in _FOLDERS):
         for found in pkgutil.iter_modules(folder.__path__, f"{folder.__name__}."):
             importlib.import_module(found.name)
     gc.collect()
     gc.freeze()
-    read, write = os.pipe()  # a child's end is seen here
+    read, write = os.pipe()  # SIGCHLD writes a byte, which wakes select()
     os.set_blocking(write, False)
     signal.set_wakeup_fd(write)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -181,7 +184,7 @@ def _tell_ends(children: dict[int, socket.socket]) -> None:
 
 
 def _tell(client: socket.socket, number: int) -> None:
-    with contextlib.suppress(OSError):  # a command that ended does not wait for its workers
+    with contextlib.suppress(OSError):  # a command may end before its workers
         client.sendall(b"%d\n" % number)
 
 
@@ -206,7 +209,7 @@ def _fork(client: socket.socket) -> int:
     os.chdir(request["cwd"])
     crashpoints.obey_environment()
     try:
-        if request["do"] == "command":
+        if request["role"] == "command":
             _be_command(request["arguments"])
         else:
             _be_worker(request["modules"], files[3])
