@@ -19,8 +19,8 @@ After a build:
   stored_config, learn_settings: settings, out of manifests.
 
 What all stages share:
-- stage: skips a stage, takes it over or makes it. stage_passes: who does its work. passes_here: the calling thread
-  does. commit: claims and manifests.
+- stage: skips a stage, takes it over or makes it. stage_passes: who does its work. local_passes: workers
+  or the calling thread, without Beam. commit: claims and manifests.
   named_files: are all files there?
 - recognition: is a build finished, by its build file? standing: what an output holds already, and how it differs from
   this build. replacing: `--replace`. reuse: `--from`.

@@ -21,7 +21,7 @@ from pipelines.stages.rejects import (
     write_rejected_files,
 )
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage
-from pipelines.stages.stage_passes import begin_items, find_passes
+from pipelines.stages.stage_passes import begin_items, choose_passes, find_passes
 from pipelines.stages.tell_workers import tell_workers
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
@@ -94,7 +94,8 @@ def _count_items(run: BuildRun, config: CountsConfig, plan: Plan, attempts: Atte
         run.progress.stage("count", plan.size_bytes) as shown,
         begin_items(run, find_or_count_item, job, plan, shown.report),
     ):
-        run.metrics["count"] = find_passes(run, attempts).count_items(plan, job, shown.report)
+        passes = find_passes(run, attempts, len(plan.items), plan.size_bytes)
+        run.metrics["count"] = passes.count_items(plan, job, shown.report)
 
 
 def count_again(
@@ -105,14 +106,14 @@ def count_again(
     attempts: of the counts, which are committed. base: folder of the build file.
     """
     job = make_count_job(made.config, attempts, base, plan.num_partitions, CountTable().memory_bytes)
+    progress = StageProgress()
     with (
-        StageProgress().stage("count", plan.size_bytes) as shown,
+        progress.stage("count", plan.size_bytes) as shown,
         contextlib.closing(Workers(options, WORKER_MODULES)) as workers,
     ):
         workers.start()
-        from pipelines.graph.beam_passes import BeamPasses
-
-        BeamPasses(options, workers).count_items(plan, job, shown.report)
+        passes = choose_passes(options, workers, len(plan.items), plan.size_bytes, progress.say)
+        passes.count_items(plan, job, shown.report)
     items = read_items(attempts, plan, ItemCounted)
     languages = sum_up_languages(items)
     ledgers = [one for item in items for one in item.ledgers]

@@ -161,7 +161,8 @@ def _encode_items(
         run.progress.stage("encode", plan.size_bytes) as shown,
         begin_items(run, find_or_encode_item, job, plan, shown.report),
     ):
-        run.metrics["encode"] = find_passes(run, attempts).encode_items(plan, job, shown.report)
+        passes = find_passes(run, attempts, len(plan.items), plan.size_bytes)
+        run.metrics["encode"] = passes.encode_items(plan, job, shown.report)
     return spec
 
 
@@ -173,7 +174,7 @@ def _shuffle_items(
     num_buckets = choose_num_buckets(plan.size_bytes)
     with run.progress.stage("encode", plan.size_bytes) as shown:
         run.workers.start()
-        passes = find_passes(run, attempts)
+        passes = find_passes(run, attempts, len(plan.items), plan.size_bytes)
         run.metrics["encode"] = passes.scatter_items(plan, job, num_buckets, shown.report)
     items = read_items(attempts, plan, ItemScattered, make_scatter_key)
     key = make_shuffled_key(job.settings_sha256, plan)

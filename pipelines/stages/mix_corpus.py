@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from pipelines.stages.commit import require_manifest
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
-from pipelines.stages.stage_passes import find_passes
+from pipelines.stages.stage_passes import ID_BYTES, find_passes
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
 from pipelines.store.tokenizers import load_checked_spec
@@ -71,14 +71,15 @@ def _mix(
 ) -> Made[MixtureTotals, MixtureShare, ShardFacts | CorpusAbout]:
     with run.progress.stage("mixture"):
         run.workers.start()
-        passes = find_passes(run, job.attempts)
         to_measure = [MixPart(number) for number in range(job.num_source_parts)]
+        passes = find_passes(run, job.attempts, len(to_measure), ID_BYTES * shards.totals.tokens)
         passes.measure_parts(to_measure, job)
         keys = [make_measured_key(part.number) for part in to_measure]
         measured = read_records(job.attempts, keys, PartMeasured)
         decided = decide(config, shards, measured)
         job = tell_decision(job, decided)
         to_mix = [MixPart(number) for number in range(job.num_parts)]
+        passes = find_passes(run, job.attempts, len(to_mix), ID_BYTES * config.target_tokens * len(to_mix))
         passes.mix_parts(to_mix, job)
     run.take_turn(job.attempts)
     reach("stage.worked")

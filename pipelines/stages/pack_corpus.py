@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pipelines.stages.commit import require_manifest
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
-from pipelines.stages.stage_passes import find_passes
+from pipelines.stages.stage_passes import ID_BYTES, find_passes
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
 from pipelines.store.tokenizers import load_checked_spec
@@ -65,7 +65,7 @@ def _pack(
     groups = list_groups(list_named_shards(shards), config)
     with run.progress.stage("pack"):
         run.workers.start()
-        find_passes(run, attempts).pack_groups(groups, job)
+        find_passes(run, attempts, len(groups), ID_BYTES * shards.totals.tokens).pack_groups(groups, job)
     run.take_turn(attempts)
     reach("stage.worked")
     packed = read_records(attempts, [make_group_key(group.number) for group in groups], GroupPacked)

@@ -1,4 +1,4 @@
-"""What hands the work of a stage to workers: Beam; where several hosts make slices of a build, these hosts; or none."""
+"""What hands the work of a stage to workers: Beam; the slices of a build, on several hosts; or, of little, no one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
-from pipelines.local.pool import OnProgress
+from pipelines.local.pool import OnProgress, Workers
+from pipelines.local.run_options import RunOptions
 from pipelines.stages.stage import BuildRun
 from pipelines.store.attempts import Attempts
 from pipelines.work.count_item import CountJob
@@ -24,6 +25,11 @@ from schemas.refs import MixPart, PackGroup, ShufflePart
 _MOST_AHEAD = 8
 # A larger plan takes so long that a head start hardly matters, and choosing the first items would take seconds.
 _MOST_RANKED = 10_000
+
+# A pass of so much work for each worker, at most, is done without Beam: no pieces would be left when it is there.
+_SMALL_PIECES = _MOST_AHEAD
+_SMALL_BYTES = 64 << 20  # stored
+ID_BYTES = 4  # of a token in a shard, uncompressed
 
 # What is worth starting another worker for: it takes a third of a second, in which a running one reads that much.
 _WORTH_BYTES = 2 << 20
@@ -64,22 +70,40 @@ def count_worthwhile_workers(plan: Plan) -> int:
     return max(1, by_files, -(-plan.size_bytes // _WORTH_BYTES))
 
 
-def find_passes(run: BuildRun, attempts: Attempts) -> Passes:
-    """What runs the passes of that stage. Imported only now: Beam takes most of a second, and few stages have work."""
-    if run.options.here:
-        from pipelines.stages.passes_here import PassesHere
-
-        return PassesHere()
-    if run.session is not None:
+def find_passes(run: BuildRun, attempts: Attempts, num_pieces: int, size_bytes: int) -> Passes:
+    """What runs the passes of a stage that has so much work."""
+    if run.session is not None and not run.options.here:
         from pipelines.slices.sliced_passes import SlicedPasses
 
         return SlicedPasses(run.session, run.options, run.workers, lambda: run.is_made(attempts), run.metrics)
+    return choose_passes(run.options, run.workers, num_pieces, size_bytes, run.progress.say)
+
+
+def choose_passes(
+    options: RunOptions, workers: Workers, num_pieces: int, size_bytes: int, say: Callable[[str], None]
+) -> Passes:
+    """What runs passes of so much work for one process. Imported only now: Beam takes a second or more."""
+    if options.here:
+        from pipelines.stages.local_passes import PassesHere
+
+        return PassesHere()
+    if _is_small(options, num_pieces, size_bytes):
+        from pipelines.stages.local_passes import PassesByWorkers
+
+        return PassesByWorkers(workers)
     is_first = "apache_beam" not in sys.modules
     from pipelines.graph.beam_passes import BeamPasses
 
     if is_first:
         gc.freeze()  # so that collections do not visit the objects of Beam's modules
-    return BeamPasses(run.options, run.workers, run.progress.say)
+    return BeamPasses(options, workers, say)
+
+
+def _is_small(options: RunOptions, num_pieces: int, size_bytes: int) -> bool:
+    """Whether workers of this machine do that much without Beam. What follows `--` asks for Beam."""
+    num = options.num_workers
+    is_plain = options.is_local and not options.runner
+    return is_plain and num_pieces <= _SMALL_PIECES * num and size_bytes <= _SMALL_BYTES * num
 
 
 def begin_items(
@@ -87,11 +111,13 @@ def begin_items(
 ) -> AbstractContextManager[None]:
     """While the block runs, workers of the local runner do the first work items: function(job, assignment).
 
-    Meanwhile Beam is imported and makes its graph, and then asks for their results. Workers elsewhere begin when they
-    are asked.
+    Meanwhile Beam is imported and makes its graph, and then asks for their results. Where Beam is not used, and on
+    engines, workers begin when they are asked.
     """
     pool = run.workers.start()
     if pool is None or run.session is not None or len(plan.items) > _MOST_RANKED:
+        return nullcontext()
+    if _is_small(run.options, len(plan.items), plan.size_bytes):
         return nullcontext()
     first = [plan.assignment(item) for item in _choose_first(plan, _MOST_AHEAD * len(pool.process_ids))]
     return pool.head_start(function, [(job, one) for one in first], on_progress)

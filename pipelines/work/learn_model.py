@@ -160,9 +160,10 @@ def _require_size(config: BuildConfig, wanted: int, model: Model) -> None:
         said = ", ".join(
             f"{name} = {value}" for name in limits if name in uses and (value := getattr(config.learn, name))
         )
+        special = "1 special token" if len(config.special) == 1 else f"{len(config.special)} special tokens"
         raise LearnError(
             f"{config.at('learn', 'vocab_size')} = {wanted}: the counts give only {size} tokens: "
-            f"{model.summary}{f' ({said})' if said else ''} and {len(config.special)} special tokens. "
+            f"{model.summary}{f' ({said})' if said else ''} and {special}. "
             f"Lower vocab_size to {size}, accept fewer (allow_smaller = true), relax a limit, or count more text."
         )
 

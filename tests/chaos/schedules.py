@@ -300,7 +300,7 @@ def random_moments(lab: Lab, chance: random.Random, output: Path) -> None:
 
     name = choose_build(chance)
     for _ in range(chance.randint(1, 2)):
-        number = lab.warm.start(lab.build_files[name], output, workers=2)
+        number = lab.warm.start(lab.build_files[name], output, workers=2, beam=chance.random() < 0.5)
         driver = psutil.Process(lab.warm.pids[number])
         time.sleep(chance.uniform(0.05, 1.6))
         victim = chance.choice(["driver", "worker", "group", "SIGTERM", "SIGINT"])

@@ -24,6 +24,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from chaos import faultfs
 from chaos.commands import run_command
 from support import eager
+from support.builds import ON_BEAM
 
 from pipelines.commands.command_inputs import EXIT_STAGE, EXIT_USAGE
 from pipelines.inspect.gc import gc
@@ -177,9 +178,9 @@ def _child(request: dict[str, Any]) -> dict[str, Any]:
     """Run one build.
 
     crash: [point, visit]. stop: the same, but the child only stops, until SIGCONT. faults: of faultfs. seed,
-    hostility, concurrent: of the eager runner. workers: use the local runner and its processes instead. inputs:
-    "faultfs" reads them from there. verify: check the output afterwards. only: "verify" or "gc". command: what
-    chaos.commands runs, in place of a build.
+    hostility, concurrent: of the eager runner. workers: use processes of this machine instead;
+    beam: through Beam, as large builds do. inputs: "faultfs" reads them from there. verify: check the output
+    afterwards. only: "verify" or "gc". command: what chaos.commands runs, in place of a build.
     """
     retries.FIRST_PAUSE_SECONDS = 0
     schedule = faultfs.install([faultfs.Fault(*fault) for fault in request.get("faults", ())])
@@ -193,7 +194,7 @@ def _child(request: dict[str, Any]) -> dict[str, Any]:
     workers = request.get("workers")
     if workers:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        options = RunOptions(workers)
+        options = RunOptions(workers, ON_BEAM if request.get("beam") else ())
     else:
         eager.seed(request.get("seed", 0), request.get("hostility", 0.3), request.get("concurrent", False))
         options = RunOptions(1, eager.RUNNER)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import grpc
 import pytest
 from apache_beam.portability.api import beam_job_api_pb2, beam_job_api_pb2_grpc
-from support.builds import build_file, jsonl, texts, tokcore, tree, write
+from support.builds import ON_BEAM, build_file, jsonl, texts, tokcore, tree, write
 from support.drivers import Driver, wait_for
 from support.engines import find_free_port, find_prism, running
 
@@ -108,15 +108,16 @@ def check_metrics(done: dict, is_counted_before: bool) -> None:
     assert done["metrics"]["encode"]["tokens"] == done["totals"]["tokens"]
 
 
-def test_what_is_measured_locally(corpus):
-    """The counters of Beam are the sums of the ledgers; work that an earlier run did counts as found."""
+@pytest.mark.parametrize("options", [(), ("--", *ON_BEAM)], ids=["without Beam", "on Beam"])
+def test_what_is_measured_locally(corpus, options):
+    """The counters are the sums of the ledgers; work that an earlier run did counts as found."""
     arguments = ("build", corpus / "build.toml", "--json")
-    done = tokcore(*arguments, "--output", corpus / "a")
+    done = tokcore(*arguments, "--output", corpus / "a", *options)
     assert done.returncode == 0, done.stderr
     check_metrics(json.loads(done.stdout), is_counted_before=False)
-    killed = tokcore("build", corpus / "build.toml", env={**os.environ, "TOKCORE_CRASH": "stage.worked"})
-    assert killed.returncode == -signal.SIGKILL
-    check_metrics(json.loads(tokcore(*arguments).stdout), is_counted_before=True)
+    crashing = {**os.environ, "TOKCORE_CRASH": "stage.worked"}
+    assert tokcore("build", corpus / "build.toml", *options, env=crashing).returncode == -signal.SIGKILL
+    check_metrics(json.loads(tokcore(*arguments, *options).stdout), is_counted_before=True)
 
 
 def check_processes(output: Path) -> None:

@@ -124,9 +124,16 @@ def make_config(settings: str) -> BuildConfig:
     return parse_config(f'version = 1\n[build]\noutput = "out"\n{SOURCES}\n{settings}\n', "build.toml")
 
 
+# Of Beam's options. Small builds on this machine do without Beam, unless they have one.
+ON_BEAM = ("--direct_running_mode=in_memory",)
+
+
 def run(path: Path, output: Path, workers: int = 0, runner: tuple[str, ...] = ()) -> BuildManifest:
-    """Run a build. workers: processes; 0: this thread does all the work, in an eighth of the CPU time."""
-    options = RunOptions(workers or 1, runner, here=not workers and not runner)
+    """Run a build. workers: processes that Beam hands work to; 0: this thread does all of it, in an eighth of the time.
+
+    runner: other options of Beam.
+    """
+    options = RunOptions(workers or 1, runner or (ON_BEAM if workers else ()), here=not workers and not runner)
     return Build(load_config(str(path)), options, str(output)).run()
 
 
