@@ -2837,8 +2837,8 @@ _SENTENCEPIECE = (
         "sum-not-bounded",
         "what known words add to the sum of scores does not count before a word whose cut depends on it",
         KERNEL + "encode/unigram_parts.cpp",
-        "  bound_ += static_cast<double>(count) * model_.step();\n",
-        "",
+        "    run.save();\n    bound_ += static_cast<double>(run.end() - counted) * model_.step();\n",
+        "    run.save();\n",
         _tests("tokcore/test_sentencepiece.py::test_sums_are_rounded_as_theirs_over_long_texts"),
     ),
     Defect(
@@ -2925,8 +2925,8 @@ _SENTENCEPIECE = (
         "unknown-twice",
         "unknown text at the end of a word and at the start of the next is two tokens",
         KERNEL + "encode/token_writer.h",
-        "    if (joins(numbers[0])) {\n",
-        "    if (false) {\n",
+        "      if (joins(numbers[0])) [[unlikely]] {\n",
+        "      if (false) {\n",
         _tests("tokcore/test_sentencepiece.py::test_ids_decoding_and_export_are_theirs"),
     ),
     Defect(
@@ -2973,8 +2973,8 @@ _SENTENCEPIECE = (
         "unknown-across-words",
         "unknown text at the ends of two words of a tokenizer.json is one token",
         KERNEL + "encode/unigram_parts.cpp",
-        "if (rules_.separates_words && part.begins_word) writer_.separate();",
-        "if (rules_.separates_words && part.size == 0) writer_.separate();",
+        "if (rules_.separates_words && part.begins_word) run.separate();",
+        "if (rules_.separates_words && part.size == 0) run.separate();",
         _tests("tokcore/formats/test_converted_json.py::test_any_pieces_of_unigram_give_their_ids"),
     ),
     Defect(

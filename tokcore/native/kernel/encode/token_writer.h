@@ -34,20 +34,52 @@ class TokenWriter {
   bool joins(uint32_t first_number) const { return was_unknown_ && first_number == unknown_; }
 
   // numbers: may be read kBlock at a time. There must be room.
-  void put(const uint32_t* numbers, size_t count) {
-    if (count == 0) return;
-    if (joins(numbers[0])) {
-      was_unknown_ = numbers[count - 1] == unknown_;
-      std::memmove(ids_->end(), numbers + 1, (count - 1) * sizeof(uint32_t));
-      ids_->set_end(ids_->end() + count - 1);
-      return;
+  void put(const uint32_t* numbers, size_t count) { Run(this).put(numbers, count); }
+
+  // Puts parts one after the other, and keeps what that needs in registers. Until save(), or its end, no one
+  // else may use the writer.
+  class Run {
+   public:
+    explicit Run(TokenWriter* writer) : writer_(*writer), unknown_(writer->unknown_) { load(); }
+    ~Run() { save(); }
+    Run(const Run&) = delete;
+    Run& operator=(const Run&) = delete;
+
+    void load() {
+      end_ = writer_.ids_->end();
+      was_unknown_ = writer_.was_unknown_;
     }
-    int32_t* const out = ids_->end();
-    std::memcpy(out, numbers, kBlock * sizeof(uint32_t));
-    if (count > kBlock) std::memcpy(out + kBlock, numbers + kBlock, (count - kBlock) * sizeof(uint32_t));
-    was_unknown_ = numbers[count - 1] == unknown_;
-    ids_->set_end(out + count);
-  }
+    void save() const {
+      writer_.ids_->set_end(end_);
+      writer_.was_unknown_ = was_unknown_;
+    }
+    const int32_t* end() const { return end_; }
+
+    // As the writer's.
+    void separate() { was_unknown_ = false; }
+    bool joins(uint32_t first_number) const { return was_unknown_ && first_number == unknown_; }
+    void put(const uint32_t* numbers, size_t count) {
+      if (count == 0) return;
+      if (joins(numbers[0])) [[unlikely]] {
+        ++numbers;
+        --count;
+        was_unknown_ = count == 0 || numbers[count - 1] == unknown_;
+        std::memmove(end_, numbers, count * sizeof(uint32_t));
+        end_ += count;
+        return;
+      }
+      std::memcpy(end_, numbers, kBlock * sizeof(uint32_t));
+      if (count > kBlock) std::memcpy(end_ + kBlock, numbers + kBlock, (count - kBlock) * sizeof(uint32_t));
+      was_unknown_ = numbers[count - 1] == unknown_;
+      end_ += count;
+    }
+
+   private:
+    TokenWriter& writer_;
+    uint32_t unknown_;
+    int32_t* end_;
+    bool was_unknown_;
+  };
 
   // The numbers since start().
   size_t count() const { return ids_->size() - first_; }

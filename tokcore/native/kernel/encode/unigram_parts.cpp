@@ -20,15 +20,21 @@ void UnigramParts::put(Part* parts, size_t num_parts) {
     return;
   }
   new_parts_.clear();
+  size_t longest = 0;
   for (size_t i = 0; i < num_parts; ++i) {
+    longest = std::max(longest, parts[i].size);
     parts[i].known = cache_.find(parts[i]);
     if (parts[i].known.ids == nullptr) new_parts_.push_back({&parts[i], 0, {}});
   }
   encode_new();
+  const float room_of_all = room(longest);
+  TokenWriter::Run run(&writer_);
+  const int32_t* counted = run.end();  // up to there, bound_ holds
+  ptrdiff_t steps = count_steps(room_of_all);
   const NewPart* next = new_parts_.data();
   for (size_t i = 0; i < num_parts; ++i) {
     Part& part = parts[i];
-    if (rules_.separates_words && part.begins_word) writer_.separate();
+    if (rules_.separates_words && part.begins_word) run.separate();
     float limit = std::numeric_limits<float>::max();
     const auto* numbers = reinterpret_cast<const uint32_t*>(part.known.ids);
     size_t count = part.known.count;
@@ -41,12 +47,20 @@ void UnigramParts::put(Part* parts, size_t num_parts) {
       numbers += kLimitNumbers;
       count -= kLimitNumbers;
     }
-    if (!rules_.carries_sum) {
-      writer_.put(numbers, count);
-    } else if (!put_if_certain(part, numbers, count, limit)) {
-      put_exact(part);
+    const bool is_certain = limit >= room_of_all && run.end() - counted <= steps && !run.joins(numbers[0]);
+    if (is_certain || !rules_.carries_sum) [[likely]] {
+      run.put(numbers, count);
+      continue;
     }
+    run.save();
+    bound_ += static_cast<double>(run.end() - counted) * model_.step();
+    if (!put_if_certain(part, numbers, count, limit)) put_exact(part);
+    run.load();
+    counted = run.end();
+    steps = count_steps(room_of_all);
   }
+  bound_ += static_cast<double>(run.end() - counted) * model_.step();
+  run.save();
   remember_new();
 }
 
