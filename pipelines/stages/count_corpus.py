@@ -90,11 +90,12 @@ def _count_items(run: BuildRun, config: CountsConfig, plan: Plan, attempts: Atte
     memory_bytes = run.config.count.memory_bytes
     job = make_count_job(config, attempts, run.config.base, plan.num_partitions, memory_bytes)
     job = dataclasses.replace(job, inherits=tell_workers(run.inheritance, plan, attempts, config))
+    size_bytes = plan.size_bytes  # once: of ten million files it takes seconds
     with (
-        run.progress.stage("count", plan.size_bytes) as shown,
-        begin_items(run, find_or_count_item, job, plan, shown.report),
+        run.progress.stage("count", size_bytes) as shown,
+        begin_items(run, find_or_count_item, job, plan, size_bytes, shown.report),
     ):
-        passes = find_passes(run, attempts, len(plan.items), plan.size_bytes)
+        passes = find_passes(run, attempts, len(plan.items), size_bytes)
         run.metrics["count"] = passes.count_items(plan, job, shown.report)
 
 
@@ -106,13 +107,14 @@ def count_again(
     attempts: of the counts, which are committed. base: folder of the build file.
     """
     job = make_count_job(made.config, attempts, base, plan.num_partitions, CountTable().memory_bytes)
+    size_bytes = plan.size_bytes
     progress = StageProgress()
     with (
-        progress.stage("count", plan.size_bytes) as shown,
+        progress.stage("count", size_bytes) as shown,
         contextlib.closing(Workers(options, WORKER_MODULES)) as workers,
     ):
         workers.start()
-        passes = choose_passes(options, workers, len(plan.items), plan.size_bytes, progress.say)
+        passes = choose_passes(options, workers, len(plan.items), size_bytes, progress.say)
         passes.count_items(plan, job, shown.report)
     items = read_items(attempts, plan, ItemCounted)
     languages = sum_up_languages(items)

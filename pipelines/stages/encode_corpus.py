@@ -157,11 +157,12 @@ def _encode_items(
     """Have all work items encoded; return what the tokenizer is made of."""
     spec, job = _make_job(run, config, learned, attempts)
     job = dataclasses.replace(job, inherits=tell_workers(run.inheritance, plan, attempts, config, spec.fingerprint))
+    size_bytes = plan.size_bytes  # once: of ten million files it takes seconds
     with (
-        run.progress.stage("encode", plan.size_bytes) as shown,
-        begin_items(run, find_or_encode_item, job, plan, shown.report),
+        run.progress.stage("encode", size_bytes) as shown,
+        begin_items(run, find_or_encode_item, job, plan, size_bytes, shown.report),
     ):
-        passes = find_passes(run, attempts, len(plan.items), plan.size_bytes)
+        passes = find_passes(run, attempts, len(plan.items), size_bytes)
         run.metrics["encode"] = passes.encode_items(plan, job, shown.report)
     return spec
 
@@ -171,10 +172,11 @@ def _shuffle_items(
 ) -> TokenizerSpec:
     """As _encode_items, in two passes: tokenize all work items, then put each part of the documents in order."""
     spec, job = _make_job(run, config, learned, attempts)
-    num_buckets = choose_num_buckets(plan.size_bytes)
-    with run.progress.stage("encode", plan.size_bytes) as shown:
+    size_bytes = plan.size_bytes
+    num_buckets = choose_num_buckets(size_bytes)
+    with run.progress.stage("encode", size_bytes) as shown:
         run.workers.start()
-        passes = find_passes(run, attempts, len(plan.items), plan.size_bytes)
+        passes = find_passes(run, attempts, len(plan.items), size_bytes)
         run.metrics["encode"] = passes.scatter_items(plan, job, num_buckets, shown.report)
     items = read_items(attempts, plan, ItemScattered, make_scatter_key)
     key = make_shuffled_key(job.settings_sha256, plan)

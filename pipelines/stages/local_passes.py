@@ -1,6 +1,6 @@
 """The passes of a build on this machine without Beam: by worker processes, or in the calling thread.
 
-Beam takes as long to import, and to plan and run one pass, as workers take to read tens of megabytes.
+Beam takes one to two seconds to import and to plan a pass, which small builds would notice.
 """
 
 from __future__ import annotations
@@ -18,8 +18,15 @@ from pipelines.store.redaction import make_cause, redact
 from tokcore.errors import StageError, TokError
 
 
-class PassesHere(SlicedPasses):
-    """The tasks of slices, of which this thread has all, one after another; but those that left a record."""
+class _AllPasses(SlicedPasses):
+    """The tasks of slices, of which this process has all."""
+
+    def _deal(self, _rank: int) -> int:
+        return 1
+
+
+class PassesHere(_AllPasses):
+    """The calling thread does the tasks, one after another, but those that left a record."""
 
     def __init__(self) -> None:
         """Without a session, or workers."""
@@ -31,12 +38,9 @@ class PassesHere(SlicedPasses):
         left = [task for task in tasks if task.key not in done]
         return _measure(left, (task.function(*task.arguments) for task in left))
 
-    def _deal(self, _rank: int) -> int:
-        return 1
 
-
-class PassesByWorkers(PassesHere):
-    """The tasks of slices, of which the workers of this process have all."""
+class PassesByWorkers(_AllPasses):
+    """The workers of this process do the tasks; work items find their records themselves."""
 
     def __init__(self, workers: Workers) -> None:
         """workers: started, or not yet."""
@@ -57,7 +61,7 @@ class PassesByWorkers(PassesHere):
 
 
 def _run_in_pool(pool: Pool, tasks: Sequence[Task]) -> list[object]:
-    """What the tasks return. Raises what the first that fails raises, without waiting for those that run."""
+    """What the tasks return. Raises the error of the first that fails, without waiting for the others."""
     threads = ThreadPoolExecutor(len(pool.process_ids))
     try:
         futures = [threads.submit(pool.run, task.function, *task.arguments) for task in tasks]

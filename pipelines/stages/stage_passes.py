@@ -1,4 +1,4 @@
-"""What hands the work of a stage to workers: Beam; the slices of a build, on several hosts; or, of little, no one."""
+"""What hands the work of a stage to workers: Beam, the slices of a build on several hosts, or this process alone."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ _MOST_AHEAD = 8
 # A larger plan takes so long that a head start hardly matters, and choosing the first items would take seconds.
 _MOST_RANKED = 10_000
 
-# A pass of so much work for each worker, at most, is done without Beam: no pieces would be left when it is there.
+# Without Beam, for each worker. Its import and its planning take one to two seconds, a good part of so small a pass.
 _SMALL_PIECES = _MOST_AHEAD
 _SMALL_BYTES = 64 << 20  # stored
+
 ID_BYTES = 4  # of a token in a shard, uncompressed
 
 # What is worth starting another worker for: it takes a third of a second, in which a running one reads that much.
@@ -82,7 +83,7 @@ def find_passes(run: BuildRun, attempts: Attempts, num_pieces: int, size_bytes: 
 def choose_passes(
     options: RunOptions, workers: Workers, num_pieces: int, size_bytes: int, say: Callable[[str], None]
 ) -> Passes:
-    """What runs passes of so much work for one process. Imported only now: Beam takes a second or more."""
+    """What runs passes of so much work, if one process makes all of the build. Beam is imported only if it is used."""
     if options.here:
         from pipelines.stages.local_passes import PassesHere
 
@@ -100,24 +101,29 @@ def choose_passes(
 
 
 def _is_small(options: RunOptions, num_pieces: int, size_bytes: int) -> bool:
-    """Whether workers of this machine do that much without Beam. What follows `--` asks for Beam."""
+    """Whether workers of this machine do so much work without Beam. Any option of Beam's asks for Beam."""
     num = options.num_workers
     is_plain = options.is_local and not options.runner
     return is_plain and num_pieces <= _SMALL_PIECES * num and size_bytes <= _SMALL_BYTES * num
 
 
 def begin_items(
-    run: BuildRun, function: Callable[..., Any], job: CountJob | EncodeJob, plan: Plan, on_progress: OnProgress
+    run: BuildRun,
+    function: Callable[..., Any],
+    job: CountJob | EncodeJob,
+    plan: Plan,
+    size_bytes: int,
+    on_progress: OnProgress,
 ) -> AbstractContextManager[None]:
     """While the block runs, workers of the local runner do the first work items: function(job, assignment).
 
     Meanwhile Beam is imported and makes its graph, and then asks for their results. Where Beam is not used, and on
-    engines, workers begin when they are asked.
+    engines, workers begin when they are asked. size_bytes: of the plan.
     """
     pool = run.workers.start()
     if pool is None or run.session is not None or len(plan.items) > _MOST_RANKED:
         return nullcontext()
-    if _is_small(run.options, len(plan.items), plan.size_bytes):
+    if _is_small(run.options, len(plan.items), size_bytes):
         return nullcontext()
     first = [plan.assignment(item) for item in _choose_first(plan, _MOST_AHEAD * len(pool.process_ids))]
     return pool.head_start(function, [(job, one) for one in first], on_progress)

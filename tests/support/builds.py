@@ -124,14 +124,14 @@ def make_config(settings: str) -> BuildConfig:
     return parse_config(f'version = 1\n[build]\noutput = "out"\n{SOURCES}\n{settings}\n', "build.toml")
 
 
-# Of Beam's options. Small builds on this machine do without Beam, unless they have one.
+# An option of Beam's, which makes small builds on this machine use Beam, too. It is Beam's default.
 ON_BEAM = ("--direct_running_mode=in_memory",)
 
 
 def run(path: Path, output: Path, workers: int = 0, runner: tuple[str, ...] = ()) -> BuildManifest:
-    """Run a build. workers: processes that Beam hands work to; 0: this thread does all of it, in an eighth of the time.
+    """Run a build. workers: processes, to which Beam hands work; 0: this thread does all of it, eight times as fast.
 
-    runner: other options of Beam.
+    runner: Beam's options.
     """
     options = RunOptions(workers or 1, runner or (ON_BEAM if workers else ()), here=not workers and not runner)
     return Build(load_config(str(path)), options, str(output)).run()

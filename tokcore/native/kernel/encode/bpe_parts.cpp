@@ -10,19 +10,17 @@ bool BpeParts::put(Part* parts, size_t num_parts) {
   }
   encode_new();
   const CharacterBpe::Text* next = new_texts_.data();
-  {
-    TokenWriter::Run run(&writer_);
-    for (size_t i = 0; i < num_parts; ++i) {
-      const Part& part = parts[i];
-      if (separates_words_ && part.begins_word) run.separate();
-      if (part.known.ids != nullptr) {
-        run.put(reinterpret_cast<const uint32_t*>(part.known.ids), part.known.count);
-        continue;
-      }
-      if (next->count == CharacterBpe::kNeedsText) return false;
-      run.put(next->numbers, next->count);
-      ++next;
+  TokenWriter::Run run(&writer_);
+  for (size_t i = 0; i < num_parts; ++i) {
+    const Part& part = parts[i];
+    if (separates_words_ && part.begins_word) run.separate();
+    if (part.known.ids != nullptr) {
+      run.put(reinterpret_cast<const uint32_t*>(part.known.ids), part.known.count);
+      continue;
     }
+    if (next->count == CharacterBpe::kNeedsText) return false;
+    run.put(next->numbers, next->count);
+    ++next;
   }
   remember_new();
   return true;

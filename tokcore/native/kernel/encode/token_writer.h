@@ -36,8 +36,9 @@ class TokenWriter {
   // numbers: may be read kBlock at a time. There must be room.
   void put(const uint32_t* numbers, size_t count) { Run(this).put(numbers, count); }
 
-  // Puts parts one after the other, and keeps what that needs in registers. Until save(), or its end, no one
-  // else may use the writer.
+  // Puts many parts, with the writer's state in local variables: of members, a compiler must assume that each
+  // store of a token changes them. Nothing else may use the writer before save() or the end of the run;
+  // load() goes on after someone else did.
   class Run {
    public:
     explicit Run(TokenWriter* writer) : writer_(*writer), unknown_(writer->unknown_) { load(); }
@@ -55,17 +56,14 @@ class TokenWriter {
     }
     const int32_t* end() const { return end_; }
 
-    // As the writer's.
     void separate() { was_unknown_ = false; }
     bool joins(uint32_t first_number) const { return was_unknown_ && first_number == unknown_; }
     void put(const uint32_t* numbers, size_t count) {
       if (count == 0) return;
       if (joins(numbers[0])) [[unlikely]] {
-        ++numbers;
-        --count;
-        was_unknown_ = count == 0 || numbers[count - 1] == unknown_;
-        std::memmove(end_, numbers, count * sizeof(uint32_t));
-        end_ += count;
+        was_unknown_ = numbers[count - 1] == unknown_;
+        std::memmove(end_, numbers + 1, (count - 1) * sizeof(uint32_t));
+        end_ += count - 1;
         return;
       }
       std::memcpy(end_, numbers, kBlock * sizeof(uint32_t));

@@ -27,10 +27,10 @@ void UnigramParts::put(Part* parts, size_t num_parts) {
     if (parts[i].known.ids == nullptr) new_parts_.push_back({&parts[i], 0, {}});
   }
   encode_new();
-  const float room_of_all = room(longest);
+  const float least_room = room(longest);
   TokenWriter::Run run(&writer_);
-  const int32_t* counted = run.end();  // up to there, bound_ holds
-  ptrdiff_t steps = count_steps(room_of_all);
+  const int32_t* counted = run.end();  // bound_ counts the tokens before it
+  ptrdiff_t most_tokens = count_tokens_within(least_room);
   const NewPart* next = new_parts_.data();
   for (size_t i = 0; i < num_parts; ++i) {
     Part& part = parts[i];
@@ -47,7 +47,8 @@ void UnigramParts::put(Part* parts, size_t num_parts) {
       numbers += kLimitNumbers;
       count -= kLimitNumbers;
     }
-    const bool is_certain = limit >= room_of_all && run.end() - counted <= steps && !run.joins(numbers[0]);
+    const bool is_certain =
+        limit >= least_room && run.end() - counted <= most_tokens && !run.joins(numbers[0]);
     if (is_certain || !rules_.carries_sum) [[likely]] {
       run.put(numbers, count);
       continue;
@@ -57,10 +58,9 @@ void UnigramParts::put(Part* parts, size_t num_parts) {
     if (!put_if_certain(part, numbers, count, limit)) put_exact(part);
     run.load();
     counted = run.end();
-    steps = count_steps(room_of_all);
+    most_tokens = count_tokens_within(least_room);
   }
   bound_ += static_cast<double>(run.end() - counted) * model_.step();
-  run.save();
   remember_new();
 }
 

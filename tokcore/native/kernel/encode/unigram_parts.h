@@ -62,8 +62,8 @@ class UnigramParts {
   // Adds up the tokens since the sum was exact.
   void make_exact();
   float room(size_t size) const { return UnigramModel::kMaxSum - 8 - model_.reach(size); }
-  // After how many more tokens, at most, the absolute sum is surely not above that; below 0 if it may be now.
-  ptrdiff_t count_steps(float limit) const {
+  // How many more tokens surely leave the absolute sum within a limit; -1 if it may exceed it already.
+  ptrdiff_t count_tokens_within(float limit) const {
     return static_cast<ptrdiff_t>(std::floor(std::max(-1.0, (double{limit} - bound_) / model_.step())));
   }
 
