@@ -9,15 +9,17 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 from pipelines.store.crashpoints import reach
 from pipelines.store.pins import Footprint
 from pipelines.store.read_file import require_same
 
-_ATTEMPTS = 10  # to make a file in a folder that others remove
+T = TypeVar("T")
+
+_ATTEMPTS = 10  # to make a name in a folder that others remove
 
 
 def read_footprint(path: Path) -> Footprint:
@@ -29,7 +31,7 @@ def read_footprint(path: Path) -> Footprint:
 @contextlib.contextmanager
 def write_attempt(path: Path, skip_empty: bool = False) -> Iterator[BinaryIO]:
     """A new file to write; durable when the block ends, removed if it fails. skip_empty: removed if it is empty."""
-    file = _open_new(path)
+    file = _make_name(path.parent, lambda: path.open("wb"))
     try:
         with file:
             yield file
@@ -50,15 +52,6 @@ def replace(source: Path, target: Path) -> None:
     """Give a finished file the name of another one, which it replaces at once."""
     source.replace(target)
     sync_folder(target.parent)
-
-
-def _open_new(path: Path) -> BinaryIO:
-    """A new file in a folder that may have to be made. Another build that cleans up removes empty folders meanwhile."""
-    for _ in range(_ATTEMPTS):
-        with contextlib.suppress(FileNotFoundError):
-            _make_folder(path.parent)
-            return path.open("wb")
-    return path.open("wb")
 
 
 def publish(source: Path, target: Path, durable: bool = True) -> None:
@@ -82,9 +75,8 @@ def link(source: Path, target: Path) -> None:
 
     A copy gets it where there are no links, or already too many.
     """
-    _make_folder(target.parent)
     try:
-        os.link(source, target)
+        _make_name(target.parent, lambda: os.link(source, target))
     except (FileNotFoundError, FileExistsError):
         raise
     except OSError:
@@ -95,17 +87,14 @@ def link(source: Path, target: Path) -> None:
 def move_folder(source: Path, target: Path) -> None:
     """Gives a folder another name; durable on return."""
     remove_folder(target)
-    _make_folder(target.parent)
-    source.rename(target)
+    _make_name(target.parent, lambda: source.rename(target))
     sync_folder(target.parent)
     sync_folder(source.parent)
 
 
 def create_exclusive(path: Path, data: bytes, scratch: Path) -> bool:
     """Creates a file with these bytes unless the name is taken; whether it did. scratch: where it gets its bytes."""
-    _make_folder(path.parent)
-    scratch.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=scratch, prefix=f"{path.name}.")
+    descriptor, temporary = _make_name(scratch, lambda: tempfile.mkstemp(dir=scratch, prefix=f"{path.name}."))
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
@@ -114,7 +103,7 @@ def create_exclusive(path: Path, data: bytes, scratch: Path) -> bool:
             os.fsync(file.fileno())
         reach("create.before_link")
         try:
-            os.link(temporary, path)
+            _make_name(path.parent, lambda: os.link(temporary, path))
         except FileExistsError:
             return False
         sync_folder(path.parent)
@@ -150,6 +139,19 @@ def list_tree(root: Path) -> Iterator[str]:
         below = Path(folder).relative_to(root).as_posix()
         prefix = "" if below == "." else f"{below}/"  # once, since a folder may hold very many files
         yield from (prefix + name for name in files + links)
+
+
+def _make_name(folder: Path, make: Callable[[], T]) -> T:
+    """What make gives, which makes a name in the folder. The folder may have to be made, too.
+
+    Another build that ends removes empty folders, so the folder may be gone again before it holds the name.
+    """
+    for _ in range(_ATTEMPTS - 1):
+        with contextlib.suppress(FileNotFoundError):
+            _make_folder(folder)
+            return make()
+    _make_folder(folder)
+    return make()
 
 
 def _make_folder(folder: Path) -> None:

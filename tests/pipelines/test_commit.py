@@ -251,7 +251,7 @@ def test_two_builds_into_one_output(tmp_path, same):
     processes = [subprocess.Popen([*command, str(file)], cwd=ROOT, **pipes) for file in files]
     ended = [(*process.communicate(), process.returncode) for process in processes]
     codes = [code for *_, code in ended]
-    assert sorted(codes) == ([0, 0] if same else [0, 2]), ended
+    assert sorted(codes) == ([0, 0] if same else [0, 2]), "\n".join(errors for _, errors, _ in ended)
     if not same:
         assert "Choose another build.output" in ended[codes.index(2)][1]
     winner = files[codes.index(0)]

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from pipelines.store import retries, storage, urls
+from pipelines.store import local_files, retries, storage, urls
 from pipelines.store.pins import find_version
 from pipelines.store.redaction import redact
 from pipelines.store.retries import retry
@@ -226,6 +226,49 @@ def test_list_tree_shows_links(tmp_path):
     (tmp_path / "tree" / "to_folder").symlink_to(tmp_path)
     (tmp_path / "tree" / "sub" / "to_file").symlink_to("/etc/hostname")
     assert storage.list_tree(f"{tmp_path}/tree") == ["sub/to_file", "to_folder"]
+
+
+def write_new(out):
+    put(f"{out}/new/a", b"a")
+    return f"{out}/new/a"
+
+
+def create_new(out):
+    assert storage.create_exclusive(f"{out}/new/a", b"a", f"{out}/scratch/files")
+    return f"{out}/new/a"
+
+
+def link_new(out):
+    storage.link(f"{out}/there/a", f"{out}/new/a")
+    return f"{out}/new/a"
+
+
+def move_new(out):
+    storage.move_folder(f"{out}/there", f"{out}/new/below")
+    return f"{out}/new/below/a"
+
+
+@pytest.mark.parametrize("make", [write_new, create_new, link_new, move_new])
+def test_a_folder_that_another_build_removes_is_made_again(tmp_path, monkeypatch, make):
+    """A build that ends removes empty folders: those, too, that another has made and put nothing into yet."""
+    put(f"{tmp_path}/out/there/a", b"a")
+    really_make, removed = local_files._make_folder, []
+
+    def make_folder(folder):
+        really_make(folder)
+        if removed.count(folder) < 3:
+            removed.append(folder)
+            storage.remove_empty_folders(str(tmp_path / "out"))
+
+    monkeypatch.setattr(local_files, "_make_folder", make_folder)
+    assert storage.read_bytes(make(f"{tmp_path}/out")) == b"a"
+    assert removed.count(tmp_path / "out/new") == 3
+    assert removed.count(tmp_path / "out/scratch/files") == (3 if make is create_new else 0)
+
+
+def test_a_link_to_a_file_that_is_gone_is_refused(tmp_path):
+    with pytest.raises(StageError, match="b: cannot link: "):
+        storage.link(f"{tmp_path}/a", f"{tmp_path}/new/b")
 
 
 # reading
