@@ -85,16 +85,14 @@ class PartCache {
     cache_.entries().prefetch(part->key);
   }
 
-  // May be copied four at a time.
-  PretokenCache::Ids find(const Part& part) const {
-    if (part.kept == Part::Kept::kShort) [[likely]] {
-      const PretokenCache::Found found = cache_.entries().find(part.key);
-      if (found.entry == nullptr) return {nullptr, 0};
-      if (found.count <= PretokenCache::kMaxShortIds) return {found.entry->ids, found.count};
-      return cache_.in_ring(*found.entry);
+  // Finds what the cache knows of parts, which were set before. Ids may be copied four at a time.
+  void find_all(Part* parts, size_t num_parts) const {
+    constexpr size_t kAhead = 8;
+    for (size_t i = 0; i < num_parts; ++i) {
+      if (i + kAhead < num_parts && parts[i + kAhead].kept == Part::Kept::kLong)
+        cache_.prefetch_long(parts[i + kAhead].key);
+      parts[i].known = find(parts[i]);
     }
-    if (part.kept == Part::Kept::kNot) return {nullptr, 0};
-    return cache_.find_long(part.text, part.size, part.key);
   }
 
   void remember(const Part& part, const uint32_t* numbers, size_t count) {
@@ -107,6 +105,19 @@ class PartCache {
   }
 
  private:
+  PretokenCache::Ids find(const Part& part) const {
+    if (part.kept == Part::Kept::kShort) [[likely]] {
+      const PretokenCache::Found found = cache_.entries().find(part.key);
+      if (found.entry == nullptr) return {nullptr, 0};
+      if (found.count <= PretokenCache::kMaxShortIds) return {found.entry->ids, found.count};
+      const PretokenCache::Ids known = cache_.in_ring(*found.entry);
+      __builtin_prefetch(known.ids);
+      return known;
+    }
+    if (part.kept == Part::Kept::kNot) return {nullptr, 0};
+    return cache_.find_long(part.text, part.size, part.key);
+  }
+
   PretokenCache cache_;
 };
 
