@@ -4,8 +4,8 @@ namespace tokcore {
 
 bool BpeParts::put(Part* parts, size_t num_parts) {
   new_parts_.clear();
-  cache_.find_all(parts, num_parts);
   for (size_t i = 0; i < num_parts; ++i) {
+    parts[i].known = cache_.find(parts[i]);
     if (parts[i].known.ids == nullptr) new_parts_.push_back(&parts[i]);
   }
   encode_new();

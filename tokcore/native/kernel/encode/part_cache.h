@@ -48,7 +48,7 @@ class PartCache {
 
   // text: with 16 bytes after it that may be read. In place: a processor waits for what was written in small
   // parts and is read in large ones.
-  void set(Part* part, const uint8_t* text, size_t size, bool begins_word) const {
+  void set(Part* part, const uint8_t* text, size_t size, bool begins_word) {
     set_unkept(part, text, size, begins_word);
     // The last byte of U+2581 stands for all of it: no text begins with such a byte.
     const size_t skipped = is_space_symbol_at(text, size, 0) ? 2 : 0;
@@ -57,7 +57,9 @@ class PartCache {
       part->kept = Part::Kept::kShort;
       cache_.entries().prefetch(part->key);
     } else if (size <= PretokenCache::kMaxLongBytes) {
-      part->key = cache_.long_key(text, size, text + size);
+      // What long_key() fetches says where the record is: known by now of the long part before this one.
+      cache_.prefetch_long(last_long_);
+      part->key = last_long_ = cache_.long_key(text, size, text + size);
       part->kept = Part::Kept::kLong;
     }
   }
@@ -85,14 +87,18 @@ class PartCache {
     cache_.entries().prefetch(part->key);
   }
 
-  // Finds what the cache knows of parts, which were set before. Ids may be copied four at a time.
-  void find_all(Part* parts, size_t num_parts) const {
-    constexpr size_t kAhead = 8;
-    for (size_t i = 0; i < num_parts; ++i) {
-      if (i + kAhead < num_parts && parts[i + kAhead].kept == Part::Kept::kLong)
-        cache_.prefetch_long(parts[i + kAhead].key);
-      parts[i].known = find(parts[i]);
+  // May be copied four at a time.
+  PretokenCache::Ids find(const Part& part) const {
+    if (part.kept == Part::Kept::kShort) [[likely]] {
+      const PretokenCache::Found found = cache_.entries().find(part.key);
+      if (found.entry == nullptr) return {nullptr, 0};
+      if (found.count <= PretokenCache::kMaxShortIds) return {found.entry->ids, found.count};
+      const PretokenCache::Ids known = cache_.in_ring(*found.entry);
+      __builtin_prefetch(known.ids);  // read when all parts are found
+      return known;
     }
+    if (part.kept == Part::Kept::kNot) return {nullptr, 0};
+    return cache_.find_long(part.text, part.size, part.key);
   }
 
   void remember(const Part& part, const uint32_t* numbers, size_t count) {
@@ -105,20 +111,8 @@ class PartCache {
   }
 
  private:
-  PretokenCache::Ids find(const Part& part) const {
-    if (part.kept == Part::Kept::kShort) [[likely]] {
-      const PretokenCache::Found found = cache_.entries().find(part.key);
-      if (found.entry == nullptr) return {nullptr, 0};
-      if (found.count <= PretokenCache::kMaxShortIds) return {found.entry->ids, found.count};
-      const PretokenCache::Ids known = cache_.in_ring(*found.entry);
-      __builtin_prefetch(known.ids);
-      return known;
-    }
-    if (part.kept == Part::Kept::kNot) return {nullptr, 0};
-    return cache_.find_long(part.text, part.size, part.key);
-  }
-
   PretokenCache cache_;
+  PretokenCache::Key last_long_{Bytes16{1, 0}, 0};  // at first of no part: free places have a hash of 0
 };
 
 }  // namespace tokcore

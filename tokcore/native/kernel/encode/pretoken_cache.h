@@ -204,7 +204,7 @@ class PretokenCache {
     return entry.count() == kPromised && noted == when;
   }
 
-  // Fetches what find_long() reads second. Both are records of the ring, far from each other.
+  // Fetches the record that find_long() reads. key: a long_key() of a while ago.
   void prefetch_long(const Key& key) const {
     const Place& place = places_[key.bytes[0] >> place_shift_];
     if (place.hash != key.bytes[0]) return;

@@ -20,10 +20,10 @@ void UnigramParts::put(Part* parts, size_t num_parts) {
     return;
   }
   new_parts_.clear();
-  cache_.find_all(parts, num_parts);
   size_t longest = 0;
   for (size_t i = 0; i < num_parts; ++i) {
     longest = std::max(longest, parts[i].size);
+    parts[i].known = cache_.find(parts[i]);
     if (parts[i].known.ids == nullptr) new_parts_.push_back({&parts[i], 0, {}});
   }
   encode_new();
