@@ -1054,6 +1054,14 @@ _STORING = (
         _tests("pipelines/test_storage.py::test_publish"),
     ),
     Defect(
+        "folder-made-once",
+        "a folder that another build removes before it holds a file is not made again",
+        "pipelines/store/local_files.py",
+        "    for _ in range(_ATTEMPTS - 1):\n",
+        "    for _ in range(0):\n",
+        _tests("pipelines/test_storage.py::test_a_folder_that_another_build_removes_is_made_again"),
+    ),
+    Defect(
         "ambiguous-commit-removed",
         "a manifest whose creation gave no answer is removed",
         "pipelines/store/remote_files.py",
@@ -2839,7 +2847,7 @@ _SENTENCEPIECE = (
         KERNEL + "encode/unigram_parts.cpp",
         "  bound_ += static_cast<double>(count) * model_.step();\n",
         "",
-        _tests("tokcore/test_sentencepiece.py::test_sums_are_rounded_as_theirs_over_long_texts"),
+        _tests("tokcore/test_sentencepiece.py::test_the_cut_of_a_known_word_holds_up_to_a_sum"),
     ),
     Defect(
         "word-not-spelled",
@@ -2847,7 +2855,7 @@ _SENTENCEPIECE = (
         KERNEL + "encode/unigram_parts.cpp",
         "void UnigramParts::put_exact(Part& part) {\n  part.spell();\n",
         "void UnigramParts::put_exact(Part& part) {\n",
-        _tests("tokcore/test_sentencepiece.py::test_sums_are_rounded_as_theirs_over_long_texts"),
+        _tests("tokcore/test_sentencepiece.py::test_the_cut_of_a_known_word_holds_up_to_a_sum"),
     ),
     Defect(
         "lane-lost",
@@ -2863,7 +2871,7 @@ _SENTENCEPIECE = (
         KERNEL + "encode/character_trie.h",
         "return (widths[kListed - 1] & kGoesOn) != 0;",
         "return (widths[kListed - 1] & kGoesOn) == 1;",
-        _tests("tokcore/test_sentencepiece.py::test_ids_decoding_and_export_are_theirs"),
+        _tests("tokcore/test_sentencepiece.py::test_short_pieces_may_win_where_many_end"),
     ),
     Defect(
         "cut-where-a-piece-crosses",

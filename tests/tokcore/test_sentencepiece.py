@@ -163,6 +163,19 @@ def test_the_best_cut_has_the_highest_sum_of_scores():
     assert [ours.id_to_token(id) for id in ours.encode("newer").tolist()] == ["new", "er"]
 
 
+def test_short_pieces_may_win_where_many_end():
+    """Nine pieces end at one place, in the order of their sizes; each wins somewhere."""
+    word = "abcdefghi"
+    for best in range(1, 10):
+        table = {word[i:]: -1.0 if len(word) - i == best else -50.0 for i in range(9)}
+        pieces = [*META, *((text, score, NORMAL) for text, score in table.items())]
+        pieces += [(one, -5.0, NORMAL) for one in word[:-1]]
+        theirs, ours = load(make_model(pieces, 1))
+        for text in (word, word * 3, f"{word} {word}"):
+            assert ours.encode(text).tolist() == theirs.encode(text), best
+        assert ours.id_to_token(ours.encode(word).tolist()[-1]) == word[-best:]
+
+
 def test_sums_are_rounded_as_theirs_over_long_texts():
     """Near ties whose winner depends on the sum before them, and sums that start again."""
     generator = np.random.default_rng(5)
@@ -174,6 +187,18 @@ def test_sums_are_rounded_as_theirs_over_long_texts():
     repeated = ("".join(generator.choice(list("ab"), 7)) + "▁aab▁") * 8_000
     for text in [*long, repeated]:
         assert ours.encode(text).tolist() == theirs.encode(text)
+
+
+@pytest.mark.parametrize("blank", [" ", "▁"])
+def test_the_cut_of_a_known_word_holds_up_to_a_sum(blank):
+    """One word, whose best cut is better by 0.002: rounding hides that later in the text."""
+    table = {"▁": -1.1, "a": -1.3, "b": -1.7, "ab": -3.002}
+    theirs, ours = load(make_model([*META, *((text, score, NORMAL) for text, score in table.items())], 1))
+    text = (blank + "ab") * 20_000
+    expected = theirs.encode(text)
+    assert 0 < expected.count(theirs.piece_to_id("ab")) < 20_000
+    assert ours.encode(text).tolist() == expected
+    assert ours.encode(text).tolist() == expected, "the second time, from the cache"
 
 
 @pytest.mark.parametrize("has_bytes", [False, True])

@@ -126,8 +126,8 @@ class Byte(ModelTypeDefaults):
         if options.vocab_size == exact:
             return None
         return "vocab_size", (
-            f"= {options.vocab_size}: a vocabulary of bytes has exactly {exact} tokens (256 byte tokens + "
-            f"{options.num_special} special tokens). Set it to {exact}, or remove it."
+            f"= {options.vocab_size}: a vocabulary of bytes has exactly {exact} tokens (256 bytes, and "
+            f"{options.num_special} for special tokens). Set it to {exact}, or remove it."
         )
 
     def own_form(self, model: BpeModel) -> ByteModel | None:
