@@ -85,7 +85,7 @@ def tables(options: Options) -> list[Table]:
             "Encode SentencePiece models of 32k pieces",
             ["", "", "", "cold", "steady", "cold, x sentencepiece", "steady, x sentencepiece", "memory, MB", "ids"],
             rows,
-            "MB per CPU second, one thread.",
+            f"MB per CPU second, one thread; up to {options.limit_mb:g} MB of each text.",
         )
     ]
 
