@@ -416,7 +416,7 @@ RANKS = MINIMAL + '[tokenizer]\nfrom = "t.tiktoken"\npattern = "cl100k"\n'
         ),
         (
             MINIMAL + "[learn]\nvocab_size = 256",
-            "8: learn.vocab_size = 256: must be at least 257 (256 bytes, and 1 for special tokens). Raise vocab_size or",
+            "8: learn.vocab_size = 256: must be at least 257 (256 bytes, and 1 for special tokens). Raise vocab_size",
         ),
         (
             MINIMAL + "[shards]\ntarget_tokens = 0",
