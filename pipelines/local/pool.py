@@ -1,9 +1,9 @@
 """Worker processes for the local runner: plain pipes, no ports, no orphans, no hang when one dies.
 
-Beam decides where and when. The work that costs time (one work item, one merge) is a plain function: the local runner
-calls it through `Pool.run`, every other runner calls it directly. A worker does not import Beam. Only this module and
-pipelines.local.worker know the protocol: pickled (function, arguments) go down one pipe, which no other process can
-write to, and replies come up another.
+Beam decides where and when; for small passes, pipelines.stages.local_passes does. The work that costs time (one work
+item, one merge) is a plain function: the local runner calls it through `Pool.run`, every other runner calls it
+directly. A worker does not import Beam. Only this module and pipelines.local.worker know the protocol: pickled
+(function, arguments) go down one pipe, which no other process can write to, and replies come up another.
 """
 
 from __future__ import annotations

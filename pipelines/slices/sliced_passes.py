@@ -1,7 +1,8 @@
 """What the passes of each stage consist of, without Beam: the same work as in pipelines.graph, dealt to slices.
 
 Work items, parts and groups are dealt by their order, the large ones first. So are the objects that collect records.
-Merges are claimed. No pass begins before the one that it reads from is done, by whichever slices.
+Merges are claimed. No pass begins before the one that it reads from is done, by whichever slices. One process that has
+all of a build does the same tasks (pipelines.stages.local_passes).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from pipelines.stages import ledger
 from pipelines.stages.commit import find_manifest, require_manifest
 from pipelines.stages.rejects import LEDGER, check_rejected, commit_rejects, require_rejects, reuse_rejects
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
-from pipelines.stages.stage_passes import begin_items, find_passes
+from pipelines.stages.stage_passes import ID_BYTES, begin_items, find_passes
 from pipelines.stages.tell_workers import tell_workers
 from pipelines.stages.token_count_table import write_token_counts
 from pipelines.store import urls
@@ -101,7 +101,11 @@ def _read_records(config: ShardsConfig, plan: Plan, attempts: Attempts) -> _Enco
 
 
 def _choose_num_parts(config: ShardsConfig, items: Sequence[ItemScattered]) -> int:
-    return choose_num_parts(sum(run.tokens for item in items for run in item.runs), config.target_tokens)
+    return choose_num_parts(_count_tokens(items), config.target_tokens)
+
+
+def _count_tokens(items: Sequence[ItemScattered]) -> int:
+    return sum(run.tokens for item in items for run in item.runs)
 
 
 def _check_and_finish(
@@ -182,6 +186,7 @@ def _shuffle_items(
     key = make_shuffled_key(job.settings_sha256, plan)
     with run.progress.stage("shuffle"):
         parts = make_parts(items, _choose_num_parts(config, items), num_buckets, key)
+        passes = find_passes(run, attempts, len(parts), ID_BYTES * _count_tokens(items))
         passes.gather_parts(parts, job)
     return spec
 

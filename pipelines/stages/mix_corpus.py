@@ -79,7 +79,7 @@ def _mix(
         decided = decide(config, shards, measured)
         job = tell_decision(job, decided)
         to_mix = [MixPart(number) for number in range(job.num_parts)]
-        passes = find_passes(run, job.attempts, len(to_mix), ID_BYTES * config.target_tokens * len(to_mix))
+        passes = find_passes(run, job.attempts, len(to_mix), ID_BYTES * _count_tokens(decided.wanted, measured))
         passes.mix_parts(to_mix, job)
     run.take_turn(job.attempts)
     reach("stage.worked")
@@ -126,11 +126,16 @@ def decide(config: MixtureConfig, shards: ShardsManifest, measured: Iterable[Par
     )
     copies = {name: choose_copies(name, wanted[name], cells[name]) for name in sorted(cells)}
     there = shards.totals.tokens
-    num_tokens = sum(wanted.values()) + sum(part.validation_tokens for part in parts)
+    num_tokens = _count_tokens(wanted, parts)
     num_parts = choose_num_parts(num_tokens, config.target_tokens)
     num_source_parts = choose_num_parts(there, shards.config.target_tokens)
     num_segments = choose_num_segments(max(num_tokens, there), num_parts, num_source_parts)
     return Decision(wanted, copies, num_parts, num_segments)
+
+
+def _count_tokens(wanted: Mapping[str, int], parts: Iterable[PartMeasured]) -> int:
+    """The tokens of the mixture, those of validation included."""
+    return sum(wanted.values()) + sum(part.validation_tokens for part in parts)
 
 
 def read_decision(made: MixtureManifest) -> Decision:

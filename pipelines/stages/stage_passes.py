@@ -26,9 +26,10 @@ _MOST_AHEAD = 8
 # A larger plan takes so long that a head start hardly matters, and choosing the first items would take seconds.
 _MOST_RANKED = 10_000
 
-# Without Beam, for each worker. Its import and its planning take one to two seconds, a good part of so small a pass.
+# Without Beam, for each worker that may be started. To import Beam and to plan a pass takes one to two seconds, a good
+# part of so small a pass.
 _SMALL_PIECES = _MOST_AHEAD
-_SMALL_BYTES = 64 << 20  # stored
+_SMALL_BYTES = 64 << 20  # stored; of shards, as uncompressed ids
 
 ID_BYTES = 4  # of a token in a shard, uncompressed
 
@@ -103,8 +104,7 @@ def choose_passes(
 def _is_small(options: RunOptions, num_pieces: int, size_bytes: int) -> bool:
     """Whether workers of this machine do so much work without Beam. Any option of Beam's asks for Beam."""
     num = options.num_workers
-    is_plain = options.is_local and not options.runner
-    return is_plain and num_pieces <= _SMALL_PIECES * num and size_bytes <= _SMALL_BYTES * num
+    return not options.runner and num_pieces <= _SMALL_PIECES * num and size_bytes <= _SMALL_BYTES * num
 
 
 def begin_items(

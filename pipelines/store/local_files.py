@@ -6,6 +6,7 @@ The door is pipelines.store.storage, which names the URL in what is raised here.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import tempfile
@@ -59,9 +60,9 @@ def publish(source: Path, target: Path, durable: bool = True) -> None:
 
     durable: whether to return after sync_folder, which costs as much for many names as for one.
     """
-    _make_folder(target.parent)
     try:
-        os.link(source, target)  # unlike a rename it fails if the name is taken
+        # Unlike a rename, a link fails if the name is taken.
+        _make_name(target.parent, lambda: os.link(source, target))
     except FileExistsError:
         require_same(str(source), str(target))
     reach("publish.after_link")
@@ -157,7 +158,11 @@ def _make_name(folder: Path, make: Callable[[], T]) -> T:
 def _make_folder(folder: Path) -> None:
     """Creates a folder and those above it; what is created survives a power cut."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:  # not to be taken for a name that is to be made: a file has it, or the folder just went
+        code = errno.ENOTDIR if folder.exists() else errno.ENOENT
+        raise OSError(code, os.strerror(code), str(folder)) from None
     for path in missing:
         sync_folder(path.parent)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -77,9 +77,9 @@ def test_a_small_build_does_not_import_beam(tmp_path):
     write(tmp_path / "en.jsonl", jsonl([{"text": text} for text in texts("en", 40)]))
     path = build_file(tmp_path, '[[source]]\nlang = "en"\nfiles = "en.jsonl"\n', SETTINGS.replace("400", "300"))
     assert not imports_beam(tmp_path, "--workers=1")
-    assert imports_beam(tmp_path, "--workers=1", "--", *ON_BEAM), "as wished"
+    assert imports_beam(tmp_path, "--workers=1", "--", *ON_BEAM), "an option of Beam's asks for Beam"
     path.write_text(path.read_text().replace("range_bytes = 3000", "range_bytes = 500"))
-    assert imports_beam(tmp_path, "--workers=1"), "as many work items need it"
+    assert imports_beam(tmp_path, "--workers=1"), "so many work items go to Beam"
 
 
 def choose(options: RunOptions, num_pieces: int, size_bytes: int) -> str:
@@ -108,8 +108,9 @@ def fail(how: str) -> None:
     raise {"corpus": LedgerError("a.jsonl: is damaged"), "bug": ZeroDivisionError("at s3://key:secret@bucket/a")}[how]
 
 
-def wait_long() -> None:
-    threading.Event().wait(60)
+def wait_long(ended: Path) -> None:
+    time.sleep(60)
+    ended.touch()
 
 
 @pytest.mark.parametrize(
@@ -120,12 +121,14 @@ def wait_long() -> None:
         ("killed", WorkerDied, r"worker \d \(process \d+\) was killed by SIGKILL .* during fail"),
     ],
 )
-def test_the_first_failure_ends_a_pass(how, error, text):
+def test_the_first_failure_ends_a_pass(tmp_path, how, error, text):
     """Without waiting for work that goes on."""
     workers = Workers(RunOptions(2), ())
+    ended = tmp_path / "ended"
     try:
         passes = PassesByWorkers(workers)
         with pytest.raises(error, match=text):
-            passes._run("count", None, None, [Task("slow", wait_long, ()), Task("bad", fail, (how,))])
+            passes._run("count", None, None, [Task("slow", wait_long, (ended,)), Task("bad", fail, (how,))])
+        assert not ended.exists()
     finally:
         workers.close()

@@ -266,6 +266,32 @@ def test_a_folder_that_another_build_removes_is_made_again(tmp_path, monkeypatch
     assert removed.count(tmp_path / "out/scratch/files") == (3 if make is create_new else 0)
 
 
+@pytest.mark.parametrize("make", [write_new, create_new, link_new])
+def test_a_folder_that_goes_while_it_is_made_is_made_again(tmp_path, monkeypatch, make):
+    """mkdir finds the folder there, and then it is gone: Python says that a file is in its place."""
+    put(f"{tmp_path}/out/there/a", b"a")
+    (tmp_path / "out/new").mkdir()
+    really, removed = type(tmp_path).is_dir, []
+
+    def is_dir(path):
+        if path.name == "new" and not removed:
+            removed.append(path)
+            path.rmdir()
+        return really(path)
+
+    monkeypatch.setattr(type(tmp_path), "is_dir", is_dir)
+    assert storage.read_bytes(make(f"{tmp_path}/out")) == b"a"
+    assert removed
+
+
+@pytest.mark.parametrize("make", [write_new, create_new, link_new])
+def test_a_file_in_the_place_of_a_folder_is_an_error(tmp_path, make):
+    put(f"{tmp_path}/out/there/a", b"a")
+    put(f"{tmp_path}/out/new", b"a file")
+    with pytest.raises(StageError, match="Not a directory"):
+        make(f"{tmp_path}/out")
+
+
 def test_a_link_to_a_file_that_is_gone_is_refused(tmp_path):
     with pytest.raises(StageError, match="b: cannot link: "):
         storage.link(f"{tmp_path}/a", f"{tmp_path}/new/b")
@@ -550,7 +576,7 @@ def test_what_is_not_finished_lies_apart(tmp_path):
     environment = {**os.environ, "TOKCORE_CRASH": "create.before_link", "PYTHONPATH": os.pathsep.join(sys.path)}
     killed = subprocess.run([sys.executable, "-c", script], env=environment, check=False)
     assert killed.returncode == -signal.SIGKILL
-    assert list((tmp_path / "out").iterdir()) == []
+    assert not (tmp_path / "out").exists()
     assert len(list((tmp_path / "scratch").iterdir())) == 1
 
 

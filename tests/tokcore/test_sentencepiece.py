@@ -201,6 +201,26 @@ def test_the_cut_of_a_known_word_holds_up_to_a_sum(blank):
     assert ours.encode(text).tolist() == expected, "the second time, from the cache"
 
 
+@pytest.mark.parametrize(
+    ("table", "texts"),
+    [
+        ({"▁": -1.1, "c": -1.3}, ["▁c" * 30_000 + "▁ab" * 40, "▁c" * 75_000 + "▁ab" * 40]),
+        ({"c": -1.3}, [("▁cé" * 20 + "▁abé") * 150]),
+        ({"▁": -6000.0, "c": -6000.0}, ["▁c" * num + "▁ab" * 40 for num in range(40)]),
+    ],
+    ids=["many batches", "unknown text across words", "restarts"],
+)
+def test_words_that_are_certain_count_in_the_sum(table, texts):
+    """The best cut of "ab" is better by 0.002, which rounding hides after enough of other words."""
+    table = {**table, "a": -1.3, "b": -1.7, "ab": -3.002}
+    theirs, ours = load(make_model([*META, *((text, score, NORMAL) for text, score in table.items())], 1))
+    for text in texts:
+        expected = theirs.encode(text)
+        assert theirs.piece_to_id("ab") in {*expected} - {*theirs.encode("▁ab")}
+        for _ in range(2):
+            assert ours.encode(text).tolist() == expected
+
+
 @pytest.mark.parametrize("has_bytes", [False, True])
 def test_unknown_characters_count_in_the_sum(has_bytes):
     """Words that end unknown come from the cache, and near ties after them depend on the sum so far."""

@@ -57,7 +57,8 @@ class PartCache {
       part->kept = Part::Kept::kShort;
       cache_.entries().prefetch(part->key);
     } else if (size <= PretokenCache::kMaxLongBytes) {
-      // What long_key() fetches says where the record is: known by now of the long part before this one.
+      // What long_key() fetched for the long part before this one has come by now. It says where that part's
+      // record is.
       cache_.prefetch_long(last_long_);
       part->key = last_long_ = cache_.long_key(text, size, text + size);
       part->kept = Part::Kept::kLong;
@@ -112,7 +113,8 @@ class PartCache {
 
  private:
   PretokenCache cache_;
-  PretokenCache::Key last_long_{Bytes16{1, 0}, 0};  // at first of no part: free places have a hash of 0
+  // Of the long part that was set last; at first a hash that no place has, as free places have 0.
+  PretokenCache::Key last_long_{Bytes16{1, 0}, 0};
 };
 
 }  // namespace tokcore

@@ -24,21 +24,18 @@ class TokenWriter {
     first_ = ids->size();
     was_unknown_ = false;
   }
-  // What comes next is not next to what was last.
-  void separate() { was_unknown_ = false; }
-
   // For parts of that many bytes.
   void reserve(size_t num_bytes) { ids_->reserve_more(num_bytes + kBlock); }
 
   // Whether put() of a part that begins so would leave out its first token.
-  bool joins(uint32_t first_number) const { return was_unknown_ && first_number == unknown_; }
+  bool joins(uint32_t first_number) { return Run(this).joins(first_number); }
 
   // numbers: may be read kBlock at a time. There must be room.
   void put(const uint32_t* numbers, size_t count) { Run(this).put(numbers, count); }
 
-  // Puts many parts, with the writer's state in local variables: of members, a compiler must assume that each
-  // store of a token changes them. Nothing else may use the writer before save() or the end of the run;
-  // load() goes on after someone else did.
+  // Puts many parts, with the writer's state in local variables: a compiler must assume that each store of a
+  // token changes the writer's members. Nothing else may use the writer before save() or the end of the run.
+  // After something else has used it, call load().
   class Run {
    public:
     explicit Run(TokenWriter* writer) : writer_(*writer), unknown_(writer->unknown_) { load(); }
@@ -56,6 +53,7 @@ class TokenWriter {
     }
     const int32_t* end() const { return end_; }
 
+    // What comes next is not next to what was last.
     void separate() { was_unknown_ = false; }
     bool joins(uint32_t first_number) const { return was_unknown_ && first_number == unknown_; }
     void put(const uint32_t* numbers, size_t count) {
