@@ -96,12 +96,8 @@ def _read_records(config: ShardsConfig, plan: Plan, attempts: Attempts) -> _Enco
         items = read_items(attempts, plan, ItemEncoded)
         return _Encoded(items, items)
     scattered = read_items(attempts, plan, ItemScattered, make_scatter_key)
-    num_parts = _choose_num_parts(config, scattered)
+    num_parts = choose_num_parts(_count_tokens(scattered), config.target_tokens)
     return _Encoded(scattered, read_numbered(attempts, num_parts, PartGathered, make_part_key))
-
-
-def _choose_num_parts(config: ShardsConfig, items: Sequence[ItemScattered]) -> int:
-    return choose_num_parts(_count_tokens(items), config.target_tokens)
 
 
 def _count_tokens(items: Sequence[ItemScattered]) -> int:
@@ -185,9 +181,9 @@ def _shuffle_items(
     items = read_items(attempts, plan, ItemScattered, make_scatter_key)
     key = make_shuffled_key(job.settings_sha256, plan)
     with run.progress.stage("shuffle"):
-        parts = make_parts(items, _choose_num_parts(config, items), num_buckets, key)
-        passes = find_passes(run, attempts, len(parts), ID_BYTES * _count_tokens(items))
-        passes.gather_parts(parts, job)
+        num_tokens = _count_tokens(items)
+        parts = make_parts(items, choose_num_parts(num_tokens, config.target_tokens), num_buckets, key)
+        find_passes(run, attempts, len(parts), ID_BYTES * num_tokens).gather_parts(parts, job)
     return spec
 
 

@@ -141,7 +141,7 @@ def run_stage(
             return manifest
         if not isinstance(error, LedgerError):
             raise
-        # What is wrong may be in any of the records, so none is used again. No worker may add one.
+        # What is wrong may be in any of the records, so none is used again, and no worker may add one.
         run.workers.close()
         storage.remove_tree(attempts.folder)
         raise LedgerError(f"{error}. Nothing was committed; run the command again to redo this stage") from error

@@ -29,7 +29,7 @@ _MOST_RANKED = 10_000
 # Without Beam, for each worker that may be started. To import Beam and to plan a pass takes one to two seconds, a good
 # part of so small a pass.
 _SMALL_PIECES = _MOST_AHEAD
-_SMALL_BYTES = 64 << 20  # stored; of shards, as uncompressed ids
+SMALL_BYTES = 64 << 20  # stored; of shards, as uncompressed ids
 
 ID_BYTES = 4  # of a token in a shard, uncompressed
 
@@ -104,7 +104,7 @@ def choose_passes(
 def _is_small(options: RunOptions, num_pieces: int, size_bytes: int) -> bool:
     """Whether workers of this machine do so much work without Beam. Any option of Beam's asks for Beam."""
     num = options.num_workers
-    return not options.runner and num_pieces <= _SMALL_PIECES * num and size_bytes <= _SMALL_BYTES * num
+    return not options.runner and num_pieces <= _SMALL_PIECES * num and size_bytes <= SMALL_BYTES * num
 
 
 def begin_items(

@@ -143,7 +143,7 @@ def list_tree(root: Path) -> Iterator[str]:
 
 
 def _make_name(folder: Path, make: Callable[[], T]) -> T:
-    """What make gives, which makes a name in the folder. The folder may have to be made, too.
+    """Create the folder if it is missing, call make, which creates a name in it, and return what make returns.
 
     Another build that ends removes empty folders, so the folder may be gone again before it holds the name.
     """
@@ -160,7 +160,9 @@ def _make_folder(folder: Path) -> None:
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-    except FileExistsError:  # not to be taken for a name that is to be made: a file has it, or the folder just went
+    except FileExistsError:
+        # A file has the name, or another build has just removed the folder. Callers would take this error to mean that
+        # the name that they make is taken.
         code = errno.ENOTDIR if folder.exists() else errno.ENOENT
         raise OSError(code, os.strerror(code), str(folder)) from None
     for path in missing:

@@ -31,7 +31,7 @@ from measuring import Options, Table, machine, parsed_options, version, wrap
 from tokcore.kernel import get_implementation
 
 Record = dict[str, Any]
-PACKAGES = ("tokcore", *peers.PACKAGES, "sentencepiece", "datatrove")  # whose versions are named
+NAMED_PACKAGES = ("tokcore", *peers.PACKAGES, "sentencepiece", "datatrove")
 
 
 def programs(table: Path | None) -> dict[str, Callable[[Options], list[Table]]]:
@@ -93,7 +93,7 @@ def main() -> None:
                 machines[name] = f"{machine()}; kernel {get_implementation()}"
         record = {
             "machines": {name: machines[name] for name in programs(None) if name in tables},
-            "versions": {name: version(name) for name in PACKAGES if version(name)},
+            "versions": {name: version(name) for name in NAMED_PACKAGES if version(name)},
             "missing": peers.missing(),
             "tables": {name: tables[name] for name in programs(None) if name in tables},
         }

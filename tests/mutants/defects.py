@@ -2875,7 +2875,7 @@ _SENTENCEPIECE = (
     ),
     Defect(
         "unknown-not-joined-in-a-batch",
-        "unknown text at the end of a part and at the start of a known one adds to the sum twice",
+        "unknown text at the start of a known part, right behind unknown text, does not count in the sum",
         KERNEL + "encode/unigram_parts.cpp",
         "run.end() - counted <= most_tokens && !run.joins(numbers[0]);",
         "run.end() - counted <= most_tokens;",
@@ -3155,7 +3155,7 @@ _SHUFFLING = (
         "part-by-planned-bytes",
         "the number of parts follows from the number of buckets, which follows from stored bytes",
         "pipelines/stages/encode_corpus.py",
-        "make_parts(items, _choose_num_parts(config, items), num_buckets, key)",
+        "make_parts(items, choose_num_parts(num_tokens, config.target_tokens), num_buckets, key)",
         "make_parts(items, num_buckets, num_buckets, key)",
         _tests("pipelines/test_shuffle.py"),
     ),

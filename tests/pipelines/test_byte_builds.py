@@ -125,7 +125,7 @@ def test_another_size_is_refused(folder, size):
     with pytest.raises(ConfigError) as raised:
         load_config(str(path))
     assert (
-        f"learn.vocab_size = {size}: a vocabulary of bytes has exactly 257 tokens (256 bytes, and 1 for special "
+        f"learn.vocab_size = {size}: a vocabulary of bytes has exactly 257 tokens (256 for bytes, 1 for special "
         "tokens). Set it to 257, or remove it." in str(raised.value)
     )
 

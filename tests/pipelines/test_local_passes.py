@@ -79,7 +79,7 @@ def test_a_small_build_does_not_import_beam(tmp_path):
     assert not imports_beam(tmp_path, "--workers=1")
     assert imports_beam(tmp_path, "--workers=1", "--", *ON_BEAM), "an option of Beam's asks for Beam"
     path.write_text(path.read_text().replace("range_bytes = 3000", "range_bytes = 500"))
-    assert imports_beam(tmp_path, "--workers=1"), "so many work items go to Beam"
+    assert imports_beam(tmp_path, "--workers=1"), "a build of many work items uses Beam"
 
 
 def choose(options: RunOptions, num_pieces: int, size_bytes: int) -> str:

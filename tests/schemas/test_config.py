@@ -416,7 +416,7 @@ RANKS = MINIMAL + '[tokenizer]\nfrom = "t.tiktoken"\npattern = "cl100k"\n'
         ),
         (
             MINIMAL + "[learn]\nvocab_size = 256",
-            "8: learn.vocab_size = 256: must be at least 257 (256 bytes, and 1 for special tokens). Raise vocab_size",
+            "8: learn.vocab_size = 256: must be at least 257 (256 for bytes, 1 for special tokens). Raise vocab_size",
         ),
         (
             MINIMAL + "[shards]\ntarget_tokens = 0",
@@ -647,7 +647,7 @@ def test_pins_inside_the_merges_are_found_before_there_are_any(smaller):
 def test_every_smallest_vocabulary():
     special = "[special]\n" + "".join(f'"<{i}>" = "plain"\n' for i in range(3))
     assert parse(MINIMAL + NO_END + special + "[learn]\nvocab_size = 259").vocab_size == 259
-    assert "at least 259 (256 bytes, and 3 for special tokens)" in refused(
+    assert "at least 259 (256 for bytes, 3 for special tokens)" in refused(
         MINIMAL + special + "[learn]\nvocab_size = 258"
     )
 

@@ -117,7 +117,7 @@ def test_nothing_is_learned_and_no_row_read():
     for size in (256, 258):
         name, why = byte.wrong_option(LearnOptions(vocab_size=size, num_special=1))
         assert name == "vocab_size"
-        assert why.startswith(f"= {size}: a vocabulary of bytes has exactly 257 tokens (256 bytes, and 1 for special")
+        assert why.startswith(f"= {size}: a vocabulary of bytes has exactly 257 tokens (256 for bytes, 1 for special")
 
 
 @pytest.mark.parametrize("text", ["a", "Ġ"])

@@ -333,7 +333,7 @@ class Bpe(ModelTypeDefaults):
             return "max_token_bytes", "= 1: expected at least 2, as every merge has, or 0 for no limit."
         if options.vocab_size < minimum:
             return "vocab_size", (
-                f"= {options.vocab_size}: must be at least {minimum} (256 bytes, and {options.num_special} for special "
+                f"= {options.vocab_size}: must be at least {minimum} (256 for bytes, {options.num_special} for special "
                 f"tokens). Raise vocab_size or remove special tokens."
             )
         return None

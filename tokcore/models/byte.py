@@ -126,7 +126,7 @@ class Byte(ModelTypeDefaults):
         if options.vocab_size == exact:
             return None
         return "vocab_size", (
-            f"= {options.vocab_size}: a vocabulary of bytes has exactly {exact} tokens (256 bytes, and "
+            f"= {options.vocab_size}: a vocabulary of bytes has exactly {exact} tokens (256 for bytes, "
             f"{options.num_special} for special tokens). Set it to {exact}, or remove it."
         )
 

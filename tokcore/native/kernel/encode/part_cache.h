@@ -57,8 +57,8 @@ class PartCache {
       part->kept = Part::Kept::kShort;
       cache_.entries().prefetch(part->key);
     } else if (size <= PretokenCache::kMaxLongBytes) {
-      // What long_key() fetched for the long part before this one has come by now. It says where that part's
-      // record is.
+      // Of the long part before this one: its place in the table has come by now, and says where its record
+      // is.
       cache_.prefetch_long(last_long_);
       part->key = last_long_ = cache_.long_key(text, size, text + size);
       part->kept = Part::Kept::kLong;

@@ -204,7 +204,8 @@ class PretokenCache {
     return entry.count() == kPromised && noted == when;
   }
 
-  // Fetches the record that find_long() reads. key: a long_key() of a while ago.
+  // Fetches the record that find_long() reads. key: a long_key() that was made a while ago, so that its place
+  // is there by now.
   void prefetch_long(const Key& key) const {
     const Place& place = places_[key.bytes[0] >> place_shift_];
     if (place.hash != key.bytes[0]) return;

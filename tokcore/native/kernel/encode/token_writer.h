@@ -24,11 +24,12 @@ class TokenWriter {
     first_ = ids->size();
     was_unknown_ = false;
   }
+
   // For parts of that many bytes.
   void reserve(size_t num_bytes) { ids_->reserve_more(num_bytes + kBlock); }
 
   // Whether put() of a part that begins so would leave out its first token.
-  bool joins(uint32_t first_number) { return Run(this).joins(first_number); }
+  bool joins(uint32_t first_number) const { return was_unknown_ && first_number == unknown_; }
 
   // numbers: may be read kBlock at a time. There must be room.
   void put(const uint32_t* numbers, size_t count) { Run(this).put(numbers, count); }
