@@ -28,7 +28,8 @@ def print_verified(report: Report) -> None:
         print(f"{format_count(report.num_read, 'document')} read: tables, shards, ledgers and manifests agree")
     if report.num_decoded:
         source = "its source" if report.num_decoded == 1 else "their source"
-        print(f"{format_count(report.num_decoded, 'document')} decoded and equal to {source}")
+        done = f"decoded and equal to {source}" if report.lossless else f"equal to {source}, encoded again"
+        print(f"{format_count(report.num_decoded, 'document')} {done}")
     if report.num_leftovers:
         print(
             f"{format_count(report.num_leftovers, 'file')} of unfinished work in _attempts: `tokcore gc` removes them"

@@ -12,7 +12,7 @@ from pipelines.stages.read_log import locate_part, read_log
 from pipelines.store import storage, urls
 from schemas.commit_log import OWN, PARTS, Part, sum_up_part
 from schemas.cut_manifest import cut_manifest
-from schemas.stage_manifests import BUILD, MixtureManifest
+from schemas.stage_manifests import BUILD, MixtureManifest, TokenizerTotals
 from tokcore.canonical import hash_sha256
 from tokcore.formats.shard_facts import ShardFacts
 
@@ -121,6 +121,8 @@ def print_shards(output: str, listed: ListedShards, at: int | None = None) -> No
     place = urls.join(output, stage) if at is None else f"commit {at} of {output}"
     number, held = format_count(listed.number, "shard"), format_count(listed.documents, noun)
     print(f"\n{number} in {place}: {held}, {format_count(listed.tokens, 'token')}")
+    if (own := find_manifest(output, "tokenizer")) is not None:
+        print(describe_tokenizer(own.totals))
     mixed = find_manifest(output, _MIXED)
     if stage == _MIXED and mixed is not None:
         _print_receipts(mixed)
@@ -137,6 +139,12 @@ def print_shards(output: str, listed: ListedShards, at: int | None = None) -> No
         first = shown[0]["files"][0]
         name = urls.join(output, first) if first.startswith(f"{PARTS}/") else urls.join(output, stage, first)
         print(f"The text and tokens of a document:\n  tokcore show {name}:0")
+
+
+def describe_tokenizer(totals: TokenizerTotals) -> str:
+    """A tokenizer in one line."""
+    lossy = "; lossless = false: decoding does not always give back the text" if totals.lossless is False else ""
+    return f"tokenizer {totals.fingerprint[:12]}: {format_count(totals.vocab_size, 'token')}{lossy}"
 
 
 def _print_receipts(made: MixtureManifest) -> None:

@@ -72,6 +72,7 @@ from schemas.stage_manifests import (
     MixtureManifest,
     PackedManifest,
     ShardsManifest,
+    TokenizerTotals,
     parse_manifest,
 )
 from tokcore.documents_digest import DocumentsDigest
@@ -97,6 +98,7 @@ class Report:
     seconds: float
     num_read: int  # documents read out of the shards
     num_decoded: int  # documents compared with their source
+    lossless: bool  # whether tokens give back their text; otherwise the source was encoded again for that
     num_leftovers: int  # files of unfinished work, which `tokcore gc` removes
     totals: dict[str, Any]  # of the build, as JSON
 
@@ -212,6 +214,7 @@ def _verify_commit(
         seconds=0,
         num_read=sum(made.num_read for made in parts),
         num_decoded=sum(made.num_decoded for made in parts),
+        lossless=all(made.lossless for made in parts),
         num_leftovers=sum(made.num_leftovers for made in parts),
         totals=to_jsonable(commit.totals if commit is not None else log.build.totals),
     )
@@ -242,6 +245,7 @@ def _verify_part(
     num_read = num_decoded = 0
     if build is not None and not problems:
         num_read, num_decoded = _check_parts(output, manifests, how, problems)
+    facts = manifests["tokenizer"].totals if "tokenizer" in manifests else None
     return Report(
         problems=tuple(problems),
         root=build.root if build is not None else "",
@@ -250,6 +254,7 @@ def _verify_part(
         seconds=time.monotonic() - started,
         num_read=num_read,
         num_decoded=num_decoded,
+        lossless=not (isinstance(facts, TokenizerTotals) and facts.lossless is False),
         num_leftovers=sum(path.startswith(f"{FOLDER}/") and not path.startswith(_OF_WATCHERS) for path in present),
         totals=to_jsonable(build.totals) if build is not None else {},
     )

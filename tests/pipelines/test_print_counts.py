@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from types import SimpleNamespace
 
 import pytest
@@ -19,6 +20,18 @@ from pipelines.print_reports import print_rebuilt, print_verified
 from pipelines.show import ListedShards, print_shards
 from pipelines.stages.compact_output import Compacted
 
+VERIFIED = Report(
+    problems=(),
+    root="0a",
+    num_files=1,
+    size_bytes=1,
+    seconds=1,
+    num_read=1,
+    num_decoded=1,
+    lossless=True,
+    num_leftovers=0,
+    totals={},
+)
 TOTALS = {"documents": 1, "text_bytes": 5, "tokens": 1, "shards": 1}
 COMMIT = {
     "number": 1,
@@ -43,7 +56,11 @@ COMMIT = {
         ),
         (lambda: print_metrics({"count": {"items": 1, "records": 1}}), "1 work item, 1 record, "),
         (lambda: print_shards("out", ListedShards([], 1, 1, 1)), "\n1 shard in out/shards: 1 document, 1 token\n"),
-        (lambda: print_verified(Report((), "0a", 1, 1, 1, 1, 1, 0, {})), "1 document decoded and equal to its source"),
+        (lambda: print_verified(VERIFIED), "1 document decoded and equal to its source\n"),
+        (
+            lambda: print_verified(dataclasses.replace(VERIFIED, lossless=False)),
+            "1 document equal to its source, encoded again\n",
+        ),
         (lambda: print_rebuilt(Rebuilt("train-0", (), (), 1, 1, 1, 1)), "1 document, 1 token computed again"),
     ],
 )

@@ -55,6 +55,7 @@ def test_an_output_lists_its_shards(output, capsys):
     done = tokcore("show", output)
     assert done.returncode == 0, done.stderr
     assert f"{len(shards)} shards in {output / 'shards'}: {len(opened)} documents" in done.stdout
+    assert f"\ntokenizer {api.Tokenizer.load(output).fingerprint[:12]}: 300 tokens\n" in done.stdout
     command = done.stdout.splitlines()[-1].split()
     assert tokcore(*command[1:]).returncode == 0
     assert json.loads(tokcore("show", output, "--json").stdout) == shards

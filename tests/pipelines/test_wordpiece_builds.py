@@ -69,6 +69,12 @@ def test_manifests_count_the_unknown_and_say_that_text_is_lost(folder):
     assert made["totals"]["lossless"] is False
 
 
+def test_show_and_verify_say_that_text_is_lost(folder):
+    assert "tokens; lossless = false: " in tokcore("show", folder / "out").stdout
+    verified = tokcore("verify", folder / "out", "--decode", "all")
+    assert "102 documents equal to their source, encoded again\n" in verified.stdout, verified.stderr
+
+
 @pytest.mark.parametrize("options", [{"quick": True}, {}, {"decode": None}])
 def test_it_verifies(folder, options):
     report = verify(str(folder / "out"), **{"decode": 0, **options}, options=RunOptions(here=True))

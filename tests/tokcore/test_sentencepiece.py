@@ -6,6 +6,7 @@ import json
 import pickle
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import sentencepiece
 from hypothesis import given, settings
@@ -253,6 +254,26 @@ def test_words_of_several_parts_are_cut_as_theirs(kind, has_bytes):
         text = "".join(generator.choice(words, 6000))
         for _ in range(2):
             assert ours.encode(text).tolist() == theirs.encode(text)
+
+
+@pytest.mark.parametrize("normalizer", ["as it is", "one blank before each word"])
+@pytest.mark.parametrize("kind", [1, 2])
+def test_texts_of_a_batch_do_not_depend_on_each_other(kind, normalizer):
+    """Their words are encoded together: of empty texts, long ones, and those that BPE needs whole."""
+    generator = np.random.default_rng(10)
+    near = generator.normal(-8, 1e-4, 40)
+    known = ["a", "b", "c", "ab", "bc", "▁", "▁a", "▁b", "▁ab", "é", "日", ".", ",", "▁bc", "c."]
+    pieces = [*META, *((text, float(near[i]) * len(text), NORMAL) for i, text in enumerate(known))]
+    spec = None if normalizer == "as it is" else write_field(3, True) + write_field(4, True)
+    theirs, ours = load(make_model([*pieces, ("abc", -9.0, UNUSED)], kind, normalizer=spec))
+    sizes = [*([0, 1, 2, 9, 40] * 200), 700, 9_000, 40_000]
+    generator.shuffle(sizes)
+    alphabets = ["ab ", "ab .,", "aabé ", "ab日 ", "abc "]
+    texts = ["".join(generator.choice(list(alphabets[i % 5]), size)) for i, size in enumerate(sizes)]
+    expected = [theirs.encode(text) for text in texts]
+    for form in (texts, pa.array(texts)):
+        for threads in (1, 2):
+            assert ours.encode_batch(form, threads=threads).to_pylist() == expected
 
 
 def test_marks_after_letters_are_replaced_with_them():

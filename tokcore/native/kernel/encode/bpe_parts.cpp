@@ -2,14 +2,19 @@
 
 namespace tokcore {
 
-bool BpeParts::put(Part* parts, size_t num_parts) {
+void BpeParts::find(Part* parts, size_t num_parts) {
+  next_ = 0;
   new_parts_.clear();
   for (size_t i = 0; i < num_parts; ++i) {
     parts[i].known = cache_.find(parts[i]);
     if (parts[i].known.ids == nullptr) new_parts_.push_back(&parts[i]);
   }
   encode_new();
-  const CharacterBpe::Text* next = new_texts_.data();
+}
+
+bool BpeParts::put(const Part* parts, size_t num_parts) {
+  const CharacterBpe::Text* next = new_texts_.data() + next_;
+  bool is_done = true;
   TokenWriter::Run run(&writer_);
   for (size_t i = 0; i < num_parts; ++i) {
     const Part& part = parts[i];
@@ -18,18 +23,22 @@ bool BpeParts::put(Part* parts, size_t num_parts) {
       run.put(reinterpret_cast<const uint32_t*>(part.known.ids), part.known.count);
       continue;
     }
-    if (next->count == CharacterBpe::kNeedsText) return false;
-    run.put(next->numbers, next->count);
+    if (next->count == CharacterBpe::kNeedsText) {
+      is_done = false;
+    } else {
+      run.put(next->numbers, next->count);
+    }
     ++next;
   }
-  remember_new();
-  return true;
+  next_ = static_cast<size_t>(next - new_texts_.data());
+  return is_done;
 }
 
 void BpeParts::put_text(const uint8_t* text, size_t size) {
   writer_.reserve(size);
-  if (numbers_.size() < size + TokenWriter::kBlock) numbers_.resize(size + TokenWriter::kBlock);
-  writer_.put(numbers_.data(), bpe_.encode(text, size, true, scratch_, numbers_.data()));
+  if (numbers_of_text_.size() < size + TokenWriter::kBlock)
+    numbers_of_text_.resize(size + TokenWriter::kBlock);
+  writer_.put(numbers_of_text_.data(), bpe_.encode(text, size, true, scratch_, numbers_of_text_.data()));
 }
 
 void BpeParts::remember(Part* parts, size_t num_parts) {

@@ -19,6 +19,7 @@ class SentencepieceEncoder::Worker {
  public:
   Worker(const SentencepieceEncoder& encoder, size_t cache_bytes)
       : encoder_(encoder),
+        batch_(encoder.is_unigram_ ? kBatch : kBatchOfBpe),
         cache_(cache_bytes),
         writer_(encoder.vocabulary_),
         unigram_(encoder.unigram_,
@@ -32,53 +33,76 @@ class SentencepieceEncoder::Worker {
 
   EncodeResult encode(const TextBatch& texts, const Pieces* pieces, size_t first, size_t last, IdBuffer* ids,
                       int64_t* starts, int64_t* pretokens) {
+    start(ids, starts);
     for (size_t i = first; i < last; ++i) {
       const uint8_t* text = texts.data + texts.offsets[i];
       const auto size = static_cast<size_t>(texts.offsets[i + 1] - texts.offsets[i]);
       EncodeResult result{EncodeStatus::kOk, 0};
       if (pieces == nullptr) {
-        result = encode_text(text, size, i, ids, &pretokens[i]);
+        result = encode_text(text, size, i, &pretokens[i]);
       } else {
-        result = encode_cut_text(texts, *pieces, i, ids, &pretokens[i]);
+        result = encode_cut_text(texts, *pieces, i, &pretokens[i]);
       }
       if (result.status != EncodeStatus::kOk) return result;
-      starts[i + 1] = static_cast<int64_t>(ids->size());
     }
-    return {EncodeStatus::kOk, 0};
+    return put_all();
   }
 
   EncodeResult encode_strings(const StringBatch& texts, size_t first, size_t last, IdBuffer* ids,
                               int64_t* starts, int64_t* pretokens) {
+    start(ids, starts);
+    gathered_.clear();
     for (size_t i = first; i < last; ++i) {
       const StringView& string = texts.strings[i];
       const auto* text = static_cast<const uint8_t*>(string.data);
       size_t size = string.num_units;
       if (string.encoding != Encoding::kUtf8) {
-        gathered_.clear();
-        gathered_.reserve_more(max_utf8_bytes(string) + kUtf8Slack);
+        const size_t room = max_utf8_bytes(string) + kUtf8Slack;
+        if (ended_.empty()) gathered_.clear();
+        if (gathered_.size() + room > kGatheredBytes) {
+          const EncodeResult result = put_all();
+          if (result.status != EncodeStatus::kOk) return result;
+          gathered_.trim(kKeptBytes);
+        }
+        if (gathered_.size() == 0) gathered_.reserve_more(std::max(room, kGatheredBytes));
+        text = gathered_.end();
         const uint8_t* const end = write_utf8(string, gathered_.end());
-        if (end == nullptr) return {EncodeStatus::kSurrogate, i};
-        text = gathered_.data();
+        if (end == nullptr) {
+          const EncodeResult result = put_all();
+          return result.status != EncodeStatus::kOk ? result : EncodeResult{EncodeStatus::kSurrogate, i};
+        }
+        gathered_.set_end(end);
         size = static_cast<size_t>(end - text);
       }
-      const EncodeResult result = encode_text(text, size, i, ids, &pretokens[i]);
+      const EncodeResult result = encode_text(text, size, i, &pretokens[i]);
       if (result.status != EncodeStatus::kOk) return result;
-      starts[i + 1] = static_cast<int64_t>(ids->size());
-      gathered_.trim(kKeptBytes);
     }
-    return {EncodeStatus::kOk, 0};
+    return put_all();
   }
 
  private:
   static constexpr size_t kKeptBytes = size_t{1} << 20;
-  static constexpr size_t kBatch = 128;
+  // Parts that wait at most. A Unigram's new parts are encoded side by side, and the more the quicker.
+  static constexpr size_t kBatch = 512;
+  static constexpr size_t kBatchOfBpe = 128;
   // Longer words are cut before they are looked up.
   static constexpr size_t kMaxWholeBytes = PartCache::kMaxShortBytes;
   static constexpr size_t kMaxRemembered = size_t{1} << 15;
   static constexpr size_t kStreamedBytes = 256;
   static constexpr size_t kStretchBytes = size_t{1} << 14;
+  static constexpr size_t kGatheredBytes = size_t{1} << 15;
   // So much of a text is searched for plain words; more of it only if they are a third of what was searched.
   static constexpr size_t kTriedBytes = 1024;
+
+  // A text whose last parts wait.
+  struct Ended {
+    const uint8_t* text;
+    size_t size;
+    size_t number;
+    int64_t* pretokens;
+    size_t parts_end;
+    bool is_normalized;
+  };
 
   // Remembers what the first pieces become, which are the most common ones: the first one last, so that it
   // stays.
@@ -94,7 +118,7 @@ class SentencepieceEncoder::Worker {
         cache_.set(&parts_[num_parts_++], to, text.size(), true);
         if (parts_[num_parts_ - 1].kept != Part::Kept::kShort) --num_parts_;
       }
-      if (num_parts_ < kBatch && piece > 0) continue;
+      if (num_parts_ < batch_ && piece > 0) continue;
       if (encoder_.is_unigram_) {
         unigram_.remember(parts_, num_parts_);
       } else {
@@ -113,26 +137,39 @@ class SentencepieceEncoder::Worker {
     normalized_.set_size(size);
   }
 
-  EncodeResult encode_text(const uint8_t* text, size_t size, size_t number, IdBuffer* ids,
-                           int64_t* pretokens) {
-    start(ids, pretokens);
-    normalized_.clear();
+  void start(IdBuffer* ids, int64_t* starts) {
+    ids_ = ids;
+    starts_ = starts;
+    num_parts_ = 0;
+    ended_.clear();
+    is_begun_ = false;
+    failure_ = {EncodeStatus::kOk, 0};
+    normalized_.trim(kKeptBytes);
+    normalized_.reserve_more(kStretchBytes);
+  }
+
+  EncodeResult encode_text(const uint8_t* text, size_t size, size_t number, int64_t* pretokens) {
+    pretokens_ = pretokens;
+    *pretokens = 0;
+    bool is_done;
     if (encoder_.has_plain_words_) {
-      if (add_raw(text, size)) return finish(true, number);
-      writer_.forget();
-      start(ids, pretokens);
-      normalized_.clear();
+      is_done = add_raw(text, size);
+    } else {
+      stretch_.clear();
+      encoder_.normalize(text, size, &stretch_);
+      is_done = add_stretch();
     }
-    encoder_.normalize(text, size, &normalized_);
-    const bool is_done = add(normalized_.data(), normalized_.size()) && put();
-    return finish(is_done, number);
+    stretch_.trim(kKeptBytes);
+    const Ended ended{text, size, number, pretokens, num_parts_, false};
+    if (!is_done) return encode_again(ended);
+    ended_.push_back(ended);
+    return encoder_.is_unigram_ && ended_.size() < kBatch ? failure_ : put_all();
   }
 
   // Encodes text that is not normalized yet: plain words as they are, and what is between them. False if BPE
   // needs all of the text.
   bool add_raw(const uint8_t* text, size_t size) {
     const PieceNormalizer& normalizer = encoder_.normalizer_;
-    normalized_.reserve_more(kStretchBytes);
     size_t plain_bytes = 0;
     for (size_t begin = 0; begin < size;) {
       while (const size_t width = begin == 0 ? 0 : normalizer.plain_word(text + begin, size - begin)) {
@@ -140,15 +177,14 @@ class SentencepieceEncoder::Worker {
         ++*pretokens_;
         begin += width;
         plain_bytes += width;
-        if (num_parts_ == kBatch && !put()) return false;
+        if (num_parts_ == batch_ && !put()) return false;
       }
       stretch_.clear();
       const bool are_many = begin < kTriedBytes || 3 * plain_bytes >= begin;
       begin = normalizer.normalize_from(text, size, begin, are_many, &stretch_);
       if (!add_stretch()) return false;
     }
-    stretch_.trim(kKeptBytes);
-    return put();
+    return true;
   }
 
   // Encodes normalized text, after the waiting parts, whose text stays where it is until they are done.
@@ -165,7 +201,7 @@ class SentencepieceEncoder::Worker {
     return add(to, stretch_.size());
   }
 
-  EncodeResult encode_cut_text(const TextBatch& texts, const Pieces& pieces, size_t number, IdBuffer* ids,
+  EncodeResult encode_cut_text(const TextBatch& texts, const Pieces& pieces, size_t number,
                                int64_t* pretokens) {
     const int64_t first = pieces.firsts[number], last = pieces.firsts[number + 1];
     if (first < 0 || last < first || static_cast<uint64_t>(last) > pieces.num_ends)
@@ -178,35 +214,18 @@ class SentencepieceEncoder::Worker {
     }
     if (begin != text_end) return {EncodeStatus::kBadPieces, number};
     begin = texts.offsets[number];
+    pretokens_ = pretokens;
+    starts_[number + 1] = static_cast<int64_t>(ids_->size());
     for (int64_t i = first; i < last; begin = pieces.ends[i++]) {
-      start(ids, pretokens);
       const auto size = static_cast<size_t>(pieces.ends[i] - begin);
       set_normalized(texts.data + begin, size);
-      const bool is_done = add(normalized_.data(), size) && put();
-      const EncodeResult result = finish(is_done, number);
+      const bool is_done = add(normalized_.data(), size);
+      const Ended piece{normalized_.data(), size, number, pretokens, num_parts_, true};
+      if (is_done) ended_.push_back(piece);
+      const EncodeResult result = is_done ? put_all() : encode_again(piece);
       if (result.status != EncodeStatus::kOk) return result;
     }
     *pretokens = last - first;
-    return {EncodeStatus::kOk, 0};
-  }
-
-  void start(IdBuffer* ids, int64_t* pretokens) {
-    pretokens_ = pretokens;
-    *pretokens = 0;
-    num_parts_ = 0;
-    writer_.start(ids);
-    unigram_.start();
-  }
-
-  EncodeResult finish(bool is_done, size_t number) {
-    if (!is_done) {
-      if (normalized_.size() > PieceModel::kMaxPieceBytes) return {EncodeStatus::kPieceTooLong, number};
-      // All of it at once, as the rest of a text matters.
-      writer_.forget();
-      bpe_.put_text(normalized_.data(), normalized_.size());
-    }
-    writer_.finish();
-    normalized_.trim(kKeptBytes);
     return {EncodeStatus::kOk, 0};
   }
 
@@ -228,7 +247,7 @@ class SentencepieceEncoder::Worker {
         }
         begin = end;
         begins_word = false;
-        if (num_parts_ == kBatch && !put()) return false;
+        if (num_parts_ == batch_ && !put()) return false;
       }
     }
     return true;
@@ -246,28 +265,108 @@ class SentencepieceEncoder::Worker {
     return encoder_.cuts_.next(text, word_end, begin);
   }
 
-  // Appends the tokens of the waiting parts. False if BPE needs all of the text.
+  // Appends the tokens of the waiting parts. False if BPE needs all of the text in hand.
   bool put() {
-    size_t num_bytes = 0;
-    for (size_t i = 0; i < num_parts_; ++i) num_bytes += parts_[i].size;
-    writer_.reserve(num_bytes);
-    const size_t num_parts = num_parts_;
+    if (encoder_.is_unigram_) {
+      unigram_.find(parts_, num_parts_);
+    } else {
+      bpe_.find(parts_, num_parts_);
+    }
+    size_t begin = 0;
+    for (const Ended& text : ended_) {
+      if (!put_parts(begin, text.parts_end)) put_whole(text);
+      end_text(text);
+      begin = text.parts_end;
+    }
+    const bool is_done = begin == num_parts_ || put_parts(begin, num_parts_);
+    if (encoder_.is_unigram_) {
+      unigram_.remember_new();
+    } else {
+      bpe_.remember_new();
+    }
     num_parts_ = 0;
-    if (!encoder_.is_unigram_) return bpe_.put(parts_, num_parts);
-    unigram_.put(parts_, num_parts);
+    ended_.clear();
+    return is_done;
+  }
+
+  bool put_parts(size_t begin, size_t end) {
+    begin_text();
+    size_t num_bytes = 0;
+    for (size_t i = begin; i < end; ++i) num_bytes += parts_[i].size;
+    writer_.reserve(num_bytes);
+    if (!encoder_.is_unigram_) return bpe_.put(parts_ + begin, end - begin);
+    unigram_.put(parts_ + begin, end - begin);
     return true;
   }
 
+  void begin_text() {
+    if (is_begun_) return;
+    is_begun_ = true;
+    writer_.start(ids_);
+    unigram_.start();
+  }
+
+  void end_text(const Ended& text) {
+    writer_.finish();
+    starts_[text.number + 1] = static_cast<int64_t>(ids_->size());
+    is_begun_ = false;
+  }
+
+  // Encodes a text at once, as the rest of it matters.
+  void put_whole(const Ended& text) {
+    const uint8_t* whole = text.text;
+    size_t size = text.size;
+    if (!text.is_normalized) {
+      whole_.clear();
+      encoder_.normalize(text.text, text.size, &whole_);
+      whole = whole_.data();
+      size = whole_.size();
+    }
+    *text.pretokens = 0;
+    for (size_t at = 0; at < size; at = encoder_.word_end(whole, size, at)) ++*text.pretokens;
+    writer_.forget();
+    if (size <= PieceModel::kMaxPieceBytes) {
+      bpe_.put_text(whole, size);
+    } else if (failure_.status == EncodeStatus::kOk) {
+      failure_ = {EncodeStatus::kPieceTooLong, text.number};
+    }
+    whole_.trim(kKeptBytes);
+  }
+
+  // The same for the text in hand, after those that have ended.
+  EncodeResult encode_again(const Ended& text) {
+    num_parts_ = ended_.empty() ? 0 : ended_.back().parts_end;
+    (void)put();
+    begin_text();
+    put_whole(text);
+    end_text(text);
+    return failure_;
+  }
+
+  // Ends the texts that wait.
+  EncodeResult put_all() {
+    (void)put();
+    normalized_.clear();
+    return failure_;
+  }
+
   const SentencepieceEncoder& encoder_;
+  size_t batch_;
   PartCache cache_;
   TokenWriter writer_;
   UnigramParts unigram_;
   BpeParts bpe_;
   PaddedBytes gathered_;
   PaddedBytes normalized_;
-  PaddedBytes stretch_;  // what is between plain words
-  Part parts_[kBatch];
+  PaddedBytes stretch_;  // what is between plain words, or all of a text
+  PaddedBytes whole_;
+  Part parts_[kBatch];  // of the texts that have ended, then of the one in hand
   size_t num_parts_ = 0;
+  std::vector<Ended> ended_;
+  bool is_begun_ = false;                       // tokens of the first of these texts were put before
+  EncodeResult failure_{EncodeStatus::kOk, 0};  // the first one
+  IdBuffer* ids_ = nullptr;
+  int64_t* starts_ = nullptr;
   int64_t* pretokens_ = nullptr;  // of the text in hand
 };
 

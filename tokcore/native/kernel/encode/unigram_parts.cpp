@@ -14,24 +14,35 @@ void make_room(size_t size, std::vector<uint32_t>* numbers) {
 
 }  // namespace
 
-void UnigramParts::put(Part* parts, size_t num_parts) {
+void UnigramParts::find(Part* parts, size_t num_parts) {
+  next_ = 0;
+  new_parts_.clear();
   if (!rules_.remembers) {
-    put_after_sum(parts, num_parts);
+    UnigramModel::clear(scratch_);
+    for (size_t i = 0; i < num_parts; ++i) model_.add(parts[i].text, parts[i].size, scratch_);
+    model_.find_ends(scratch_);
     return;
   }
-  new_parts_.clear();
   size_t longest = 0;
   for (size_t i = 0; i < num_parts; ++i) {
     longest = std::max(longest, parts[i].size);
     parts[i].known = cache_.find(parts[i]);
     if (parts[i].known.ids == nullptr) new_parts_.push_back({&parts[i], 0, {}});
   }
+  least_room_ = room(longest);
   encode_new();
-  const float least_room = room(longest);
+}
+
+void UnigramParts::put(Part* parts, size_t num_parts) {
+  if (!rules_.remembers) {
+    put_after_sum(parts, num_parts);
+    return;
+  }
   TokenWriter::Run run(&writer_);
   const int32_t* counted = run.end();  // bound_ counts the tokens before it
+  const float least_room = least_room_;
   ptrdiff_t most_tokens = count_tokens_within(least_room);
-  const NewPart* next = new_parts_.data();
+  const NewPart* next = new_parts_.data() + next_;
   for (size_t i = 0; i < num_parts; ++i) {
     Part& part = parts[i];
     if (rules_.separates_words && part.begins_word) run.separate();
@@ -61,7 +72,7 @@ void UnigramParts::put(Part* parts, size_t num_parts) {
     most_tokens = count_tokens_within(least_room);
   }
   bound_ += static_cast<double>(run.end() - counted) * model_.step();
-  remember_new();
+  next_ = static_cast<size_t>(next - new_parts_.data());
 }
 
 void UnigramParts::remember(Part* parts, size_t num_parts) {
@@ -72,12 +83,10 @@ void UnigramParts::remember(Part* parts, size_t num_parts) {
 }
 
 void UnigramParts::put_after_sum(const Part* parts, size_t num_parts) {
-  UnigramModel::clear(scratch_);
-  for (size_t i = 0; i < num_parts; ++i) model_.add(parts[i].text, parts[i].size, scratch_);
-  model_.find_ends(scratch_);
   for (size_t i = 0; i < num_parts; ++i) {
     make_room(parts[i].size, &numbers_);
-    const size_t count = model_.encode(i, parts[i].text, parts[i].size, &sum_, scratch_, numbers_.data());
+    const size_t count =
+        model_.encode(next_++, parts[i].text, parts[i].size, &sum_, scratch_, numbers_.data());
     writer_.put(numbers_.data(), count);
   }
 }

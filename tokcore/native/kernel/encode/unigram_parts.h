@@ -1,6 +1,6 @@
 // DESCRIPTION
-// UnigramParts encodes the parts of a text by a Unigram model, one batch after the other. Parts that the
-// cache does not know are encoded side by side.
+// UnigramParts encodes the parts of texts by a Unigram model, one batch after the other. Parts that the cache
+// does not know are encoded side by side.
 //
 // As SentencePiece adds up scores over a text, the cut of a part may depend on the sum before it. Mostly it
 // does not, and a bound of the sum is enough to know that: then nothing is added up. Where it may, the sum is
@@ -31,6 +31,8 @@ class UnigramParts {
   UnigramParts(const UnigramModel& model, Rules rules, PartCache* cache, TokenWriter* writer)
       : model_(model), rules_(rules), cache_(*cache), writer_(*writer) {}
 
+  // A batch: find() all parts, put() them in order, as many at once as are of one text, then remember_new().
+  void find(Part* parts, size_t num_parts);
   // A text begins, after the writer's start().
   void start() {
     sum_ = 0;
@@ -38,6 +40,8 @@ class UnigramParts {
     bound_ = 0;
   }
   void put(Part* parts, size_t num_parts);
+  void remember_new();
+
   // Parts that are not known yet.
   void remember(Part* parts, size_t num_parts);
 
@@ -55,7 +59,6 @@ class UnigramParts {
   // Encodes parts one after the other, each after the sum of all before it.
   void put_after_sum(const Part* parts, size_t num_parts);
   void encode_new();
-  void remember_new();
   bool put_if_certain(const Part& part, const uint32_t* numbers, size_t count, float limit);
   // Encodes a part after the sum before it, which is exact.
   void put_exact(Part& part);
@@ -73,7 +76,10 @@ class UnigramParts {
   TokenWriter& writer_;
   UnigramModel::Scratch scratch_;
   UnigramModel::Scratch scratch_of_one_;
+  // Of the batch in hand. The next one to put: a new part, or without a cache any.
   std::vector<NewPart> new_parts_;
+  size_t next_ = 0;
+  float least_room_ = 0;  // of all parts
   std::vector<uint32_t> numbers_;
   std::vector<uint32_t> numbers_of_one_;
 
