@@ -28,7 +28,7 @@ def print_verified(report: Report) -> None:
         print(f"{format_count(report.num_read, 'document')} read: tables, shards, ledgers and manifests agree")
     if report.num_decoded:
         source = "its source" if report.num_decoded == 1 else "their source"
-        done = f"decoded and equal to {source}" if report.lossless else f"equal to {source}, encoded again"
+        done = f"decoded and equal to {source}" if report.lossless else "encoded again, with equal tokens"
         print(f"{format_count(report.num_decoded, 'document')} {done}")
     if report.num_leftovers:
         print(

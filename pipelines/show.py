@@ -122,7 +122,7 @@ def print_shards(output: str, listed: ListedShards, at: int | None = None) -> No
     number, held = format_count(listed.number, "shard"), format_count(listed.documents, noun)
     print(f"\n{number} in {place}: {held}, {format_count(listed.tokens, 'token')}")
     if (own := find_manifest(output, "tokenizer")) is not None:
-        print(describe_tokenizer(own.totals))
+        print(_describe_tokenizer(own.totals))
     mixed = find_manifest(output, _MIXED)
     if stage == _MIXED and mixed is not None:
         _print_receipts(mixed)
@@ -141,7 +141,7 @@ def print_shards(output: str, listed: ListedShards, at: int | None = None) -> No
         print(f"The text and tokens of a document:\n  tokcore show {name}:0")
 
 
-def describe_tokenizer(totals: TokenizerTotals) -> str:
+def _describe_tokenizer(totals: TokenizerTotals) -> str:
     """A tokenizer in one line."""
     lossy = "; lossless = false: decoding does not always give back the text" if totals.lossless is False else ""
     return f"tokenizer {totals.fingerprint[:12]}: {format_count(totals.vocab_size, 'token')}{lossy}"

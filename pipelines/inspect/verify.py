@@ -98,7 +98,7 @@ class Report:
     seconds: float
     num_read: int  # documents read out of the shards
     num_decoded: int  # documents compared with their source
-    lossless: bool  # whether tokens give back their text; otherwise the source was encoded again for that
+    lossless: bool  # whether tokens give back their text; if not, the source was encoded again
     num_leftovers: int  # files of unfinished work, which `tokcore gc` removes
     totals: dict[str, Any]  # of the build, as JSON
 

@@ -59,7 +59,7 @@ COMMIT = {
         (lambda: print_verified(VERIFIED), "1 document decoded and equal to its source\n"),
         (
             lambda: print_verified(dataclasses.replace(VERIFIED, lossless=False)),
-            "1 document equal to its source, encoded again\n",
+            "1 document encoded again, with equal tokens\n",
         ),
         (lambda: print_rebuilt(Rebuilt("train-0", (), (), 1, 1, 1, 1)), "1 document, 1 token computed again"),
     ],

@@ -51,14 +51,13 @@ class SentencepieceEncoder::Worker {
   EncodeResult encode_strings(const StringBatch& texts, size_t first, size_t last, IdBuffer* ids,
                               int64_t* starts, int64_t* pretokens) {
     start(ids, starts);
-    gathered_.clear();
     for (size_t i = first; i < last; ++i) {
       const StringView& string = texts.strings[i];
       const auto* text = static_cast<const uint8_t*>(string.data);
       size_t size = string.num_units;
       if (string.encoding != Encoding::kUtf8) {
         const size_t room = max_utf8_bytes(string) + kUtf8Slack;
-        if (ended_.empty()) gathered_.clear();
+        if (ended_.empty()) gathered_.trim(kKeptBytes);
         if (gathered_.size() + room > kGatheredBytes) {
           const EncodeResult result = put_all();
           if (result.status != EncodeStatus::kOk) return result;
@@ -77,7 +76,9 @@ class SentencepieceEncoder::Worker {
       const EncodeResult result = encode_text(text, size, i, &pretokens[i]);
       if (result.status != EncodeStatus::kOk) return result;
     }
-    return put_all();
+    const EncodeResult result = put_all();
+    gathered_.trim(kKeptBytes);
+    return result;
   }
 
  private:
@@ -144,7 +145,7 @@ class SentencepieceEncoder::Worker {
     ended_.clear();
     is_begun_ = false;
     failure_ = {EncodeStatus::kOk, 0};
-    normalized_.trim(kKeptBytes);
+    normalized_.clear();
     normalized_.reserve_more(kStretchBytes);
   }
 
@@ -161,7 +162,7 @@ class SentencepieceEncoder::Worker {
     }
     stretch_.trim(kKeptBytes);
     const Ended ended{text, size, number, pretokens, num_parts_, false};
-    if (!is_done) return encode_again(ended);
+    if (!is_done) return encode_whole(ended);
     ended_.push_back(ended);
     return encoder_.is_unigram_ && ended_.size() < kBatch ? failure_ : put_all();
   }
@@ -215,14 +216,14 @@ class SentencepieceEncoder::Worker {
     if (begin != text_end) return {EncodeStatus::kBadPieces, number};
     begin = texts.offsets[number];
     pretokens_ = pretokens;
-    starts_[number + 1] = static_cast<int64_t>(ids_->size());
+    starts_[number + 1] = static_cast<int64_t>(ids_->size());  // a text may have no pieces
     for (int64_t i = first; i < last; begin = pieces.ends[i++]) {
       const auto size = static_cast<size_t>(pieces.ends[i] - begin);
       set_normalized(texts.data + begin, size);
       const bool is_done = add(normalized_.data(), size);
       const Ended piece{normalized_.data(), size, number, pretokens, num_parts_, true};
       if (is_done) ended_.push_back(piece);
-      const EncodeResult result = is_done ? put_all() : encode_again(piece);
+      const EncodeResult result = is_done ? put_all() : encode_whole(piece);
       if (result.status != EncodeStatus::kOk) return result;
     }
     *pretokens = last - first;
@@ -333,8 +334,8 @@ class SentencepieceEncoder::Worker {
     whole_.trim(kKeptBytes);
   }
 
-  // The same for the text in hand, after those that have ended.
-  EncodeResult encode_again(const Ended& text) {
+  // The same for the text in hand, after the texts that wait.
+  EncodeResult encode_whole(const Ended& text) {
     num_parts_ = ended_.empty() ? 0 : ended_.back().parts_end;
     (void)put();
     begin_text();
@@ -346,7 +347,7 @@ class SentencepieceEncoder::Worker {
   // Ends the texts that wait.
   EncodeResult put_all() {
     (void)put();
-    normalized_.clear();
+    normalized_.trim(kKeptBytes);
     return failure_;
   }
 

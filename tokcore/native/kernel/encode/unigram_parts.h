@@ -79,7 +79,7 @@ class UnigramParts {
   // Of the batch in hand. The next one to put: a new part, or without a cache any.
   std::vector<NewPart> new_parts_;
   size_t next_ = 0;
-  float least_room_ = 0;  // of all parts
+  float least_room_ = 0;  // room() of the longest part
   std::vector<uint32_t> numbers_;
   std::vector<uint32_t> numbers_of_one_;
 
