@@ -276,6 +276,15 @@ def test_texts_of_a_batch_do_not_depend_on_each_other(kind, normalizer):
             assert ours.encode_batch(form, threads=threads).to_pylist() == expected
 
 
+def test_new_words_that_are_equal_are_encoded_once():
+    """Words of one size, hundreds to a batch, each of them twice: beside itself, and in the next text."""
+    theirs, ours = load(train("unigram", "plain"))
+    generator = np.random.default_rng(11)
+    words = ["".join(generator.choice(list("aeinorst"), 6)) for _ in range(4_000)]
+    texts = [" ".join(words[i : i + 40] + words[i : i + 50]) for i in range(0, len(words), 40)]
+    assert ours.encode_batch(texts).to_pylist() == [theirs.encode(text) for text in texts]
+
+
 def test_marks_after_letters_are_replaced_with_them():
     """Wherever in a run of characters that stay: at its end, at the end of a block, before what is no character."""
     theirs, ours = load(train("unigram", "plain"))
@@ -297,6 +306,17 @@ def test_words_that_are_not_normalized_are_theirs(kind, option):
     theirs, ours = load(train(kind, option))
     generator = np.random.default_rng(13)
     words = ["a", "the", "House.", "<sep>", "C++", "x" * 14, "y" * 15, "qz~!", "12", "é", "ﬁt", "日本", "▁", "▁a", "a▁"]
+    words += [
+        "привет",
+        "пространство",
+        "пространств" * 6,
+        "ελληνικά",
+        "दुनिया",
+        "été,été.été",
+        "x日" * 4,
+        "日本語の" * 3,
+    ]
+    words += ["a▁b", "z" * 120 + "é", "w" * 130, "й" * 7, "й" * 8, "\U0001f600" * 3, "aא" * 5]
     gaps = [" "] * 12 + ["  ", "\n", "\t ", "\u3000", "\u00a0", " \u00a0", "\u200b", " \u200b ", " \u200b", "\u200b "]
     gaps += [
         " \u0301",

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "encode/id_buffer.h"
+#include "memory/pages.h"
 
 namespace tokcore {
 
@@ -84,7 +85,9 @@ class IdAssembler {
 
   void place(size_t i) {
     const Range& range = ranges_[i];
-    std::memcpy(ids_->data() + range.start, range.ids.data(), range.ids.size() * sizeof(int32_t));
+    const size_t size_bytes = range.ids.size() * sizeof(int32_t);
+    provide_pages(ids_->data() + range.start, size_bytes);
+    std::memcpy(ids_->data() + range.start, range.ids.data(), size_bytes);
     for (size_t text = firsts_[i]; text < firsts_[i + 1]; ++text)
       offsets_[text + 1] += static_cast<int64_t>(range.start);
   }

@@ -74,7 +74,10 @@ class PartCache {
     part->is_plain = false;
   }
 
-  // text: with 16 bytes that may be read. width: of a plain word (see PieceNormalizer).
+  // Of a plain word (see PieceNormalizer) that set_plain() takes, at most.
+  static constexpr size_t kMaxPlainBytes = PretokenCache::kMaxShortBytes;
+
+  // text: with 16 bytes that may be read. width: of a plain word.
   void set_plain(Part* part, const uint8_t* text, size_t width) const {
     part->text = text;
     part->size = width - 1 + sizeof(kSpaceSymbol);

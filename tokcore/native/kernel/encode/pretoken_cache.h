@@ -90,7 +90,7 @@ class PretokenCache {
   // Finds entries. A loop can hold it in registers; valid as long as the cache.
   class Entries {
    public:
-    Entries(uint8_t* buckets, uint64_t mask) : buckets_(buckets), mask_(mask) {}
+    Entries(uint8_t* buckets, uint64_t num_buckets) : buckets_(buckets), num_buckets_(num_buckets) {}
 
     // Reads no byte at or after `limit`. 0 < size <= kMaxShortBytes.
     Key key(const uint8_t* text, size_t size, const uint8_t* limit) const {
@@ -109,7 +109,8 @@ class PretokenCache {
     Key key_of(Bytes16 bytes, size_t size) const {
       bytes = (bytes & kKeyMasks.bytes[size]) | kKeyMasks.size[size];
       const uint64_t hash = bytes[0] * 0x9E3779B97F4A7C15u + bytes[1] * 0xD6E8FEB86659FD93u;
-      return {bytes, hash >> 32 & mask_};
+      // The highest bits of a product depend on most of what was multiplied.
+      return {bytes, ((hash >> 32) * num_buckets_ >> 32) * sizeof(Bucket)};
     }
 
     void prefetch(const Key& key) const { __builtin_prefetch(buckets_ + key.bucket, 1); }
@@ -132,7 +133,7 @@ class PretokenCache {
 
    private:
     uint8_t* buckets_;
-    uint64_t mask_;  // the bits of a hash that are its bucket's offset in bytes
+    uint64_t num_buckets_;  // below 2^32
   };
 
   struct Ids {
@@ -143,14 +144,13 @@ class PretokenCache {
   // budget_bytes: limit of its memory; below kMinBudgetBytes it remembers nothing.
   explicit PretokenCache(size_t budget_bytes) : budget_bytes_(budget_bytes) {
     keeps_ = budget_bytes >= kMinBudgetBytes;
-    const size_t num_buckets = keeps_ ? std::bit_floor(budget_bytes / 8 * 5) / sizeof(Bucket) : 2;
+    num_buckets_ = keeps_ ? std::min(budget_bytes / 4 * 3 / sizeof(Bucket), size_t{UINT32_MAX}) : 2;
     const size_t num_places = keeps_ ? std::bit_floor(budget_bytes / 16) / sizeof(Place) : 2;
-    ring_size_ = keeps_ ? budget_bytes / 4 / 8 * 8 : 0;
+    ring_size_ = keeps_ ? budget_bytes / 16 * 3 / 8 * 8 : 0;
     head_ = 2 * uint64_t{ring_size_};
-    bucket_mask_ = (num_buckets - 1) * sizeof(Bucket);
     place_shift_ = 64 - static_cast<unsigned>(std::countr_zero(num_places));
     // One more than is used: readers take four ids at once, also from the third id of the last entry on.
-    bucket_memory_ = ZeroedMemory((num_buckets + 1) * sizeof(Bucket));
+    bucket_memory_ = ZeroedMemory((num_buckets_ + 1) * sizeof(Bucket));
     place_memory_ = ZeroedMemory(num_places * sizeof(Place));
     ring_memory_ = ZeroedMemory(ring_size_ + kMaxShortIds * sizeof(int32_t));
     places_ = reinterpret_cast<Place*>(place_memory_.data());
@@ -160,7 +160,7 @@ class PretokenCache {
 
   size_t budget_bytes() const { return budget_bytes_; }
 
-  Entries entries() const { return {bucket_memory_.data(), bucket_mask_}; }
+  Entries entries() const { return {bucket_memory_.data(), num_buckets_}; }
 
   // The hash of a pre-token above 15 bytes, or of its first kMaxLongBytes bytes, as a key that equals no
   // entry: entries have a size, free ones only zeros. Prefetches what find_long() reads first.
@@ -305,7 +305,7 @@ class PretokenCache {
   size_t budget_bytes_;
   size_t ring_size_;
   uint64_t head_;
-  uint64_t bucket_mask_;
+  size_t num_buckets_;
   unsigned place_shift_;
   bool keeps_;
 };

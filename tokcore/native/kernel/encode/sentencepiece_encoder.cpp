@@ -174,16 +174,43 @@ class SentencepieceEncoder::Worker {
     size_t plain_bytes = 0;
     for (size_t begin = 0; begin < size;) {
       while (const size_t width = begin == 0 ? 0 : normalizer.plain_word(text + begin, size - begin)) {
-        cache_.set_plain(&parts_[num_parts_++], text + begin, width);
-        ++*pretokens_;
+        if (!add_plain_word(text + begin, width)) return false;
         begin += width;
         plain_bytes += width;
-        if (num_parts_ == batch_ && !put()) return false;
       }
       stretch_.clear();
       const bool are_many = begin < kTriedBytes || 3 * plain_bytes >= begin;
       begin = normalizer.normalize_from(text, size, begin, are_many, &stretch_);
       if (!add_stretch()) return false;
+    }
+    return true;
+  }
+
+  // Encodes a plain word, a long one in parts, as add() does. It is never cut behind its blank: what pieces
+  // have there is U+2581.
+  bool add_plain_word(const uint8_t* text, size_t size) {
+    ++*pretokens_;
+    size_t end = size > PartCache::kMaxPlainBytes ? encoder_.cuts_.next(text, size, 1) : size;
+    if (end <= PartCache::kMaxPlainBytes) {
+      cache_.set_plain(&parts_[num_parts_++], text, end);
+    } else {
+      const size_t spelled = end - 1 + sizeof(kSpaceSymbol);
+      if (normalized_.size() + spelled > kStretchBytes) {
+        if (!put()) return false;
+        normalized_.clear();
+      }
+      uint8_t* const to = normalized_.end();
+      std::memcpy(to, kSpaceSymbol, sizeof(kSpaceSymbol));
+      std::memcpy(to + sizeof(kSpaceSymbol), text + 1, end - 1);
+      normalized_.set_end(to + spelled);
+      cache_.set(&parts_[num_parts_++], to, spelled, true);
+    }
+    if (num_parts_ == batch_ && !put()) return false;
+    while (end < size) {
+      const size_t begin = end;
+      end = size - begin > kMaxWholeBytes ? encoder_.cuts_.next(text, size, begin) : size;
+      cache_.set(&parts_[num_parts_++], text + begin, end - begin, false);
+      if (num_parts_ == batch_ && !put()) return false;
     }
     return true;
   }

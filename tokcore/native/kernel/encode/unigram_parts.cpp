@@ -17,6 +17,7 @@ void make_room(size_t size, std::vector<uint32_t>* numbers) {
 void UnigramParts::find(Part* parts, size_t num_parts) {
   next_ = 0;
   new_parts_.clear();
+  ++batch_;
   if (!rules_.remembers) {
     UnigramModel::clear(scratch_);
     for (size_t i = 0; i < num_parts; ++i) model_.add(parts[i].text, parts[i].size, scratch_);
@@ -27,7 +28,7 @@ void UnigramParts::find(Part* parts, size_t num_parts) {
   for (size_t i = 0; i < num_parts; ++i) {
     longest = std::max(longest, parts[i].size);
     parts[i].known = cache_.find(parts[i]);
-    if (parts[i].known.ids == nullptr) new_parts_.push_back({&parts[i], 0, {}});
+    if (parts[i].known.ids == nullptr) new_parts_.push_back({&parts[i], find_equal(parts[i]), 0, {}});
   }
   least_room_ = room(longest);
   encode_new();
@@ -77,7 +78,7 @@ void UnigramParts::put(Part* parts, size_t num_parts) {
 
 void UnigramParts::remember(Part* parts, size_t num_parts) {
   new_parts_.clear();
-  for (size_t i = 0; i < num_parts; ++i) new_parts_.push_back({&parts[i], 0, {}});
+  for (size_t i = 0; i < num_parts; ++i) new_parts_.push_back({&parts[i], i, 0, {}});
   encode_new();
   remember_new();
 }
@@ -91,11 +92,26 @@ void UnigramParts::put_after_sum(const Part* parts, size_t num_parts) {
   }
 }
 
+// The first new part of the batch that is equal, or the one that comes next itself.
+size_t UnigramParts::find_equal(const Part& part) {
+  const size_t own = new_parts_.size();
+  if (part.kept != Part::Kept::kShort) return own;
+  Place& place = places_[part.key.bucket / sizeof(PretokenCache::Bucket) % kPlaces];
+  if (place.batch == batch_) {
+    const Part& other = *new_parts_[place.index].part;
+    if (is_zero(other.key.bytes ^ part.key.bytes) != 0) return place.index;
+  }
+  place = {batch_, static_cast<uint32_t>(own)};
+  return own;
+}
+
 void UnigramParts::encode_new() {
   if (new_parts_.empty()) return;
   UnigramModel::clear(scratch_);
   size_t room = 0;
-  for (NewPart& fresh : new_parts_) {
+  for (size_t i = 0; i < new_parts_.size(); ++i) {
+    NewPart& fresh = new_parts_[i];
+    if (fresh.equal != i) continue;
     fresh.part->spell();
     model_.add(fresh.part->text, fresh.part->size, scratch_);
     fresh.at = room + kLimitNumbers;
@@ -108,16 +124,24 @@ void UnigramParts::encode_new() {
   } else {
     model_.find_word_cuts(scratch_);
   }
+  size_t index = 0;
   for (size_t i = 0; i < new_parts_.size(); ++i) {
     NewPart& fresh = new_parts_[i];
-    fresh.measured =
-        model_.measure(i, fresh.part->text, fresh.part->size, scratch_, numbers_.data() + fresh.at);
+    if (fresh.equal != i) {
+      fresh.at = new_parts_[fresh.equal].at;
+      fresh.measured = new_parts_[fresh.equal].measured;
+      continue;
+    }
+    uint32_t* const numbers = numbers_.data() + fresh.at;
+    fresh.measured = model_.measure(index++, fresh.part->text, fresh.part->size, scratch_, numbers);
   }
 }
 
 // After the last part was put, because what is added may replace what was found.
 void UnigramParts::remember_new() {
-  for (const NewPart& fresh : new_parts_) {
+  for (size_t i = 0; i < new_parts_.size(); ++i) {
+    const NewPart& fresh = new_parts_[i];
+    if (fresh.equal != i) continue;
     uint32_t* const numbers = numbers_.data() + fresh.at;
     const auto [count, limit] = fresh.measured;
     if (!rules_.carries_sum || limit >= room(fresh.part->size)) {

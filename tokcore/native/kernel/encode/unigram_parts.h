@@ -52,12 +52,14 @@ class UnigramParts {
 
   struct NewPart {
     Part* part;
-    size_t at;  // of its numbers, which have room for kLimitNumbers before them
+    size_t equal;  // the first of the new parts that is equal, which alone is encoded
+    size_t at;     // of its numbers, which have room for kLimitNumbers before them
     UnigramModel::Measured measured;
   };
 
   // Encodes parts one after the other, each after the sum of all before it.
   void put_after_sum(const Part* parts, size_t num_parts);
+  size_t find_equal(const Part& part);
   void encode_new();
   bool put_if_certain(const Part& part, const uint32_t* numbers, size_t count, float limit);
   // Encodes a part after the sum before it, which is exact.
@@ -79,6 +81,14 @@ class UnigramParts {
   // Of the batch in hand. The next one to put: a new part, or without a cache any.
   std::vector<NewPart> new_parts_;
   size_t next_ = 0;
+  // By hash: the last short new part that came there, and in which batch.
+  struct Place {
+    uint64_t batch;
+    uint32_t index;  // in new_parts_
+  };
+  static constexpr size_t kPlaces = 512;
+  Place places_[kPlaces] = {};
+  uint64_t batch_ = 0;
   float least_room_ = 0;  // room() of the longest part
   std::vector<uint32_t> numbers_;
   std::vector<uint32_t> numbers_of_one_;

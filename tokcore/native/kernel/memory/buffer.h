@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "memory/large_pages.h"
+#include "memory/pages.h"
 
 namespace tokcore {
 

@@ -10,7 +10,7 @@
 #include <new>
 #include <utility>
 
-#include "memory/large_pages.h"
+#include "memory/pages.h"
 
 #if defined(__linux__)
 #include <sys/mman.h>

@@ -16,6 +16,22 @@ namespace {
 
 constexpr uint8_t kReplacement[] = {0xEF, 0xBF, 0xBD};
 constexpr size_t kBlockBytes = size_t{1} << 14;
+constexpr size_t kBlock = 16;
+
+// How many of the next bytes are printable ASCII, but no blank; no more than kBlock are looked at.
+size_t count_printable(const uint8_t* text) {
+#if defined(__SSE2__)
+  const __m128i block = _mm_loadu_si128(reinterpret_cast<const __m128i*>(text));
+  // As signed numbers, bytes outside of ASCII are below all others.
+  const __m128i are_printable =
+      _mm_and_si128(_mm_cmpgt_epi8(block, _mm_set1_epi8(' ')), _mm_cmplt_epi8(block, _mm_set1_epi8(0x7F)));
+  return static_cast<size_t>(__builtin_ctz(~static_cast<unsigned>(_mm_movemask_epi8(are_printable))));
+#else
+  size_t count = 0;
+  while (count < kBlock && text[count] > ' ' && text[count] < 0x7F) ++count;
+  return count;
+#endif
+}
 
 }  // namespace
 
@@ -54,6 +70,7 @@ void PieceNormalizer::find_staying() {
     uint8_t character[4];
     const auto size = static_cast<size_t>(utf8::put(c, character) - character);
     if (begins_user_defined_[character[0]]) continue;
+    if (is_space_symbol_at(character, size, 0)) continue;  // it begins a word, so no plain word has it
     const Charsmap::Rules rules = charsmap_.find_rules(character, size, goes_on_);
     if (rules == Charsmap::Rules::kNone) always_stay_[c / 64] |= uint64_t{1} << c % 64;
     if (rules == Charsmap::Rules::kLonger) mostly_stay_[c / 64] |= uint64_t{1} << c % 64;
@@ -130,18 +147,23 @@ class PieceNormalizer::Writer {
 };
 
 size_t PieceNormalizer::plain_word(const uint8_t* text, size_t size) const {
-#if defined(__SSE2__)
-  if (size <= 16 || *text != ' ') return 0;
-  const __m128i block = _mm_loadu_si128(reinterpret_cast<const __m128i*>(text));
-  const __m128i are_printable =
-      _mm_and_si128(_mm_cmpgt_epi8(block, _mm_set1_epi8(' ')), _mm_cmplt_epi8(block, _mm_set1_epi8(0x7F)));
-  const auto count =
-      static_cast<size_t>(__builtin_ctz(~(static_cast<unsigned>(_mm_movemask_epi8(are_printable)) | 1)));
-  return count > 1 && count < 16 && text[count] == ' ' ? count : 0;
-#else
-  (void)text, (void)size;
+  if (size <= 2 * kAfterWord || *text != ' ') return 0;
+  size = std::min(size - kAfterWord, kMaxWord);
+  size_t i = 1 + count_printable(text + 1);
+  if (text[i] == ' ' && i > 1) return i;  // most words, in some languages
+  for (i = 1; i < size;) {
+    if (text[i] >= 0x80) {
+      const size_t width = staying_bytes(text + i, kAfterWord);
+      if (width == 0) return 0;
+      i += width;
+      continue;
+    }
+    const size_t count = count_printable(text + i);
+    i += count;
+    if (text[i] == ' ') return i > 1 && i <= size ? i : 0;
+    if (count == 0 || (text[i] >= 0x80 && !is_plain(text[i - 1], text[i]))) return 0;
+  }
   return 0;
-#endif
 }
 
 size_t PieceNormalizer::normalize_from(const uint8_t* text, size_t size, size_t begin, bool stops,
@@ -196,45 +218,46 @@ size_t PieceNormalizer::copy_staying(const uint8_t* text, size_t size, size_t be
     const uint8_t lead = text[i];
     if (lead == ' ') break;
     if (lead < 0x80) {
-#if defined(__SSE2__)
-      if (printable_stays_ && size - i > 16) {
-        const __m128i block = _mm_loadu_si128(reinterpret_cast<const __m128i*>(text + i));
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(to), block);
-        // As signed numbers, bytes outside of ASCII are below all others.
-        const __m128i are_printable = _mm_and_si128(_mm_cmpgt_epi8(block, _mm_set1_epi8(' ')),
-                                                    _mm_cmplt_epi8(block, _mm_set1_epi8(0x7F)));
-        size_t count =
-            static_cast<size_t>(__builtin_ctz(~static_cast<unsigned>(_mm_movemask_epi8(are_printable))));
+      if (printable_stays_ && size - i > kBlock) {
+        std::memcpy(to, text + i, kBlock);
+        size_t count = count_printable(text + i);
         if (count > 0 && text[i + count] >= 0x80 && !is_plain(text[i + count - 1], text[i + count])) --count;
         if (count == 0) break;
         i += count;
         to += count;
         continue;
       }
-#endif
       if (i + 1 >= size || !is_plain(lead, text[i + 1])) break;
       *to++ = text[i++];
       continue;
     }
-    if (lead < 0xC2 || lead >= 0xF0) break;
-    const size_t width = lead < 0xE0 ? 2 : 3;
-    if (size - i < width) break;
-    uint32_t c = lead < 0xE0 ? lead & 0x1Fu : lead & 0x0Fu;
-    bool is_formed = true;
-    for (size_t k = 1; k < width; ++k) {
-      is_formed = is_formed && (text[i + k] & 0xC0) == 0x80;
-      c = c << 6 | (text[i + k] & 0x3Fu);
-    }
-    if (!is_formed || (width == 3 && c < 0x800)) break;
-    const uint64_t bit = uint64_t{1} << c % 64;
-    if ((always_stay_[c / 64] & bit) == 0) {
-      const bool goes_on = i + width < size && goes_on_[text[i + width]];
-      if (goes_on || (mostly_stay_[c / 64] & bit) == 0) break;
-    }
+    const size_t width = staying_bytes(text + i, size - i);
+    if (width == 0) break;
     for (size_t k = 0; k < width; ++k) *to++ = text[i++];
   }
   *out = to;
   return i;
+}
+
+// The bytes of a character outside of ASCII that stays as it is, 2 or 3; of any other 0.
+size_t PieceNormalizer::staying_bytes(const uint8_t* text, size_t size) const {
+  const uint8_t lead = text[0];
+  uint32_t c;
+  size_t width;
+  if (lead >= 0xE0) {
+    if (lead >= 0xF0 || size < 3 || (text[1] & 0xC0) != 0x80 || (text[2] & 0xC0) != 0x80) return 0;
+    c = (lead & 0x0Fu) << 12 | (text[1] & 0x3Fu) << 6 | (text[2] & 0x3Fu);
+    if (c < 0x800) return 0;
+    width = 3;
+  } else {
+    if (lead < 0xC2 || size < 2 || (text[1] & 0xC0) != 0x80) return 0;
+    c = (lead & 0x1Fu) << 6 | (text[1] & 0x3Fu);
+    width = 2;
+  }
+  const uint64_t bit = uint64_t{1} << c % 64;
+  if ((always_stay_[c / 64] & bit) != 0) return width;
+  const bool goes_on = width < size && goes_on_[text[width]];
+  return goes_on || (mostly_stay_[c / 64] & bit) == 0 ? 0 : width;
 }
 
 PieceNormalizer::Step PieceNormalizer::step(const uint8_t* text, size_t size) const {

@@ -64,9 +64,12 @@ class PieceNormalizer {
   bool has_plain_words() const {
     return printable_stays_ && space_is_plain_ && rules_.escape_whitespaces && !rules_.whitespace_is_suffix;
   }
-  // If text begins with a blank, up to 14 printable characters of ASCII and another blank: the bytes before
-  // that one, else 0. Behind what is no blank, they become U+2581 and themselves, whatever follows.
+  // If text begins with a blank, then characters that stay as they are, and another blank: the bytes before
+  // that one, else 0. Behind what is no blank, they become U+2581 and themselves, whatever follows. Of words
+  // beyond kMaxWord bytes, and of what has fewer than kAfterWord bytes after it, nothing is said.
   size_t plain_word(const uint8_t* text, size_t size) const;
+  static constexpr size_t kMaxWord = 128;
+  static constexpr size_t kAfterWord = 16;
   // Appends the normalized text from `begin` on, which is 0 or a blank behind what is no blank, to the end;
   // if it stops, up to the next plain word behind what becomes no blank. Returns where it stopped.
   size_t normalize_from(const uint8_t* text, size_t size, size_t begin, bool stops, PaddedBytes* out) const;
@@ -87,6 +90,7 @@ class PieceNormalizer {
   // Copies characters that stay as they are, blanks not among them, from `begin` on, up to the first other
   // one or to `end`. There is room for 16 bytes more. Returns where it stopped.
   size_t copy_staying(const uint8_t* text, size_t size, size_t begin, size_t end, uint8_t** out) const;
+  size_t staying_bytes(const uint8_t* text, size_t size) const;
   void find_staying();
   bool is_plain(uint8_t byte, uint8_t next) const { return (plain_[byte][next / 64] >> next % 64 & 1) != 0; }
 
@@ -97,8 +101,8 @@ class PieceNormalizer {
   uint64_t plain_[128][4] = {};   // an ASCII character stays as it is before that byte
   bool printable_stays_ = false;  // all of ASCII from ! to ~ does, before ASCII
   bool space_is_plain_ = false;   // nothing that is replaced or kept begins with one
-  // Of the characters up to U+FFFF outside of ASCII: whether they stay as they are before any byte, or before
-  // a byte that is not in goes_on_.
+  // Of the characters up to U+FFFF outside of ASCII, but for U+2581: whether they stay as they are before any
+  // byte, or before a byte that is not in goes_on_.
   std::vector<uint64_t> always_stay_, mostly_stay_;
   bool goes_on_[256] = {};
 };

@@ -1,7 +1,10 @@
 // DESCRIPTION
-// Memory in large pages, where the system has them. With small pages, a page fault costs more than filling
-// the page, and a TLB miss more than reading from it. Large pages are requested before the first touch.
-// Everything also works without them. Thread-safe.
+// How memory is made of pages. Tables are in large pages, where the system has them: with small ones, a page
+// fault costs more than filling the page, and a TLB miss more than reading from it. They are requested before
+// the first touch. What is written once, from its start to its end, has few TLB misses anyway, and is in
+// small pages that the system provides many at once: of a large page that a virtual machine has given back to
+// its host, the host has to provide each part again when it is cleared. Everything also works without all
+// this. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -36,6 +39,18 @@ inline void* allocate_in_large_pages(size_t size) {
   void* block = std::malloc(size);
   if (block != nullptr && size >= kLargePage) advise_large_pages(block, size);
   return block;
+}
+
+// Provides the small pages within a part of a block that is written soon.
+inline void provide_pages(void* part, size_t size) {
+#if defined(__linux__) && defined(MADV_POPULATE_WRITE)
+  const uintptr_t at = reinterpret_cast<uintptr_t>(part);
+  const uintptr_t begin = (at + kSmallPage - 1) & ~(kSmallPage - 1), end = (at + size) & ~(kSmallPage - 1);
+  if (begin < end) (void)madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_WRITE);
+#else
+  (void)part;
+  (void)size;
+#endif
 }
 
 }  // namespace tokcore
