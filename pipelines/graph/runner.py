@@ -54,7 +54,7 @@ def open_pipeline(run: StageOnBeam) -> Iterator[tuple[beam.Pipeline, SharedPool 
                         yield pipeline, SharedPool(pool)
                     run.metrics |= collect_metrics(pipeline.result.metrics)
             else:
-                yield from _run_on_engine(run, PipelineOptions(list(run.options.runner)))
+                yield from _run_on_engine(run, _KeepViews(list(run.options.runner)))
     except TokError as error:
         # Beam adds the name of its transform, which means nothing to a user.
         error.args = (_WHILE_RUNNING.sub("", str(error)), *error.args[1:])

@@ -10,7 +10,7 @@ import os
 from types import TracebackType
 from typing import Any, BinaryIO, Self, cast
 
-from pipelines.store.pins import FetchedFile, FileId, stat
+from pipelines.store.pins import FetchedFile, FileId, find_pin, stat
 from pipelines.store.redaction import redact
 from pipelines.store.retries import name_errors, retry
 from pipelines.store.urls import find_scheme, is_local, is_object_store, open_file_system
@@ -289,6 +289,8 @@ def _get_object(system: Any, path: str) -> bytes:
 
 def read_if_there(url: str) -> bytes | None:
     """The whole content of a file, None if there is none; raises StageError if it cannot be read."""
+    if is_local(url) and find_pin(url) is None:  # much quicker than to put into words that it is not there
+        return None
     try:
         return read_bytes(url)
     except StageError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Mapping
@@ -58,8 +59,12 @@ def _find_known_secrets() -> list[str]:
 
 
 def _is_secret(name: str, value: str) -> bool:
-    named = _SECRET_NAME.search(name) is not None and _PLACE_NAME.search(name) is None
-    return named and len(value) >= _MIN_SECRET_LENGTH
+    return len(value) >= _MIN_SECRET_LENGTH and _names_secret(name)
+
+
+@functools.lru_cache(maxsize=4096)
+def _names_secret(name: str) -> bool:
+    return _SECRET_NAME.search(name) is not None and _PLACE_NAME.search(name) is None
 
 
 def make_cause(error: BaseException) -> BaseException | None:
