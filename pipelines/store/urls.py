@@ -5,6 +5,7 @@ A URL is an absolute or relative local path, `file://...`, or the URL of an obje
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Mapping
@@ -129,8 +130,8 @@ def find_scheme(url: str) -> str | None:
 def open_file_system(url: str) -> tuple[Any, str]:
     """(fsspec file system of a URL, without listing caches; the path of the file in it)."""
     scheme = find_scheme(check_url(url))
-    if scheme is None:
-        scheme = "file"
+    if scheme is None or scheme == "file":
+        return _open_local(), _spell_local(url)
     told = make_arguments(scheme)
     if scheme in azure_names.SCHEMES:
         told |= azure_names.make_azure_arguments(url)
@@ -141,6 +142,12 @@ def open_file_system(url: str) -> tuple[Any, str]:
         raise ConfigError(f"{redact(url)}: {scheme}:// needs a library: pip install 'tokcore[{extra}]'") from error
     teach(system, find_table(scheme))
     return system, find_path(system, url)
+
+
+@functools.cache
+def _open_local() -> Any:
+    """Kept: it is asked for hundreds of times in a small build, and fsspec hashes its arguments each time."""
+    return fsspec.filesystem("file", use_listings_cache=False)
 
 
 def find_path(system: Any, url: str) -> str:
