@@ -289,7 +289,8 @@ def _get_object(system: Any, path: str) -> bytes:
 
 def read_if_there(url: str) -> bytes | None:
     """The whole content of a file, None if there is none; raises StageError if it cannot be read."""
-    if is_local(url) and find_pin(url) is None:  # much quicker than to put into words that it is not there
+    # Most files that are asked for here are missing, and an error message, cleared of secrets, is slow to make.
+    if is_local(url) and find_pin(url) is None:
         return None
     try:
         return read_bytes(url)

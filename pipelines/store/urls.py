@@ -146,7 +146,7 @@ def open_file_system(url: str) -> tuple[Any, str]:
 
 @functools.cache
 def _open_local() -> Any:
-    """Kept: it is asked for hundreds of times in a small build, and fsspec hashes its arguments each time."""
+    """The local file system, made once: a small build needs it hundreds of times, and fsspec hashes the arguments."""
     return fsspec.filesystem("file", use_listings_cache=False)
 
 

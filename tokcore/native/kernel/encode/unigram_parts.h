@@ -81,7 +81,7 @@ class UnigramParts {
   // Of the batch in hand. The next one to put: a new part, or without a cache any.
   std::vector<NewPart> new_parts_;
   size_t next_ = 0;
-  // By hash: the last short new part that came there, and in which batch.
+  // By hash: the last short new part, and its batch, as entries of earlier batches are not cleared.
   struct Place {
     uint64_t batch;
     uint32_t index;  // in new_parts_

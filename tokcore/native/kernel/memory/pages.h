@@ -1,10 +1,9 @@
 // DESCRIPTION
-// How memory is made of pages. Tables are in large pages, where the system has them: with small ones, a page
-// fault costs more than filling the page, and a TLB miss more than reading from it. They are requested before
-// the first touch. What is written once, from its start to its end, has few TLB misses anyway, and is in
-// small pages that the system provides many at once: of a large page that a virtual machine has given back to
-// its host, the host has to provide each part again when it is cleared. Everything also works without all
-// this. Thread-safe.
+// Large and small pages. Tables are in large pages, where the system has them: with small ones, a page fault
+// costs more than filling the page, and a TLB miss more than reading from it. Large pages are requested
+// before the first touch. An array that is written once, from start to end, has few TLB misses in small
+// pages. It gets many of them with one call. Large ones can be slow to clear there: a virtual machine may
+// have given their memory back to its host. Everything also works without all this. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -41,7 +40,7 @@ inline void* allocate_in_large_pages(size_t size) {
   return block;
 }
 
-// Provides the small pages within a part of a block that is written soon.
+// Has the system provide the small pages of a part that is written soon, which saves a page fault for each.
 inline void provide_pages(void* part, size_t size) {
 #if defined(__linux__) && defined(MADV_POPULATE_WRITE)
   const uintptr_t at = reinterpret_cast<uintptr_t>(part);
