@@ -92,7 +92,8 @@ void UnigramParts::put_after_sum(const Part* parts, size_t num_parts) {
   }
 }
 
-// The first new part of the batch that is equal, or the one that comes next itself.
+// The index of the first new part of the batch that equals this one; if there is none, the index that it
+// gets.
 size_t UnigramParts::find_equal(const Part& part) {
   const size_t own = new_parts_.size();
   if (part.kept != Part::Kept::kShort) return own;
