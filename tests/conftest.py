@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+from support.command_server import find_changes, take_environment
 from support.sanitized import NotPossibleError, Programs
 
 # No deadline: how long an example takes depends more on the machine's other load.
@@ -16,6 +18,18 @@ settings.load_profile("tokcore")
 # A shell starts what runs in the background with SIGINT ignored, and children inherit that. Tests interrupt theirs.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """Libraries set variables when test files import them."""
+    take_environment()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kept_environment() -> Iterator[None]:
+    """Fails a file that leaves a variable changed: each command of later tests would start a process of its own."""
+    yield
+    assert not find_changes(os.environ)
 
 
 @pytest.fixture(scope="session")

@@ -35,7 +35,9 @@ TESTS = Path(__file__).parents[1]
 _MODULES = ("fsspec.implementations.local", "pipelines.graph.beam_passes", "pyarrow.dataset", "tokcore._native")
 _FOLDERS = ("commands", "inspect", "local", "reading", "report", "slices", "stages", "store", "view", "watch", "work")
 _LENGTH = struct.Struct("<Q")
-_ENVIRONMENT = dict(os.environ)  # before any test changes it
+# A child heeds TOKCORE_CRASH, nothing of ours reads pytest's, and a command that opens gs sets the others by itself.
+_HARMLESS = {"TOKCORE_CRASH", "PYTEST_CURRENT_TEST", "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "NO_GCE_CHECK"}
+_environment = dict(os.environ)  # of the server
 
 
 def run_command(
@@ -111,12 +113,19 @@ class _Worker(_Child):
 
 
 def can_serve(environment: Mapping[str, str]) -> bool:
-    """Whether a child of the server does what a new process would do.
+    """Whether a child of the server does what a new process would do."""
+    return not find_changes(environment)
 
-    Modules read some variables when they are imported. Of those, a child heeds TOKCORE_CRASH alone.
-    """
-    changed = environment.items() ^ _ENVIRONMENT.items()
-    return all(name in ("PYTEST_CURRENT_TEST", "TOKCORE_CRASH") for name, _ in changed)
+
+def find_changes(environment: Mapping[str, str]) -> set[str]:
+    """The variables that differ from those of the server, where modules may have read them as they were imported."""
+    return {name for name, _ in environment.items() ^ _environment.items()} - _HARMLESS
+
+
+def take_environment() -> None:
+    """Let the server, which has not started, have the environment as it is now."""
+    _environment.clear()
+    _environment.update(os.environ)
 
 
 @functools.cache
@@ -124,7 +133,7 @@ def _start() -> str:
     """Start the server, which ends with this process. Returns the path of its socket."""
     folder = Path(tempfile.mkdtemp())
     path = str(folder / "socket")
-    environment = {**_ENVIRONMENT, "PYTHONPATH": os.pathsep.join([str(TESTS.parent), str(TESTS)])}
+    environment = {**_environment, "PYTHONPATH": os.pathsep.join([str(TESTS.parent), str(TESTS)])}
     command = [sys.executable, "-m", "support.command_server", path]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
     assert process.stdin is not None
