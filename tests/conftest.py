@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
-from support.command_server import find_changes, take_environment
+from support.command_server import find_changes, serving_workers, take_environment
 from support.sanitized import NotPossibleError, Programs
 
 # No deadline: how long an example takes depends more on the machine's other load.
@@ -30,6 +30,13 @@ def kept_environment() -> Iterator[None]:
     """Fails a file that leaves a variable changed: each command of later tests would start a process of its own."""
     yield
     assert not find_changes(os.environ)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def served_workers() -> Iterator[None]:
+    """Worker processes start at once. A file that tries how they start replaces this."""
+    with serving_workers():
+        yield
 
 
 @pytest.fixture(scope="session")

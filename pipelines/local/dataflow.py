@@ -16,6 +16,8 @@ from tokcore.errors import ConfigError
 
 NAME = "dataflow"
 DEFAULT_MACHINE = "n2-standard-4"
+# Else Beam would run pip for a second, and stage a list of the driver's packages, only for workers to log it.
+NO_PACKAGE_LIST = "--experiments=disable_logging_submission_environment"
 # Rules that a label of Google's follows, and the name of ours that says which job a template's job is.
 JOB_LABEL = "tokcore-job"
 _LABEL = re.compile(r"[a-z][a-z0-9_-]{0,62}=[a-z0-9_-]{0,63}")
@@ -67,8 +69,8 @@ def make_dataflow_options(engine: EngineTable) -> tuple[str, ...]:
     }
     options = [f"--{name}={value}" for name, value in told.items() if value is not None]
     options += [f"--labels={label}" for label in engine.labels]
-    # The image is all that workers need: else Beam would stage a list of the driver's packages, and its main module.
-    options += ["--experiments=disable_logging_submission_environment", "--no_save_main_session"]
+    # The image is all that workers need: else Beam would stage the driver's main module, too.
+    options += [NO_PACKAGE_LIST, "--no_save_main_session"]
     return (*options, "--use_public_ips" if engine.public_addresses else "--no_use_public_ips")
 
 

@@ -15,7 +15,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pipelines.local.dataflow import NAME as DATAFLOW
-from pipelines.local.dataflow import make_dataflow_options, refuse_settings_of_dataflow, require_staging
+from pipelines.local.dataflow import (
+    NO_PACKAGE_LIST,
+    make_dataflow_options,
+    refuse_settings_of_dataflow,
+    require_staging,
+)
 from pipelines.store import urls
 from pipelines.store.redaction import redact
 from schemas.build_tables import EngineTable
@@ -46,7 +51,7 @@ def make_engine_options(engine: EngineTable) -> tuple[str, ...]:
     if endpoint is None:
         raise ConfigError(f'engine.endpoint: missing. engine.name = "{engine.name}" needs HOST:PORT of its job server')
     _parse_endpoint("engine.endpoint", endpoint)
-    options = ["--runner=PortableRunner", f"--job_endpoint={endpoint}"]
+    options = ["--runner=PortableRunner", f"--job_endpoint={endpoint}", NO_PACKAGE_LIST]
     if engine.environment == "external":
         if engine.worker is None:
             raise ConfigError('engine.worker: missing. engine.environment = "external" needs HOST:PORT of the pool')

@@ -47,6 +47,7 @@ def test_options_of_an_engine():
     assert make_engine_options(EngineTable(name="prism", parallelism=8, worker="/opt/tokcore-worker")) == (
         "--runner=PortableRunner",
         "--job_endpoint=127.0.0.1:8073",
+        "--experiments=disable_logging_submission_environment",
         "--environment_type=PROCESS",
         f"--environment_config={command}",
         "--parallelism=8",
@@ -55,6 +56,7 @@ def test_options_of_an_engine():
     external = EngineTable(name="portable", endpoint="[::1]:9", environment="external", worker="pool:10")
     assert make_engine_options(external)[1:] == (
         "--job_endpoint=[::1]:9",
+        "--experiments=disable_logging_submission_environment",
         "--environment_type=EXTERNAL",
         "--environment_config=pool:10",
     )

@@ -27,6 +27,11 @@ from schemas.plan import InputFile, Plan
 from tokcore.errors import StageError
 
 
+@pytest.fixture(scope="module", autouse=True)
+def served_workers() -> None:
+    """Workers start here as they do for users."""
+
+
 def test_results_and_errors_come_back():
     with contextlib.closing(Pool(2)) as pool:
         assert pool.run(divmod, 7, 2) == (3, 1)

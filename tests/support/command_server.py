@@ -1,5 +1,5 @@
 """Runs commands in children of a server that has imported everything. A small build takes a quarter of the time that a
-new process takes. The workers of a command are children of the server, too.
+new process takes. The workers of a command and of a test's own builds are children of the server, too.
 
 `run_command` is the client. Over a socket, it sends the arguments and the files that become the child's standard input,
 output and error. It gets two lines: the child's process id, and then its exit code.
@@ -24,7 +24,7 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -126,6 +126,18 @@ def take_environment() -> None:
     """Let the server, which has not started, have the environment as it is now."""
     _environment.clear()
     _environment.update(os.environ)
+
+
+@contextlib.contextmanager
+def serving_workers() -> Iterator[None]:
+    """While the block runs, the workers of this process's pools are children of the server, too, where it can serve."""
+    from pipelines.local import pool
+
+    def start(command: Sequence[str], **told: Any) -> Any:
+        return _Worker(_start(), command, **told) if can_serve(os.environ) else subprocess.Popen(command, **told)
+
+    with mock.patch.object(pool, "subprocess", SimpleNamespace(Popen=start, PIPE=subprocess.PIPE)):
+        yield
 
 
 @functools.cache
@@ -244,6 +256,7 @@ def _be_worker(modules: list[str], lifeline: int) -> None:
 
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     threading.Thread(target=entry._end_with_parent, args=(lifeline,), daemon=True).start()
+    sys.path[:] = os.environ["PYTHONPATH"].split(os.pathsep)  # a test's own functions may be asked for
     worker.main(modules)
     os._exit(0)
 
