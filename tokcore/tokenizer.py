@@ -172,7 +172,7 @@ class Tokenizer(Vocabulary):
         return file
 
     def export(self, to: str, path: str | PathLike[str], *, replace: bool = False) -> list[Path]:
-        """Write the files of another format: huggingface, tiktoken, gpt2, bert or sentencepiece.
+        """Write the files of another format: huggingface, tiktoken, gpt2, bert, byt5, sentencepiece or token_bytes.
 
         Returns their paths.
 
@@ -200,9 +200,9 @@ class Tokenizer(Vocabulary):
 
         allow_special: special tokens that become their id where the text spells them (the leftmost, the longest of
         several); True or "all" for all; the others are ordinary text.
-        dropout, sampling: ids are drawn, as tokcore.sampling.Randomness says, and follow from seed alone. They raise
-        ConfigError for a model that has no such thing, and if both are given. Raises UnicodeEncodeError for a str with
-        a lone surrogate.
+        dropout (a probability), sampling (theta): ids are drawn, as tokcore.sampling.Randomness says, and follow from
+        seed alone. They raise ConfigError for a model that has no such thing, and if both are given. Raises
+        UnicodeEncodeError for a str with a lone surrogate.
 
         >>> tokenizer.encode("low lower").tolist()
         [257, 258, 259]

@@ -36,9 +36,11 @@ def export(
 
     huggingface: a folder that AutoTokenizer reads, or with FILE.json its tokenizer.json alone. tiktoken: a rank file.
     gpt2: a folder with vocab.json and merges.txt. bert: a folder with vocab.txt, tokenizer.json and the
-    configuration that makes AutoTokenizer put [CLS] and [SEP] around a text. token_bytes: an array with the number of
-    bytes of each token. All commits of an output have one tokenizer; --tokenizer names another that was learned from
-    one. Folders are made; a file that is there is not replaced.
+    configuration that makes AutoTokenizer put [CLS] and [SEP] around a text. byt5: a folder that AutoTokenizer reads
+    as ByT5's. sentencepiece: FILE.model. token_bytes: an array with the number of bytes of each token.
+
+    All commits of an output have one tokenizer; --tokenizer names another that was learned from one. Folders are made;
+    a file that is there is not replaced.
     """
     from pipelines.stages.read_log import read_log
     from pipelines.stages.tokenizer_files import export_to_store
