@@ -118,7 +118,10 @@ def test_sigterm_ends_the_cluster_of_make_flink():
             assert len(started) == 4
         finally:
             ran.terminate()
-        assert ran.wait(LIMIT_S) == 143
+        try:
+            assert ran.wait(LIMIT_S) == 143
+        finally:
+            ran.kill()  # else the block would wait for it
     assert not started & set(psutil.pids())
 
 

@@ -87,7 +87,7 @@ def test_it_waits_for_commits(grown, tmp_path):
             if one[:2] == (3, 4):
                 five_are_there.set()
 
-    thread = threading.Thread(target=read)
+    thread = threading.Thread(target=read, daemon=True)
     thread.start()
     write_file(tmp_path / "copy", "en/h.jsonl", make_texts("h", 5))
     update_here(tmp_path / "copy" / "build.toml", tmp_path / "copy" / "out")

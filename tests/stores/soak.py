@@ -170,7 +170,7 @@ class Soak:
     def _watched(self) -> Iterator[None]:
         """Two watchers, of which one is killed now and then; commits are noted as they appear."""
         threads = [
-            threading.Thread(target=self._guard, args=(work,))
+            threading.Thread(target=self._guard, args=(work,), daemon=True)
             for work in (self._kill, self._note, self._weigh, self._follow)
         ]
         for number in range(2):

@@ -60,7 +60,7 @@ def running(watcher: Service) -> Iterator[None]:
             watcher.wishes.wait(watcher.go_round())
             watcher._gather_hints()
 
-    thread = threading.Thread(target=run)
+    thread = threading.Thread(target=run, daemon=True)
     thread.start()
     try:
         wait_for(lambda: watcher._looked_at is not None and watcher._has_turn)

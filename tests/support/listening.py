@@ -27,7 +27,7 @@ def watched() -> Iterator[set[str]]:
         while not done.wait(0.005):
             look()
 
-    thread = threading.Thread(target=watch)
+    thread = threading.Thread(target=watch, daemon=True)
     thread.start()
     try:
         yield seen
