@@ -38,8 +38,8 @@ TEST_PROCESSES ?= $(shell cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores 
 TEST_TMPDIR ?= $(or $(TMPDIR),$(shell findmnt --noheadings --output OPTIONS /dev/shm 2>/dev/null | grep --quiet noexec || \
 	df --output=avail /dev/shm 2>/dev/null | awk 'NR == 2 && $$1 > 8000000 { print "/dev/shm" }'),/tmp)
 
-# In the order of folders, so that no slow file comes last, when only one process would still work. After 15
-# minutes a test that hangs ends the run, which shows where it was.
+# In the order of folders, so that no slow file comes last, when only one process would still work. A test that hangs
+# for 15 minutes ends the run, which shows where it hung.
 test: $(VENV)/installed ## run all tests
 	TMPDIR=$(TEST_TMPDIR) $(BIN)/python -m pytest -q --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder --durations 30 \
 		--max-worker-restart 0 -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true

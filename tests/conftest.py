@@ -27,14 +27,14 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def kept_environment() -> Iterator[None]:
-    """Fails a file that leaves a variable changed: each command of later tests would start a process of its own."""
+    """Fails a file that leaves a variable changed. Commands of later tests could not run in children of the server."""
     yield
     assert not find_changes(os.environ)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def served_workers() -> Iterator[None]:
-    """Worker processes start at once. A file that tries how they start replaces this."""
+    """Workers are forked from the server, which has imported all that they need. Tests of the pool replace this."""
     with serving_workers():
         yield
 

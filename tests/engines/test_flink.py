@@ -121,7 +121,7 @@ def test_sigterm_ends_the_cluster_of_make_flink():
         try:
             assert ran.wait(LIMIT_S) == 143
         finally:
-            ran.kill()  # else the block would wait for it
+            ran.kill()  # Popen's block waits for it without a limit
     assert not started & set(psutil.pids())
 
 

@@ -35,7 +35,7 @@ TESTS = Path(__file__).parents[1]
 _MODULES = ("fsspec.implementations.local", "pipelines.graph.beam_passes", "pyarrow.dataset", "tokcore._native")
 _FOLDERS = ("commands", "inspect", "local", "reading", "report", "slices", "stages", "store", "view", "watch", "work")
 _LENGTH = struct.Struct("<Q")
-# A child heeds TOKCORE_CRASH, nothing of ours reads pytest's, and a command that opens gs sets the others by itself.
+# A child heeds TOKCORE_CRASH, nothing of ours reads pytest's, and whoever opens a gs:// URL sets the rest.
 _HARMLESS = {"TOKCORE_CRASH", "PYTEST_CURRENT_TEST", "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "NO_GCE_CHECK"}
 _environment = dict(os.environ)  # of the server
 
@@ -118,7 +118,7 @@ def can_serve(environment: Mapping[str, str]) -> bool:
 
 
 def find_changes(environment: Mapping[str, str]) -> set[str]:
-    """The variables that differ from those of the server, where modules may have read them as they were imported."""
+    """The variables that differ from the server's. Its modules may have read them when they were imported."""
     return {name for name, _ in environment.items() ^ _environment.items()} - _HARMLESS
 
 
@@ -130,7 +130,7 @@ def take_environment() -> None:
 
 @contextlib.contextmanager
 def serving_workers() -> Iterator[None]:
-    """While the block runs, the workers of this process's pools are children of the server, too, where it can serve."""
+    """While the block runs, the workers of this process's pools are children of the server if can_serve() allows it."""
     from pipelines.local import pool
 
     def start(command: Sequence[str], **told: Any) -> Any:
@@ -256,7 +256,7 @@ def _be_worker(modules: list[str], lifeline: int) -> None:
 
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     threading.Thread(target=entry._end_with_parent, args=(lifeline,), daemon=True).start()
-    sys.path[:] = os.environ["PYTHONPATH"].split(os.pathsep)  # a test's own functions may be asked for
+    sys.path[:] = os.environ["PYTHONPATH"].split(os.pathsep)  # the pool may ask for a function of a test file
     worker.main(modules)
     os._exit(0)
 

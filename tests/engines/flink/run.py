@@ -101,7 +101,7 @@ def watch_workers(output: Path) -> Iterator[Counter[str]]:
                     with contextlib.suppress(psutil.NoSuchProcess):
                         peaks[stage] = max(peaks[stage], process.memory_info().rss)
 
-    thread = threading.Thread(target=look, daemon=True)  # SIGTERM may come before the block begins
+    thread = threading.Thread(target=look, daemon=True)  # SIGTERM may come before "try"
     thread.start()
     try:
         yield peaks
