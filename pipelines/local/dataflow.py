@@ -16,7 +16,7 @@ from tokcore.errors import ConfigError
 
 NAME = "dataflow"
 DEFAULT_MACHINE = "n2-standard-4"
-# Else Beam would run pip for a second, and stage a list of the driver's packages, only for workers to log it.
+# Else Beam would run pip freeze, and stage a list of the driver's packages, only for workers to log it.
 NO_PACKAGE_LIST = "--experiments=disable_logging_submission_environment"
 # Rules that a label of Google's follows, and the name of ours that says which job a template's job is.
 JOB_LABEL = "tokcore-job"
