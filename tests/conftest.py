@@ -11,6 +11,8 @@ from hypothesis import settings
 from support.command_server import find_changes, serving_workers, take_environment
 from support.sanitized import NotPossibleError, Programs
 
+pytest_plugins = ["support.costs"]
+
 # No deadline: how long an example takes depends more on the machine's other load.
 settings.register_profile("tokcore", deadline=None)
 settings.load_profile("tokcore")

@@ -12,6 +12,7 @@ import contextlib
 import functools
 import gc
 import importlib
+import itertools
 import json
 import os
 import pkgutil
@@ -38,6 +39,7 @@ _LENGTH = struct.Struct("<Q")
 # A child heeds TOKCORE_CRASH, nothing of ours reads pytest's, and whoever opens a gs:// URL sets the rest.
 _HARMLESS = {"TOKCORE_CRASH", "PYTEST_CURRENT_TEST", "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "NO_GCE_CHECK"}
 _environment = dict(os.environ)  # of the server
+_servers: list[int] = []  # the process, once it runs
 
 
 def run_command(
@@ -140,6 +142,15 @@ def serving_workers() -> Iterator[None]:
         yield
 
 
+def read_cpu_seconds() -> float:
+    """What the server and its children that have ended have used; 0 where the system does not say."""
+    try:
+        told = [Path(f"/proc/{server}/stat").read_text().rpartition(")")[2].split()[11:15] for server in _servers]
+    except OSError:
+        return 0.0
+    return sum(map(int, itertools.chain.from_iterable(told))) / os.sysconf("SC_CLK_TCK")
+
+
 @functools.cache
 def _start() -> str:
     """Start the server, which ends with this process. Returns the path of its socket."""
@@ -151,6 +162,7 @@ def _start() -> str:
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"
+    _servers.append(process.pid)
 
     def end() -> None:
         process.communicate()
