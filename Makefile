@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SERVERS = $(VENV)/servers
 FLINK = $(SERVERS)/flink.classpath $(SERVERS)/flink-overlay $(SERVERS)/loopback.so
 
-.PHONY: demo test budgets image-check servers prism flink flink-faults check lint chaos history soak fuzz mutants conformance fingerprints bench bench-record bench-quick clients schema charts browser clean help
+.PHONY: demo test proof budgets image-check servers prism flink flink-faults check lint chaos history soak fuzz mutants conformance fingerprints bench bench-record bench-quick clients schema charts browser clean help
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -31,18 +31,17 @@ demo: $(VENV)/installed ## run the main job on the corpus in deploy/demo
 	$(BIN)/tokcore build deploy/demo/build.toml --output $(OUT)
 	$(BIN)/tokcore verify $(OUT) --decode all
 
-# One more than there are cores, because tests of engines and services mostly wait; 8 at most.
-TEST_PROCESSES ?= $(shell cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores < 7 ? cores + 1 : 8)))
-
 # Builds sync every file, for which a disk takes milliseconds. So tests keep theirs in memory where that has 8 GB free.
 TEST_TMPDIR ?= $(or $(TMPDIR),$(shell findmnt --noheadings --output OPTIONS /dev/shm 2>/dev/null | grep --quiet noexec || \
 	df --output=avail /dev/shm 2>/dev/null | awk 'NR == 2 && $$1 > 8000000 { print "/dev/shm" }'),/tmp)
 
-# In the order of folders, so that no slow file comes last, when only one process would still work. A test that hangs
-# for 15 minutes ends the run, which shows where it hung.
-test: $(VENV)/installed ## run all tests
-	TMPDIR=$(TEST_TMPDIR) $(BIN)/python -m pytest -q --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder --durations 30 \
-		--max-worker-restart 0 -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
+test: $(VENV)/installed ## run all tests that need no server
+	TMPDIR=$(TEST_TMPDIR) $(BIN)/python tests/run.py test
+
+# In .ci/run with the profile ci: the same examples in each run.
+proof: export TOKCORE_TEST_PROFILE ?= proof
+proof: servers browser ## run the tests with servers, engines, a browser and sanitizers; longer chaos: make proof [FULL=1]
+	TMPDIR=$(TEST_TMPDIR) $(BIN)/python tests/run.py proof $(if $(FULL),--full)
 
 # The servers that tests/stores starts. moto, for S3, comes with .[dev]; these need Node.js and Go.
 servers: $(VENV)/installed $(SERVERS)/azurite/installed $(SERVERS)/fake-gcs-server $(SERVERS)/fake-pubsub $(SERVERS)/promtool $(SERVERS)/prism $(SERVERS)/boot $(SERVERS)/hclfmt $(FLINK) ## install the stores and engines that tests start
@@ -137,7 +136,7 @@ lint: $(VENV)/installed ## ruff, mypy and clang-format
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run --Werror $$(git ls-files 'tokcore/native/*.cpp' 'tokcore/native/*.h' ':!*unicode_tables*')
 
-check: lint test ## linters and tests
+check: lint test ## linters, and the tests that need no server
 
 chaos: $(VENV)/installed ## play 1,000 seeded schedules of killed builds and broken stores: make chaos [CHAOS=N] [SEED=N]
 	PYTHONPATH=tests $(BIN)/python -m chaos.run --schedules $(or $(CHAOS),1000) --seed $(or $(SEED),0)

@@ -11,7 +11,7 @@ from hypothesis import settings
 from support.command_server import find_changes, serving_workers, take_environment
 from support.sanitized import NotPossibleError, Programs
 
-pytest_plugins = ["support.costs"]
+pytest_plugins = ["support.costs", "support.proof"]
 
 # No deadline: how long an example takes depends more on the machine's other load.
 settings.register_profile("tokcore", deadline=None)

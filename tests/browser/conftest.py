@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from support.builds import ROOT
-from support.installed_servers import INSTALLED, give_up
+from support.installed_servers import INSTALLED, are_hidden, give_up
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 AXE = INSTALLED / "axe" / "node_modules" / "axe-core" / "axe.min.js"
@@ -27,7 +27,7 @@ def browser() -> Iterator[Any]:
     except ImportError:
         give_up("playwright is not installed", "browser")
     path = next(filter(None, map(shutil.which, NAMES)), None)
-    if path is None:
+    if path is None or are_hidden():
         give_up("there is no Chromium", "browser")
     if not AXE.is_file():
         give_up("axe-core is not installed", "browser")

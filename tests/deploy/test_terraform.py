@@ -53,6 +53,7 @@ def _drop_marks(block: dict[str, Any]) -> dict[str, Any]:
     return {name: one for name, one in block.items() if not name.startswith("__")}
 
 
+@pytest.mark.proof
 def test_it_is_parsed_and_formatted_as_terraform_fmt_has_it():
     assert FILES
     done = subprocess.run([find_server("hclfmt", "hclfmt"), *FILES], capture_output=True, text=True, check=False)

@@ -182,6 +182,7 @@ def test_a_shuffled_build_on_a_job_server(corpus):
     assert tree(corpus / "out") == tree(corpus / "local")
 
 
+@pytest.mark.proof
 def test_prism_starts_workers_as_processes(corpus):
     """A real engine, with one of its own worker processes for each job; the bytes are equal."""
     run(corpus / "build.toml", corpus / "local")
@@ -204,6 +205,7 @@ def test_prism_starts_workers_as_processes(corpus):
 RELEASE = importlib.metadata.version("tokcore")
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("release", [RELEASE, "0.0.1"])
 def test_beams_own_starter_starts_workers(corpus, release):
     """`boot`, the entry point of Beam's images: its workers answer the driver; one of another release is refused."""

@@ -234,6 +234,7 @@ def test_counting_normalizes_and_cleans_up(tmp_path):
 # -------------------------------------------------------------------------------------------------------- on an engine
 
 
+@pytest.mark.proof
 def test_the_example_on_prism(tmp_path):
     """As its reader runs it: all four transforms, in workers of the engine."""
     for number in range(2):

@@ -113,6 +113,7 @@ QUIET = {
 }
 
 
+@pytest.mark.proof
 def test_prometheus_fires_each_alert_when_it_must_and_no_other(tmp_path):
     promtool = find_server("promtool", "promtool")
     rules = yaml.safe_load((PLACE / "alerts.yaml").read_text())
@@ -142,6 +143,7 @@ def test_prometheus_fires_each_alert_when_it_must_and_no_other(tmp_path):
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.proof
 def test_prometheus_reads_the_metrics():
     promtool = find_server("promtool", "promtool")
     done = subprocess.run([promtool, "check", "metrics"], input=Meters().write(), capture_output=True, check=False)

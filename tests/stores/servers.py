@@ -1,7 +1,7 @@
 """Real servers on the loopback device: moto for S3 and SQS, fake-gcs-server and pstest for Google, Azurite for Azure.
 
-`make servers` installs them; nothing is fetched here. Without Node or Go, tests of Azurite or fake-gcs-server are
-skipped, by name; where TOKCORE_TEST_SERVERS is "required", as in .ci/run, a skip is a failure.
+`make servers` installs them; nothing is fetched here. Without one of them its tests are skipped, by name; where
+TOKCORE_TEST_SERVERS is "required", as in .ci/run, a skip is a failure.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import http.client
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -23,7 +22,7 @@ from pathlib import Path
 
 from stores.dialects import GCS, S3, Azure
 from stores.proxy import Proxy
-from support.installed_servers import INSTALLED, give_up
+from support.installed_servers import are_hidden, find_server, give_up
 
 ROOT = Path(__file__).parents[2]
 
@@ -59,7 +58,9 @@ class Store:
 
 @contextlib.contextmanager
 def start_s3() -> Iterator[Store]:
-    """moto's S3 server."""
+    """moto's S3 server, which comes with the Python packages of tests."""
+    if are_hidden():
+        give_up("moto is not installed", ".venv/installed")
     port = _free_port()
     with _running([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], port):
         proxy = Proxy(f"127.0.0.1:{port}", S3())
@@ -81,9 +82,7 @@ def start_s3() -> Iterator[Store]:
 @contextlib.contextmanager
 def start_gcs() -> Iterator[Store]:
     """fake-gcs-server, which enforces ifGenerationMatch."""
-    program = INSTALLED / "fake-gcs-server"
-    if not program.exists():
-        give_up("fake-gcs-server is not installed" if shutil.which("go") else "Go is missing")
+    program = find_server("fake-gcs-server", "fake-gcs-server")
     port = _free_port()
     proxy = Proxy(f"127.0.0.1:{port}", GCS())
     # Uploads in parts go to the address that the server says.
@@ -101,12 +100,9 @@ def start_gcs() -> Iterator[Store]:
 @contextlib.contextmanager
 def start_azure() -> Iterator[Store]:
     """Azurite, with two accounts; root lies in the first."""
-    program = INSTALLED / "azurite/node_modules/azurite/dist/src/blob/main.js"
-    node = shutil.which("node")
-    if node is None or not program.exists():
-        give_up("Azurite is not installed" if node else "Node is missing")
+    program = find_server("azurite/node_modules/azurite/dist/src/blob/main.js", "Azurite", needs="node")
     port = _free_port()
-    command = [str(node), str(program), "--blobHost", "127.0.0.1", "--blobPort", str(port), "--inMemoryPersistence"]
+    command = ["node", str(program), "--blobHost", "127.0.0.1", "--blobPort", str(port), "--inMemoryPersistence"]
     accounts = ";".join(f"{name}:{_AZURE_KEY}" for name in AZURE_ACCOUNTS)
     with _running([*command, "--silent", "--skipApiVersionCheck"], port, {"AZURITE_ACCOUNTS": accounts}):
         proxy = Proxy(f"127.0.0.1:{port}", Azure())
@@ -120,9 +116,7 @@ def start_azure() -> Iterator[Store]:
 @contextlib.contextmanager
 def start_pubsub() -> Iterator[str]:
     """The Go library's own fake of Pub/Sub; its address."""
-    program = INSTALLED / "fake-pubsub"
-    if not program.exists():
-        give_up("fake-pubsub is not installed" if shutil.which("go") else "Go is missing")
+    program = find_server("fake-pubsub", "fake-pubsub")
     port = _free_port()
     with _running([str(program), str(port)], port):
         yield f"127.0.0.1:{port}"

@@ -1,7 +1,7 @@
-"""Measures what each file of tests costs: tests, wall seconds, and CPU seconds with all processes that the tests started.
+"""Measures what each file of tests costs: wall seconds, and CPU seconds with all processes that its tests started.
 
-A plugin of pytest, which tests/conftest.py loads. Writes JSON to the file that TOKCORE_TEST_COSTS names, {path of a test
-file: {"tests": ..., "wall_s": ..., "cpu_s": ...}}, and nothing without that variable.
+A plugin of pytest, which tests/conftest.py loads. Writes JSON to the file that TOKCORE_TEST_COSTS names, and nothing
+without that variable: {path of a file of tests: {"tests": ..., "wall_s": ..., "cpu_s": ...}}.
 """
 
 from __future__ import annotations

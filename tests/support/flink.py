@@ -101,9 +101,7 @@ class FlinkCluster:
             (folder / name).mkdir(parents=True)
         lines = "".join(f"{key}: {value}\n" for key, value in settings.items())
         (folder / "conf" / "flink-conf.yaml").write_text(lines)
-        jars = find_server("flink.classpath", "Flink").read_text().strip()
-        self._classpath = f"{find_server('flink-overlay', 'Flink')}:{jars}"
-        self._loopback = find_server("loopback.so", "Flink")
+        self._classpath, self._loopback = find_jars(), find_server("loopback.so", "Flink")
 
     def __enter__(self) -> FlinkCluster:
         try:
@@ -260,6 +258,12 @@ class FlinkCluster:
     def options(self) -> list[str]:
         """The same, for a command line."""
         return [f"--set={one}" for one in self.assignments]
+
+
+def find_jars() -> str:
+    """The class path of Flink and of Beam's job server. Where it is not installed, the test is skipped."""
+    jars = find_server("flink.classpath", "Flink", needs="java").read_text().strip()
+    return f"{find_server('flink-overlay', 'Flink')}:{jars}"
 
 
 def _find_ports(num: int) -> list[int]:

@@ -1,0 +1,235 @@
+"""`make test` and `make proof`: two runs of pytest beside each other, of tests that work and of tests that wait.
+
+python tests/run.py test             what needs no server
+python tests/run.py proof            servers, engines, a browser, sanitizers, chaos and histories
+python tests/run.py proof --full     the same, then the programs that take hours; out/proof.md says how each ended
+python tests/run.py record           write the costs of the last runs into tests/costs.json, as the budgets from now on
+
+What each file cost is in out/costs/SET.json. A file that costs more CPU than its budget ends the run with exit code 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from support import proof
+
+ROOT = Path(__file__).parents[1]
+TESTS = ROOT / "tests"
+COSTS = ROOT / "out" / "costs"
+BUDGETS = TESTS / "costs.json"
+SETS = {"test": "not proof", "proof": "proof"}
+
+# Their processes wait for others most of the time: for engines, for a server's answer, for a file that settles.
+WAITING = (
+    "engines/test_flink.py",
+    "engines/test_flink_streams.py",
+    "engines/test_prism.py",
+    "pipelines/test_engines.py",
+    "pipelines/test_jobs.py",
+    "pipelines/test_stream.py",
+    "pipelines/test_watch.py",
+    "stores/test_bad_days.py",
+    "stores/test_dataflow_jobs.py",
+    "stores/test_notifications.py",
+    "stores/test_soak.py",
+    "stores/test_trouble.py",
+)
+# A test that hangs for 15 minutes ends the run, which shows where it hung. Files in the order of folders, so that no
+# slow one comes last, when only one process would still work.
+_PYTEST = ["-q", "--dist=loadfile", "--no-loadscope-reorder", "--max-worker-restart=0", "--durations=30"]
+_PYTEST += ["-o", "faulthandler_timeout=900", "-o", "faulthandler_exit_on_timeout=true"]
+_NO_TESTS = 5
+
+# A budget is exceeded only by a half more and five seconds, on a machine whose speed is taken from the other files.
+_TOLERANCE, _SLACK_S = 1.5, 5.0
+
+# What `make proof FULL=1` runs after the tests: hours.
+FULL = (
+    "chaos",
+    "history",
+    "soak",
+    "flink-faults",
+    "fuzz FUZZ_SECONDS=200",
+    "fingerprints",
+    "prism",
+    "flink",
+    "budgets",
+    "mutants",
+)
+
+Costs = Mapping[str, Mapping[str, float]]
+
+
+class Ended(NamedTuple):
+    """How one run of pytest ended. counts: passed, failed, skipped and others, as its last line has them."""
+
+    code: int
+    counts: dict[str, int]
+
+
+def run_tests(name: str, processes: int) -> int:
+    """Run a set; the exit code."""
+    places = find_places(name)
+    # The tests that wait begin first and take a processor only now and then.
+    runs = {
+        "waits": [place for place in places if place in WAITING],
+        "works": [place for place in places if place not in WAITING],
+    }
+    with tempfile.TemporaryFile() as said:
+        started = {}
+        for run, chosen in runs.items():
+            command = [sys.executable, "-m", "pytest", *_PYTEST, f"--numprocesses={processes}", f"-m={SETS[name]}"]
+            started[run] = subprocess.Popen(
+                [*command, *(str(TESTS / place) for place in chosen)],
+                cwd=ROOT,
+                env={**os.environ, "TOKCORE_TEST_COSTS": str(COSTS / f"{name}-{run}.json")},
+                stdout=subprocess.PIPE if run == "works" else said,
+                stderr=subprocess.STDOUT,
+            )
+        try:
+            works = _follow(started["works"])
+            code = started["waits"].wait()
+        except BaseException:
+            for process in started.values():
+                process.send_signal(signal.SIGINT)
+            raise
+        said.seek(0)
+        text = said.read().decode(errors="replace")
+    print("--- the tests that wait:", text, sep="\n", flush=True)
+    ended = [works, Ended(code, _count(text))]
+    costs = {file: cost for run in runs for file, cost in _read(COSTS / f"{name}-{run}.json").items()}
+    (COSTS / f"{name}.json").write_text(json.dumps(costs, indent=1) + "\n")
+    exceeded = find_exceeded(costs, _read(BUDGETS))
+    print(*exceeded, sep="\n")
+    total = {key: sum(one.counts.get(key, 0) for one in ended) for key in ("passed", "failed", "skipped")}
+    failed = total["failed"] + sum(one.counts.get("error", 0) + one.counts.get("errors", 0) for one in ended)
+    print(f"{total['passed']} passed, {failed} failed, {total['skipped']} skipped", flush=True)
+    return 0 if all(one.code in (0, _NO_TESTS) for one in ended) and total["passed"] and not exceeded else 1
+
+
+def find_places(name: str) -> list[str]:
+    """The files below tests/ that hold tests of a set, in order. A file that has none costs seconds to import."""
+    files = [path.relative_to(TESTS).as_posix() for path in sorted(TESTS.rglob("test_*.py"))]
+    folders = proof.find_folders()
+    marks = ("mark.proof", *proof.FIXTURES)
+    if name == "proof":
+        return [
+            file
+            for file in files
+            if file.partition("/")[0] in folders or any(mark in (TESTS / file).read_text() for mark in marks)
+        ]
+    return [file for file in files if file.partition("/")[0] not in folders]
+
+
+def _follow(process: subprocess.Popen[bytes]) -> Ended:
+    """Print what it says at once."""
+    assert process.stdout is not None
+    last = b""
+    for line in process.stdout:
+        sys.stdout.buffer.write(line)
+        sys.stdout.buffer.flush()
+        last = line
+    return Ended(process.wait(), _count(last.decode(errors="replace")))
+
+
+def _count(text: str) -> dict[str, int]:
+    """The numbers of pytest's last line: 3 failed, 120 passed, 2 skipped in 71.03s (0:01:11)."""
+    last = text.strip().rpartition("\n")[2]
+    return {word: int(number) for number, word in re.findall(r"(\d+) ([a-z]+)", last.partition(" in ")[0])}
+
+
+def find_exceeded(costs: Costs, budgets: Costs) -> list[str]:
+    """A line for each file that costs much more CPU than its budget, or has none.
+
+    A slower machine needs more for every file: the median of what files need for a second of their budgets is its own.
+
+    >>> find_exceeded({"a.py": {"cpu_s": 30.0}}, {})
+    ['a.py: 30.0 s of CPU and no budget. Run python tests/run.py record.']
+    """
+    paces = sorted(
+        costs[file]["cpu_s"] / budgets[file]["cpu_s"] for file in costs.keys() & budgets if budgets[file]["cpu_s"] >= 2
+    )
+    pace = max(1.0, paces[(len(paces) - 1) // 2]) if paces else 1.0
+    found = []
+    for file, cost in costs.items():
+        if file not in budgets:
+            if cost["cpu_s"] > _SLACK_S:
+                found.append(f"{file}: {cost['cpu_s']} s of CPU and no budget. Run python tests/run.py record.")
+        elif cost["cpu_s"] > _TOLERANCE * pace * budgets[file]["cpu_s"] + _SLACK_S:
+            found.append(
+                f"{file}: {cost['cpu_s']} s of CPU, its budget is {budgets[file]['cpu_s']} s (tests/costs.json). "
+                "Make it cheaper, or say in the commit why it costs more."
+            )
+    return found
+
+
+def record() -> int:
+    """Write the costs of the last runs as budgets; 1 if there were none. Some files have tests in both sets."""
+    sums: dict[str, dict[str, float]] = {}
+    for name in SETS:
+        for file, cost in _read(COSTS / f"{name}.json").items():
+            one = sums.setdefault(file, {})
+            for key, value in cost.items():
+                one[key] = round(one.get(key, 0) + value, 2)
+    if not sums:
+        print(f"{COSTS} holds no costs: run make test and make proof first", file=sys.stderr)
+        return 1
+    BUDGETS.write_text(json.dumps(dict(sorted(sums.items())), indent=1) + "\n")
+    return 0
+
+
+def run_full() -> int:
+    """Run the long programs one after the other, whatever fails; 1 if one did. Their output is in out/proof."""
+    logs = ROOT / "out" / "proof"
+    logs.mkdir(parents=True, exist_ok=True)
+    rows = ["| program | ended | after |", "|---|---|--:|"]
+    failed = False
+    for program in FULL:
+        started = time.monotonic()
+        log = logs / f"{program.partition(' ')[0]}.log"
+        print(f"make {program}: its output is in {log.relative_to(ROOT)}", flush=True)
+        with log.open("wb") as said:
+            command = ["make", *program.split()]
+            code = subprocess.run(command, cwd=ROOT, stdout=said, stderr=subprocess.STDOUT).returncode
+        failed = failed or code != 0
+        verdict = "well" if code == 0 else f"with exit code {code}"
+        rows.append(f"| make {program} | {verdict} | {(time.monotonic() - started) / 60:.1f} min |")
+        report = "\n".join(rows) + "\n"
+        (ROOT / "out" / "proof.md").write_text(report)
+    print(report)
+    return int(failed)
+
+
+def _read(path: Path) -> dict[str, dict[str, float]]:
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code: 1 if a test failed or a budget is exceeded."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=[*SETS, "record"])
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    # One more than there are cores, because tests of builds also wait; 8 at most.
+    parser.add_argument("--processes", type=int, default=min(cores + 1, 8), help="of each of the two runs")
+    parser.add_argument("--full", action="store_true", help="then the programs that take hours")
+    options = parser.parse_args(arguments)
+    if options.what == "record":
+        return record()
+    code = run_tests(options.what, options.processes)
+    return (run_full() or code) if options.full else code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""`make test` and `make proof`: what each runs, what files may cost, and a machine without any server."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import run
+from run import BUDGETS, TESTS, WAITING, find_exceeded, find_places
+
+# Files that ask for each kind of server: stores, engines, a browser, tools of Prometheus and Terraform.
+ASKING = (
+    "browser/test_view_page.py",
+    "deploy/test_terraform.py",
+    "engines",
+    "pipelines/test_engines.py",
+    "pipelines/test_jobs.py",
+    "pipelines/test_watch_units.py",
+    "stores/test_accounts.py",
+    "stores/test_dataflow_jobs.py",
+    "stores/test_notifications.py",
+)
+
+
+def test_each_file_is_in_a_set_and_has_a_budget():
+    files = {path.relative_to(TESTS).as_posix() for path in TESTS.rglob("test_*.py")}
+    assert {*find_places("test"), *find_places("proof")} == files
+    assert {*WAITING} <= files
+    budgets = json.loads(BUDGETS.read_text())
+    assert {f"tests/{file}" for file in files} == set(budgets), "run make test and make proof, then tests/run.py record"
+
+
+@pytest.mark.parametrize(
+    ("costs", "exceeded"),
+    [
+        ({"a": 10, "b": 20, "c": 30}, []),
+        ({"a": 19, "b": 20, "c": 30}, []),  # a half more and five seconds
+        ({"a": 21, "b": 20, "c": 30}, ["a"]),
+        ({"a": 20, "b": 40, "c": 60}, []),  # a machine of half the speed
+        ({"a": 90, "b": 40, "c": 60}, ["a"]),
+        ({"a": 10, "new": 4}, []),
+        ({"a": 10, "new": 6}, ["new"]),
+    ],
+)
+def test_a_file_that_costs_more_than_its_budget_is_found(costs: dict[str, int], exceeded: list[str]):
+    budgets = {"a": {"cpu_s": 10.0}, "b": {"cpu_s": 20.0}, "c": {"cpu_s": 30.0}}
+    found = find_exceeded({file: {"cpu_s": float(cost)} for file, cost in costs.items()}, budgets)
+    assert [line.partition(":")[0] for line in found] == exceeded
+
+
+def test_costs_are_those_of_the_processes_that_tests_start(tmp_path: Path):
+    """Of a child that works for a second, and of one command in the server that tests use."""
+    (tmp_path / "conftest.py").write_text("pytest_plugins = ['support.costs']\n")
+    (tmp_path / "test_one.py").write_text(
+        "import subprocess, sys\n"
+        "def test_one():\n"
+        "    code = 'import time\\nwhile time.process_time() < 1: pass'\n"
+        "    subprocess.run([sys.executable, '-c', code], check=True)\n"
+    )
+    told = tmp_path / "costs.json"
+    environment = {**os.environ, "TOKCORE_TEST_COSTS": str(told), "PYTHONPATH": f"{TESTS}{os.pathsep}{TESTS.parent}"}
+    for name in [one for one in environment if one.startswith("PYTEST_")]:
+        del environment[name]
+    for options in ([], ["--numprocesses=2"]):
+        command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", tmp_path, *options, tmp_path]
+        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout
+        [(file, cost)] = json.loads(told.read_text()).items()
+        assert (file, cost["tests"]) == ("test_one.py", 1)
+        assert 1 <= cost["cpu_s"] < 3
+
+
+def test_without_servers_tests_are_skipped_by_name():
+    """All look-ups find nothing, whatever is installed here. No test fails, and each says what to run."""
+    environment = {**os.environ, "TOKCORE_TEST_SERVERS": "none"}
+    for name in [one for one in environment if one.startswith("PYTEST_")]:
+        del environment[name]
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "proof", *(TESTS / place for place in ASKING)]
+    done = subprocess.run(command, cwd=run.ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    for title in (
+        "Flink",
+        "Prism",
+        "Beam's boot",
+        "moto",
+        "fake-gcs-server",
+        "Azurite",
+        "hclfmt",
+        "promtool",
+    ):
+        assert re.search(rf"SKIPPED .* {title} is not installed: run make", done.stdout), f"{title}\n{done.stdout}"
+    assert "run make browser" in done.stdout
