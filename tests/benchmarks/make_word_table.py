@@ -53,7 +53,7 @@ def permuted(rows: CountRows, seed: int) -> CountRows:
 
 def write(corpus: Path, path: Path, copies: int) -> int:
     """Write the table; returns its number of rows."""
-    table = count_pretokens([text for _, text in texts.documents(corpus)], "cl100k")
+    table = count_pretokens([document.text for document in texts.documents(corpus)], "cl100k")
     rows = convert_table_to_rows(table)
     merged = convert_rows_to_table(merge_rows([[permuted(rows, seed)] for seed in range(copies)]))
     pq.write_table(merged, path, compression="zstd", compression_level=1)

@@ -10,8 +10,9 @@ import gzip
 import itertools
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,14 +21,21 @@ import zstandard
 NAMES = ("english", "multilingual", "code")
 
 
-def documents(corpus: Path) -> Iterator[tuple[str, str]]:
-    """(language, text) of every document."""
+class Document(NamedTuple):
+    """page: its id as far as the first "#", which begins the number of a part; "" if it has no id."""
+
+    lang: str
+    page: str
+    text: str
+
+
+def documents(corpus: Path) -> Iterator[Document]:
+    """Every document, file by file."""
     for path in sorted(p for p in corpus.rglob("*") if p.is_file()):
         lang = path.relative_to(corpus).parts[0]
         kinds = path.suffixes
         if kinds[-1:] == [".parquet"]:
-            for row in pq.read_table(path).to_pylist():
-                yield row.get("lang") or lang, row["text"]
+            yield from (_make_document(row, lang) for row in pq.read_table(path).to_pylist())
             continue
         data = path.read_bytes()
         if kinds[-1:] == [".zst"]:
@@ -35,18 +43,20 @@ def documents(corpus: Path) -> Iterator[tuple[str, str]]:
         elif kinds[-1:] == [".gz"]:
             data = gzip.decompress(data)
         if ".jsonl" in kinds:
-            for line in data.splitlines():
-                record = json.loads(line)
-                yield record.get("lang") or lang, record["text"]
+            yield from (_make_document(json.loads(line), lang) for line in data.splitlines())
         elif ".txt" in kinds:
             for text in data.decode().split("\n\n\n"):
-                yield lang, text
+                yield Document(lang, "", text)
+
+
+def _make_document(record: Mapping[str, Any], lang: str) -> Document:
+    return Document(record.get("lang") or lang, str(record.get("id") or "").partition("#")[0], record["text"])
 
 
 def prepare(corpus: Path, work: Path, limit_mb: float) -> dict[str, Path]:
     """Name -> Arrow file of up to limit_mb of documents, drawn with a fixed seed; multilingual in turn by language."""
     by_lang: dict[str, list[str]] = {}
-    for lang, text in documents(corpus):
+    for lang, _, text in documents(corpus):
         if text:
             by_lang.setdefault(lang, []).append(text)
     chance = random.Random(1)
