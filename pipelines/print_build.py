@@ -121,14 +121,18 @@ def _print_document(output: str) -> None:
     row = len(shards) // 2
     document = shards.document(row)
     tokens = shards[row]
-    text = Tokenizer(load_checked_spec(output, require_manifest(output, "tokenizer", "learn"))).decode(tokens)
-    print(f"\ndocument {row:,}, {document.lang}: {len(tokens):,} tokens, {len(text):,} bytes, from")
+    tokenizer = Tokenizer(load_checked_spec(output, require_manifest(output, "tokenizer", "learn")))
+    print(f"\ndocument {row:,}, {document.lang}: {len(tokens):,} tokens, from")
     print(f"  {make_printable(document.source)}")
-    begin = text[: _SHOWN_LINES * WIDTH * 4].decode("utf-8", "ignore")  # at most 4 bytes a column
+    # No more than is shown: a document may have a hundred million tokens.
+    stream, begin, num_decoded = tokenizer.stream_decoder(errors="ignore"), "", 0
+    while num_decoded < len(tokens) and len(begin) < _SHOWN_LINES * WIDTH:
+        begin += stream.feed(tokens[num_decoded : num_decoded + _SHOWN_LINES * WIDTH].tolist())
+        num_decoded += _SHOWN_LINES * WIDTH
     lines = [piece for line in make_printable(begin).split("\n") for piece in chop_cells(line, WIDTH - 2) or [""]]
     for line in lines[:_SHOWN_LINES]:
         print(f"  {line}".rstrip())
-    if len(lines) > _SHOWN_LINES:
+    if len(lines) > _SHOWN_LINES or num_decoded < len(tokens):
         print("  ...")
     print(cut_text(f"  = {tokens[:20].tolist()}", WIDTH))
 

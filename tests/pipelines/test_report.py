@@ -8,13 +8,14 @@ import os
 import re
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
 from click import Context
 from click.testing import CliRunner
 from rich.cells import cell_len
-from support.builds import ROOT, tokcore
+from support.builds import ROOT, build_file, jsonl, run, tokcore, write
 
 from pipelines.cli import commands
 from pipelines.local.terminal import WIDTH, cut_text, format_number, format_size, format_table
@@ -56,6 +57,26 @@ def test_the_report_ends_with_the_totals(corpus, build, capsys):
     rate = totals.text_bytes / totals.tokens
     assert end["tokens"] == f"{totals.tokens:,} in {totals.shards} shards, {rate:.4f} bytes per token"
     assert end["root"] == build.root
+
+
+def test_of_a_large_document_only_what_is_shown_is_decoded(tmp_path, capsys):
+    """Decoding all of it would take more than 100 bytes of memory for each of its tokens."""
+    write(tmp_path / "a.jsonl", jsonl([{"text": "a"}, {"text": "the quick brown fox jumps " * 50_000}]))
+    sources = '[[source]]\nlang = "en"\nfiles = "a.jsonl"\n'
+    path = build_file(tmp_path, sources, "[learn]\nvocab_size = 300\nallow_smaller = true\n")
+    build = run(path, tmp_path / "out")
+    assert build.totals.tokens > 200_000
+    tracemalloc.start()
+    try:
+        shown = printed(capsys, tmp_path / "out", build).splitlines()
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 10 * build.totals.tokens
+    (begin,) = [number for number, line in enumerate(shown) if line.startswith("document 1, en: ")]
+    assert shown[begin + 2].startswith("  the quick brown fox jumps the quick")
+    assert shown[begin + 6] == "  ..."
+    assert shown[begin + 7].startswith("  = [")
 
 
 def test_time_and_rate_come_from_the_stages(corpus, build, capsys):
