@@ -126,7 +126,8 @@ def _print_estimates(told: dict[str, Any], vocab_size: int) -> None:
     print(f"estimates   from {of}; the time also from how fast it was counted")
     print(f"  text      about {format_size(told['text_bytes'])}, {format_number(told['pretokens'])} pre-tokens")
     print(f"  time      about {format_duration(told['seconds'])} on this machine, without a store's delays")
-    print(f"  memory    at most about {format_size(told['memory_bytes'])} in all workers")
+    learning = f"; at most about {format_size(told['learn_bytes'])} to learn" if told["learn_bytes"] else ""
+    print(f"  memory    at most about {format_size(told['memory_bytes'])} in all workers{learning}")
     if (least := told["vocab_least"]) == 0:
         return
     most = told["vocab_most"]

@@ -10,6 +10,7 @@ import numpy as np
 
 from pipelines.reading.records import BATCH_BYTES, BATCH_RECORDS, Batch
 from pipelines.stages.source_checks import Seen, SourceSample
+from pipelines.work.learn_memory import ROW_BYTES
 from schemas.config import BuildConfig, make_pretokenizer
 from schemas.input_format import COLUMN_FORMATS
 from tokcore import kernel
@@ -34,6 +35,7 @@ class Estimate(NamedTuple):
     distinct: int  # pre-tokens in the sample
     seconds: int
     memory_bytes: int  # at most, of all workers together
+    learn_bytes: int  # of memory, at most: where a corpus goes on as new as the sample is; 0 if none are learned
     vocab_least: int  # tokens that the sample alone gives, special ones included; 0 if none are learned
     vocab_most: int  # tokens that a corpus would give that goes on as new as the sample is
 
@@ -79,6 +81,7 @@ def estimate(config: BuildConfig, samples: Sequence[SourceSample], workers: int)
         distinct=distinct,
         seconds=round(_START_SECONDS + 2 * text_bytes / rate),  # counting, and encoding, which takes about as long
         memory_bytes=workers * (_WORKER_BYTES + min(config.count.memory_bytes, table_bytes)),
+        learn_bytes=ROW_BYTES * round(distinct * (1.0 if is_whole else growth)) if least else 0,
         vocab_least=least,
         vocab_most=most,
     )

@@ -10,7 +10,9 @@ import contextlib
 import math
 import os
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
+
+from pipelines.local.control_groups import list_groups
 
 
 def count_cores(root: Path = Path("/")) -> int:
@@ -23,27 +25,13 @@ def count_cores(root: Path = Path("/")) -> int:
 
 
 def _list_limits(root: Path) -> Iterator[float]:
-    """Cores' worth of time that each control group above this process may take, on Linux; of both versions."""
-    for line in _read(root / "proc/self/cgroup").splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controllers and "cpu" not in controllers.split(","):
-            continue
-        mount = root / "sys/fs/cgroup" / ("cpu" if controllers else "")
-        # In a container the path may be that on the host, and lead nowhere: then the mount is the group itself.
-        for folder in (PurePosixPath(path), *PurePosixPath(path).parents):
-            group = mount / str(folder).lstrip("/")
-            if controllers:
-                told = [_read(group / "cpu.cfs_quota_us"), _read(group / "cpu.cfs_period_us")]
-            else:
-                told = _read(group / "cpu.max").split()
-            with contextlib.suppress(ValueError):  # no limit: "max" or nothing
-                quota, period = map(int, told)
-                if quota > 0 and period > 0:
-                    yield quota / period
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""
+    """Cores' worth of time that each control group above this process may take."""
+    for group in list_groups("cpu", root):
+        if group.is_first:
+            told = [group.read("cpu.cfs_quota_us"), group.read("cpu.cfs_period_us")]
+        else:
+            told = group.read("cpu.max").split()
+        with contextlib.suppress(ValueError):  # no limit: "max" or nothing
+            quota, period = map(int, told)
+            if quota > 0 and period > 0:
+                yield quota / period

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from pipelines.local.progress import StageProgress
 from pipelines.store import storage
 from pipelines.work.counted_parts import CountedParts
+from pipelines.work.learn_memory import require_memory
 from pipelines.work.make_jobs import make_special_tokens
 from schemas.config import BuildConfig, check_dtype_of, make_pretokenizer
 from schemas.stage_manifests import CountedLanguage, MixedLanguage
@@ -133,9 +134,11 @@ def _weight_rows(
 ) -> tuple[Texts, Counts]:
     """The pre-tokens of all languages with their weighted counts.
 
-    Raises LearnError if learn.min_documents leaves none.
+    Raises LearnError if learn.min_documents leaves none, StageError if there is not the memory to learn from them.
     """
     tables = [(lang, url) for lang, url in counted.tables if lang in weights]
+    if config.learn.min_documents <= 1:  # these rows are distinct
+        require_memory(max((of.rows for of in counted.languages.values()), default=0) if len(counted.parts) == 1 else 0)
     with progress.stage("weigh", counted.most_rows, "rows", minor=True) as shown:
         read = [_read_table(url, shown.advance) for _, url in tables]
         texts, weighted = _gather_rows(
@@ -149,6 +152,7 @@ def _weight_rows(
             f"learn.min_documents = {config.learn.min_documents}: no pre-token is in that many documents. "
             f"Lower it, or count more documents."
         )
+    require_memory(len(weighted), texts.size_bytes + texts.offsets.nbytes + weighted.nbytes)
     return texts, weighted
 
 

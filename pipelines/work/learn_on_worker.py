@@ -13,6 +13,7 @@ from pipelines.store import storage
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
 from pipelines.work.counted_parts import Pins, read_pinned_parts
+from pipelines.work.learn_memory import ROW_BYTES
 from pipelines.work.learn_model import Learned, learn_tokenizers
 from schemas.config import BuildConfig
 from schemas.refs import StoredFile
@@ -20,9 +21,7 @@ from schemas.stage_manifests import MixedLanguage
 from tokcore.tokenizer_spec import TokenizerSpec
 
 LEARNED_KEY = "learned"  # of the record
-# Of memory, for each row of the count tables, and beside them; tests/benchmarks/README.md has what was measured.
-_ROW_BYTES = 145
-_WORKER_BYTES = 400_000_000
+_WORKER_BYTES = 400_000_000  # of memory, beside what learning takes
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ class LearnedFiles:
 
 def estimate_memory(num_rows: int) -> int:
     """Bytes of memory that learning takes, about. num_rows: of all count tables."""
-    return _WORKER_BYTES + _ROW_BYTES * num_rows
+    return _WORKER_BYTES + ROW_BYTES * num_rows
 
 
 def learn_on_worker(job: LearnJob) -> LearnedFiles:

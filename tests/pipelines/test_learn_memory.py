@@ -1,0 +1,86 @@
+"""Learning that has too little memory is refused with the figure, before it starts, and never killed by the system."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.builds import build_file, run, small_corpus
+
+from pipelines.local import memory
+from pipelines.local.memory import Available, find_available
+from pipelines.work.learn_memory import ROW_BYTES, require_memory
+from tokcore.errors import StageError
+
+MACHINE = "MemTotal:  9 kB\nMemAvailable:  5000 kB\n"
+STAT = "anon 700000\nfile 300000\nactive_file 100000\ninactive_file 200000\n"
+STAT_1 = "cache 1\ninactive_file 7\ntotal_inactive_file 200000\ntotal_active_file 100000\n"
+
+
+@pytest.mark.parametrize(
+    ("told", "files", "size_bytes", "limit"),
+    [
+        ("0::/\n", {}, 5_120_000, "this machine"),
+        (
+            "0::/a\n",
+            {"a/memory.max": "max\n", "a/memory.current": "9\n", "a/memory.stat": STAT},
+            5_120_000,
+            "this machine",
+        ),
+        # Pages of files count as free.
+        (
+            "0::/a/b\n",
+            {"a/memory.max": "2000000\n", "a/memory.current": "1000000\n", "a/memory.stat": STAT},
+            1_300_000,
+            "the control group of this process",
+        ),
+        (
+            "4:memory:/a\n1:cpu:/\n",
+            {
+                "memory/a/memory.limit_in_bytes": "2000000\n",
+                "memory/a/memory.usage_in_bytes": "1900000\n",
+                "memory/a/memory.stat": STAT_1,
+            },
+            400_000,
+            "the control group of this process",
+        ),
+    ],
+)
+def test_the_least_of_all_limits_is_what_there_is(
+    tmp_path: Path, told: str, files: dict[str, str], size_bytes: int, limit: str
+):
+    written = {"proc/meminfo": MACHINE, "proc/self/cgroup": told}
+    for name, text in (written | {f"sys/fs/cgroup/{name}": text for name, text in files.items()}).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert find_available(tmp_path) == Available(size_bytes, limit)
+
+
+def test_where_the_system_tells_nothing_nothing_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    assert find_available(tmp_path) is None
+    monkeypatch.setattr(memory, "find_available", lambda: None)
+    require_memory(10**6)
+
+
+def test_the_need_is_compared_to_the_byte():
+    require_memory(1000, available=Available(ROW_BYTES * 1000, "this machine"))
+    require_memory(1000, held_bytes=90, available=Available(ROW_BYTES * 1000 - 90, "this machine"))
+    with pytest.raises(
+        StageError, match=r"12\.00 M distinct pre-tokens need about 2\.3 GB of memory, and this machine"
+    ):
+        require_memory(12_000_000, available=Available(10**9, "this machine"))
+
+
+def test_a_build_is_refused_and_goes_on_where_there_is_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The count tables stay. Both ways to find the rows: before they are read, and after."""
+    small_corpus(tmp_path)
+    path = build_file(tmp_path)
+    for settings in ("", "min_documents = 2"):
+        path = build_file(tmp_path, settings=f"[learn]\nvocab_size = 400\n{settings}\n")
+        output = tmp_path / f"out{len(settings)}"
+        with monkeypatch.context() as patched:
+            patched.setattr("pipelines.work.learn_memory.find_available", lambda: Available(500, "a limit"))
+            with pytest.raises(StageError, match=r"a limit leaves 500 bytes.*run the same command again"):
+                run(path, output)
+            assert (output / "counts" / "manifest.json").exists()
+        assert run(path, output).totals.vocab_size == 400
