@@ -42,18 +42,18 @@ def audit(
 ) -> dict[str, Any]:
     """The findings, in values that JSON knows. Every list is of objects with id, token (escaped) and bytes (hex), and
       never, rare           ids never written; written at most `rare` times
-      one_document          more often in one document than in all others together
-      one_source            more than nine of ten in one of several files; one_source_by_source: file -> such ids
+      mostly_one_document   more often in one document than in all others together
+      mostly_one_source     more than nine of ten in one of several files; mostly_one_source_by_source: file -> such ids
       unreachable           becomes: the ids that their bytes, merged as one pre-token, give instead
       partial_utf8          not well-formed UTF-8: parts of characters
       invisible_tokens      kinds: kind of tokcore.odd_tokens.CHARACTER_KINDS -> characters of the token
-    those of rare, one_document and one_source with the columns of token_counts.parquet, and with sources top_source
-    and top_source_count: the file that has most of them, and how many. one_document and one_source leave out special
-    and rare ids. invisible_in_text: kind -> language -> occurrences in the counted text, pre-tokens that hold
-    one, occurrences by character. missing: section -> why it is left out.
+    those of rare, mostly_one_document and mostly_one_source with the columns of token_counts.parquet, and with sources
+    top_source and top_source_count: the file that has most of them, and how many. mostly_one_document and
+    mostly_one_source leave out special and rare ids. invisible_in_text: kind -> language -> occurrences in the counted
+    text, pre-tokens that hold one, occurrences by character. missing: section -> why it is left out.
 
-    rare: ids written at most that often are rare. sources: look for one_source, too, which reads all shards. at: the
-    commit whose parts are looked at, all of them together; None: the newest.
+    rare: ids written at most that often are rare. sources: look for mostly_one_source, too, which reads all shards. at:
+    the commit whose parts are looked at, all of them together; None: the newest.
     Raises IdentityError if the shards are another tokenizer's, FormatError for a damaged file.
     """
     spec = tokenizer.spec
@@ -104,9 +104,9 @@ def _audit_shards(
         raise IdentityError(f"{redact(state.output)}: its shards were written with another tokenizer")
     tops = None
     if not sources:
-        missing["one_source"] = "not asked for: --sources reads all shards"
+        missing["mostly_one_source"] = "not asked for: --sources reads all shards"
     elif any(find_manifest(url, "plan") is None for url in state.urls):
-        missing["one_source"] = "no plan in this output: which files there were is not known"
+        missing["mostly_one_source"] = "no plan in this output: which files there were is not known"
     else:
         tops = _find_top_sources(parts, tokenizer.vocab_size)
     return {
@@ -159,7 +159,7 @@ def _audit_written(
         "rare": described(
             sorted((row for row in by_count if row["count"] <= rare), key=lambda row: (row["count"], row["id"]))
         ),
-        "one_document": described(
+        "mostly_one_document": described(
             row for row in frequent if _has_more(row["max_in_document"], row["count"], _DOCUMENT_SHARE)
         ),
     }
@@ -169,8 +169,8 @@ def _audit_written(
             row for row in frequent if several and _has_more(row["top_source_count"], row["count"], _SOURCE_SHARE)
         ]
         by_source = Counter(row["top_source"] for row in one_source)
-        report["one_source"] = described(one_source)
-        report["one_source_by_source"] = dict(sorted(by_source.items(), key=lambda item: (-item[1], item[0])))
+        report["mostly_one_source"] = described(one_source)
+        report["mostly_one_source_by_source"] = dict(sorted(by_source.items(), key=lambda item: (-item[1], item[0])))
     return report
 
 
@@ -214,14 +214,14 @@ def print_audit(report: dict[str, Any]) -> None:
         _print_section("rare", f"written {report['rare_at_most']} times or less", report["rare"])
         one = [
             {**row, "token": f"{row['token']} {row['max_in_document']:,} of {row['count']:,}"}
-            for row in report["one_document"]
+            for row in report["mostly_one_document"]
         ]
         _print_section("one document", "with more than half of their occurrences in one document", one, shown=4)
-    if "one_source" in report:
+    if "mostly_one_source" in report:
         of = ", ".join(
-            f"{_shorten(name)}: {number:,}" for name, number in _take_first(report["one_source_by_source"], 4)
+            f"{_shorten(name)}: {number:,}" for name, number in _take_first(report["mostly_one_source_by_source"], 4)
         )
-        _print_section("one source", "with more than 9/10 in one file", report["one_source"], of)
+        _print_section("one source", "with more than 9/10 in one file", report["mostly_one_source"], of)
     becomes = [{**one, "token": f"{one['token']} -> {one['becomes']}"} for one in report["unreachable"]]
     _print_section("unreachable", "that their own bytes do not become", becomes, shown=4)
     _print_section("partial", "that begin or end within a character", report["partial_utf8"], shown=0)

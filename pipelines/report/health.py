@@ -11,7 +11,7 @@ from pipelines.stages.read_state import State
 from tokcore.tokenizer import Tokenizer
 
 # The audit's lists that the report takes.
-LISTS = ("never", "rare", "unreachable", "partial_utf8", "one_document", "one_source", "invisible_tokens")
+LISTS = ("never", "rare", "unreachable", "partial_utf8", "mostly_one_document", "mostly_one_source", "invisible_tokens")
 
 # A language falls back to bytes where more than this share of its tokens are parts of characters.
 FALLS_BACK = 0.05

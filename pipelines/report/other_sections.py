@@ -27,8 +27,8 @@ _TITLES = {
     "rare": "Rarely written",
     "unreachable": "Unreachable: their own bytes become other tokens",
     "partial_utf8": "Parts of characters",
-    "one_document": "More than half of it in one document",
-    "one_source": "More than nine tenths of it in one file",
+    "mostly_one_document": "More than half of it in one document",
+    "mostly_one_source": "More than nine tenths of it in one file",
     "invisible_tokens": "With characters that are not seen",
 }
 

@@ -108,7 +108,6 @@ def _write_header(report: Mapping[str, Any], title: str) -> Html:
 
 def _write_summary(report: Mapping[str, Any], own: str) -> Html:
     corpus, tokenizer = report["corpus"], report["tokenizers"][own]
-    per_token = report["tokenizer"]["comparison"]["all"]["tokenizers"][own]["bytes_per_token"]["value"]
     return write_section(
         "summary",
         "In short",
@@ -119,7 +118,7 @@ def _write_summary(report: Mapping[str, Any], own: str) -> Html:
                 ("bytes of text", f"{corpus['text_bytes']:,}"),
                 ("tokens", f"{corpus['tokens']:,}"),
                 ("vocabulary", f"{tokenizer['vocab_size']:,}"),
-                ("bytes per token", "–" if per_token is None else f"{per_token:.3f}"),
+                ("bytes per token", f"{corpus['text_bytes'] / corpus['tokens']:.4f}" if corpus["tokens"] else "–"),
                 ("never written", f"{report['health'].get('never', {'number': 0})['number']:,} tokens"),
                 ("root", join([tag("code", report["provenance"]["root"][:16]), "…"])),
             ]
@@ -128,7 +127,7 @@ def _write_summary(report: Mapping[str, Any], own: str) -> Html:
 
 
 def _select_numbers(report: Mapping[str, Any]) -> dict[str, Any]:
-    """What scripts compute with: tokens of the parallel text, bytes per token. Names are as they are shown."""
+    """What scripts compute with: tokens of the parallel text, bytes per token and their margins. Names are as shown."""
     premiums = report["tokenizer"]["premiums"]
     comparison = report["tokenizer"]["comparison"]
     groups = {"all": comparison["all"], **comparison["languages"]}
@@ -140,11 +139,14 @@ def _select_numbers(report: Mapping[str, Any]) -> dict[str, Any]:
             "languages": list(map(make_visible, premiums["languages"])),
             "tokens": {make_visible(one): _name_visibly(of["tokens"]) for one, of in premiums["tokenizers"].items()},
         },
-        "bytes_per_token": {
-            make_visible(group): _name_visibly(
-                {one: row["bytes_per_token"]["value"] for one, row in about["tokenizers"].items()}
-            )
-            for group, about in groups.items()
+        **{
+            name: {
+                make_visible(group): _name_visibly(
+                    {one: row["bytes_per_token"][key] for one, row in about["tokenizers"].items()}
+                )
+                for group, about in groups.items()
+            }
+            for name, key in (("bytes_per_token", "value"), ("margins", "margin"))
         },
     }
 

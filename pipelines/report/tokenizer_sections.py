@@ -103,7 +103,8 @@ def _write_sample(report: Mapping[str, Any]) -> Html:
         "p",
         f"Below, {sample['texts']:,} texts speak for the corpus: {sample['documents']:,} documents with "
         f"{sample['bytes']:,} bytes. They were drawn by hash, up to {sample['asked']:,} of each language; of {whole} "
-        f"of {len(sample['languages'])} languages these are all. ± is the margin of a 95 % confidence interval.",
+        f"of {len(sample['languages'])} languages these are all. ± is the margin of a 95 % confidence interval. "
+        "Tokens are counted without the document delimiters that the shards also hold.",
     )
 
 

@@ -132,7 +132,7 @@ def list_audit(shelf: Shelf, question: Question) -> dict[str, Any]:
     """The audit's lists."""
     volume = _find_volume(shelf, question)
     report = volume.audited
-    lists = ("never", "rare", "unreachable", "partial_utf8", "one_document", "invisible_tokens")
+    lists = ("never", "rare", "unreachable", "partial_utf8", "mostly_one_document", "invisible_tokens")
     return {
         "lists": {
             name: {

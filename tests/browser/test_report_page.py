@@ -162,7 +162,7 @@ def test_language_theme_reference_and_perplexity(page, open_page):
     assert read_column(opened, "Premiums in short", 1)[0] == f"{sum(others) / 2:.3f}"
     opened.page.fill("#convert-perplexity", "16")
     assert re.match(
-        r"\d\.\d{4} bits per byte; the same as a perplexity of this build 16\.00, r50k",
+        r"\d\.\d{4} bits per byte( ± \d\.\d\d %)?; the same as a perplexity of this build 16\.00, r50k",
         opened.page.text_content("#convert-output"),
     )
     bits = opened.page.input_value("#convert-bits")

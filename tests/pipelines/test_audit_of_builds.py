@@ -61,13 +61,13 @@ def test_never_and_rarely_written(built, tokenizer):
 def test_ids_of_one_document_and_of_one_file(built, tokenizer):
     report = audit(str(built), tokenizer, sources=True)
     assert report["missing"] == {}
-    shouted = {one["id"]: one for one in report["one_document"]}[id_of(tokenizer, " zqzq")]
+    shouted = {one["id"]: one for one in report["mostly_one_document"]}[id_of(tokenizer, " zqzq")]
     assert (shouted["max_in_document"], shouted["count"], shouted["documents"]) == (399, 399, 1)
     assert shouted["top_source"] == "a.jsonl"
-    murmured = {one["id"]: one for one in report["one_source"]}[id_of(tokenizer, " vxvx")]
+    murmured = {one["id"]: one for one in report["mostly_one_source"]}[id_of(tokenizer, " vxvx")]
     assert (murmured["top_source"], murmured["top_source_count"], murmured["count"]) == ("b.jsonl", 120, 120)
-    assert murmured["id"] not in {one["id"] for one in report["one_document"]}
-    assert report["one_source_by_source"] == Counter(one["top_source"] for one in report["one_source"])
+    assert murmured["id"] not in {one["id"] for one in report["mostly_one_document"]}
+    assert report["mostly_one_source_by_source"] == Counter(one["top_source"] for one in report["mostly_one_source"])
     # All of them, counted from the table by definition.
     rows = pq.read_table(built / "shards" / "token_counts.parquet").to_pylist()
     by_source: dict[int, Counter[str]] = defaultdict(Counter)
@@ -78,8 +78,8 @@ def test_ids_of_one_document_and_of_one_file(built, tokenizer):
     ordinary = [row for row in rows if row["count"] > 10 and row["id"] != tokenizer.special_id("<|endoftext|>")]
     one_document = {row["id"] for row in ordinary if 2 * row["max_in_document"] > row["count"]}
     one_source = {row["id"] for row in ordinary if 10 * max(by_source[row["id"]].values()) > 9 * row["count"]}
-    assert {one["id"] for one in report["one_document"]} == one_document
-    assert {one["id"] for one in report["one_source"]} == one_source
+    assert {one["id"] for one in report["mostly_one_document"]} == one_document
+    assert {one["id"] for one in report["mostly_one_source"]} == one_source
 
 
 def test_invisible_characters_by_kind_and_language(built, tokenizer):
@@ -106,17 +106,17 @@ def test_sources_are_looked_for_when_asked(built, tokenizer, tmp_path, capsys):
     asked = audit(str(built), tokenizer, sources=True)
     shutil.copytree(built, tmp_path / "moved", ignore=shutil.ignore_patterns("arrow", "megatron"))
     report = audit(str(tmp_path / "moved"), tokenizer)
-    assert report["missing"].keys() == {"one_source"}
-    assert "one_source" not in report
+    assert report["missing"].keys() == {"mostly_one_source"}
+    assert "mostly_one_source" not in report
     by_id = {one["id"]: one for one in asked["rare"]}
     assert all(one.items() <= by_id[one["id"]].items() for one in report["rare"])
     print_audit(report)
-    assert "left out      one_source: not asked for: --sources reads all shards" in capsys.readouterr().out
+    assert "left out      mostly_one_source: not asked for: --sources reads all shards" in capsys.readouterr().out
     with pytest.raises(FormatError):
         audit(str(tmp_path / "moved"), tokenizer, sources=True)
     shutil.rmtree(tmp_path / "moved" / "plan")
     report = audit(str(tmp_path / "moved"), tokenizer, sources=True)
-    assert report["missing"]["one_source"].startswith("no plan in this output")
+    assert report["missing"]["mostly_one_source"].startswith("no plan in this output")
 
 
 def test_what_is_missing_is_said(built, tokenizer, tmp_path, capsys):

@@ -203,7 +203,7 @@ def test_an_audit_names_no_file_that_crashes(built):
     out = str(built[0] / "out")
     report = audit(out, load_tokenizer(out), rare=0, sources=True)
     assert report["missing"] == {}
-    tops = {one["top_source"] for one in report["one_document"] + report["one_source"]}
+    tops = {one["top_source"] for one in report["mostly_one_document"] + report["mostly_one_source"]}
     assert tops
     assert not any("bad" in source for source in tops)
 

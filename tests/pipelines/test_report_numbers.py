@@ -7,6 +7,7 @@ import hashlib
 import json
 import math
 import random
+import re
 import statistics
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -25,6 +26,7 @@ from pipelines.report import html_parts, merge_history, money, parallel_text, pr
 from pipelines.report.compose import OWN, Wishes, make_report
 from pipelines.report.estimates import Drawing
 from pipelines.report.money import ModelSize
+from pipelines.report.page import write_page
 from pipelines.report.shard_pass import CONTEXTS
 from tokcore import scripts
 from tokcore.texts import make_texts_from_strings
@@ -525,6 +527,16 @@ def test_an_estimate_by_hand():
     residuals = [10 - 4.5 * 2, 14 - 4.5 * 3]
     variance = 2**2 * (1 - 1 / 2) * 2 * statistics.variance(residuals)
     assert told["margin"] == pytest.approx(1.96 * math.sqrt(variance) / 12, abs=1e-6)
+
+
+def test_the_headline_is_the_quotient_of_the_numbers_beside_it(report):
+    """Not an estimate from drawn texts, which has another third digit."""
+    page = re.sub(r"<[^>]*>", "|", write_page(report).decode())
+    shown = {
+        name: re.search(rf"\|{name}\|+([\d,.]+)\|", page)[1].replace(",", "")
+        for name in ("bytes of text", "tokens", "bytes per token")
+    }
+    assert shown["bytes per token"] == f"{int(shown['bytes of text']) / int(shown['tokens']):.4f}"
 
 
 def test_the_command(corpus, tmp_path):

@@ -160,7 +160,10 @@
     const same = Object.entries(rows)
       .filter(([, bytes]) => bytes)
       .map(([name, bytes]) => name + " " + Math.pow(2, value * bytes).toFixed(2));
-    byId("convert-output").textContent = value.toFixed(4) + " bits per byte; the same as a perplexity of " + same.join(", ");
+    const margin = numbers.margins[byId("convert-group").value][byId("convert-tokenizer").value];
+    const told = !margin ? "" : " ± " + ((100 * margin) / own).toFixed(2) + " %";
+    byId("convert-output").textContent =
+      value.toFixed(4) + " bits per byte" + told + "; the same as a perplexity of " + same.join(", ");
   };
   ["convert-perplexity", "convert-group", "convert-tokenizer"].forEach((id) => byId(id).addEventListener("input", () => convert(false)));
   byId("convert-bits").addEventListener("input", () => convert(true));

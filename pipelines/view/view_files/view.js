@@ -220,7 +220,7 @@
 
   // ---- audit
   const TITLES = { never: "never written", rare: "rarely written", unreachable: "unreachable", partial_utf8: "parts of characters",
-    one_document: "more than half in one document", invisible_tokens: "with characters that are not seen" };
+    mostly_one_document: "more than half in one document", invisible_tokens: "with characters that are not seen" };
   const lookAround = async () => {
     byId("lists").textContent = "looking";
     const volume = chosen();
