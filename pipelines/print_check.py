@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipelines.inspect.estimate import estimate
+from pipelines.local.progress import StageProgress
 from pipelines.local.terminal import format_count, format_duration, format_number, format_size, make_printable
 from pipelines.stages.build import Build
 from pipelines.stages.plan_corpus import hash_content, plan_build
@@ -20,15 +21,18 @@ from tokcore.errors import ConfigError
 from tokcore.jsonable import to_jsonable
 
 
-def make_check_report(build: Build) -> dict[str, Any]:
+def make_check_report(build: Build, progress: StageProgress) -> dict[str, Any]:
     """What a build would do: its files, sizes, work items and the fingerprints of its settings. Nothing is done."""
     imported = build.imported_tokenizer()
     left_out = LeftOut()
-    plan = plan_build(build.config, build.output, left_out)
-    samples = sample_plan(build.config, plan, FOR_CHECK)
-    findings = check_samples(build.config, samples)
-    stopping = [finding for finding in findings if finding.stops]
-    estimated = estimate(build.config, samples, build.options.num_workers)
+    with progress.stage("list files", minor=True):
+        plan = plan_build(build.config, build.output, left_out)
+    with progress.stage("read samples", minor=True):
+        samples = sample_plan(build.config, plan, FOR_CHECK)
+        findings = check_samples(build.config, samples)
+        stopping = [finding for finding in findings if finding.stops]
+    with progress.stage("estimate", minor=True):
+        estimated = estimate(build.config, samples, build.options.num_workers)
     settings = to_jsonable(build.config.stage_configs())
     if imported is not None:
         settings["tokenizer"]["fingerprint"] = imported.fingerprint

@@ -81,10 +81,12 @@ def check(build_file: str, output: str, assigned: tuple[str, ...], as_json: bool
     answers, or Dataflow's bucket for staging is there. Exit code 2 if any of these would stop a build, or if the output
     holds a different build.
     """
+    from pipelines.local.progress import StageProgress
     from pipelines.print_check import make_check_report, print_check
 
-    with show_progress("check"):
-        report = make_check_report(open_build(build_file, output, assigned, None, ()))
+    progress = StageProgress()
+    with progress.stage("check", minor=True):
+        report = make_check_report(open_build(build_file, output, assigned, None, ()), progress)
     print_json(report) if as_json else print_check(report)
     if report["refused"]:  # as `tokcore build` would
         fail(report["output_holds"], EXIT_USAGE)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pipelines.commands.command_inputs import expand_local_path, load_tokenizer, make_absolute
+from pipelines.commands.command_inputs import expand_local_path, load_tokenizer, make_absolute, show_progress
 from pipelines.commands.command_options import AT, format_examples
 from tokcore.errors import ConfigError
 from tokcore.patterns import PATTERNS
@@ -86,7 +86,10 @@ def report(
         sample or SAMPLE,
         [parse_model_size(text) for text in models] or MODEL_SIZES,
     )
-    for file in write_report(make_report(url, wishes, StageProgress(), at), place):
+    progress = StageProgress()
+    with progress.stage("report", minor=True):
+        written = write_report(make_report(url, wishes, progress, at), place)
+    for file in written:
         click.echo(f"{file}: {file.stat().st_size:,} bytes")
 
 
@@ -112,9 +115,9 @@ def view(named: tuple[str, ...], port: int, at: int | None) -> None:
 
     if len(named) > MOST:
         raise ConfigError(f"{len(named)} outputs and tokenizers named, at most {MOST} fit beside each other")
-    shelf = _fill_shelf(named or (".",), at)
     try:
-        server = ViewServer(shelf, port)
+        with show_progress("open"):
+            server = ViewServer(_fill_shelf(named or (".",), at), port)
     except OSError as error:
         raise ConfigError(f"--port {port}: {error.strerror}: leave it out to get a free one") from error
     click.echo(server.url)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import datetime
 import json
 import shutil
@@ -20,7 +21,11 @@ Unit = Literal["bytes", "merges", "rows", "files", "documents"]
 _TICK_SECONDS = 0.2
 FIRST_LINE_SECONDS = 1.5  # so long a stage may be silent in a log, and a minor one end without a line
 _LINE_SECONDS = 10.0
-_LINES = 20  # at most, of a stage whose total is known: one for each 5 %
+_LINES = 20  # of a stage whose total is known: one for each 5 %
+_QUIET_SECONDS = 60.0  # so long a log may be silent, however little is done
+# The time left follows from the pace of the last third of a stage, and of no less than so long: of merges, the first
+# take the longest.
+_PACE_SECONDS = 10.0
 
 _BAR_WIDTH = 12
 
@@ -38,6 +43,8 @@ class Phase:
         self._watch = watch
         self._lock = threading.Lock()
         self._merging: Phase | None = None
+        # When how much was done, the oldest that the pace follows from first. What comes before the first is no pace.
+        self._seen: collections.deque[tuple[float, int]] = collections.deque([(self.started, 0)])
 
     @property
     def done(self) -> int:
@@ -72,17 +79,30 @@ class Phase:
             merging.started = now
         return merging
 
+    def observe(self, now: float) -> None:
+        """Remember how much is done now."""
+        done = self.done
+        if not done:
+            self._seen.clear()
+        self._seen.append((now, done))
+        oldest = now - max(_PACE_SECONDS, (now - self.started) / 3)
+        while len(self._seen) > 2 and self._seen[1][0] <= oldest:
+            self._seen.popleft()
+
     def described(self, now: float) -> str:
         """Done and total, rate and time left, as far as they are known."""
+        self.observe(now)
         done, total, seconds = self.done, self.total, now - self.started
-        if not done:
-            return f"{seconds:.0f} s"
         amount, unit = (format_size, "") if self.unit == "bytes" else (format_number, f" {self.unit}")
-        rate = f"{amount(round(done / seconds))}/s" if seconds > 0 else ""
+        if not done:
+            return f"0 of {amount(total)}{unit}, {seconds:.0f} s" if total else f"{seconds:.0f} s"
+        since, before = self._seen[0]
+        pace = (done - before) / (now - since) if now > since else 0.0
+        rate = f"{amount(round(pace))}/s"
         if not total:
             return f"{amount(done)}{unit}, {rate}"
-        left = _format_duration(seconds * max(total - done, 0) / done)
-        return f"{_compute_share(done, total):4.0%}  {amount(done)} of {amount(total)}{unit}, {rate}, {left} left"
+        left = f", {_format_duration(max(total - done, 0) / pace)} left" if pace > 0 else ""
+        return f"{_compute_share(done, total):4.0%}  {amount(done)} of {amount(total)}{unit}, {rate}{left}"
 
 
 class StageProgress:
@@ -154,7 +174,9 @@ class StageProgress:
             with self._lock:
                 if self._phases:
                     now = time.monotonic()
-                    self._display.show(self._phases[-1].current(now), now)
+                    phase = self._phases[-1].current(now)
+                    phase.observe(now)
+                    self._display.show(phase, now)
 
     def _say(self, text: str) -> None:
         with self._lock:
@@ -200,7 +222,10 @@ class TerminalLine:
 
 
 class LogLines:
-    """A line after FIRST_LINE_SECONDS, and then every ten seconds or 5 %, whichever comes later."""
+    """A line after FIRST_LINE_SECONDS of silence, and then every ten seconds or 5 %, whichever comes later.
+
+    The silence may be that of several phases, one after the other. After a minute without 5 %, there is a line, too.
+    """
 
     def __init__(self, print: Callable[[str], None]) -> None:
         self._print = print
@@ -210,13 +235,16 @@ class LogLines:
 
     def show(self, phase: Phase, now: float) -> None:
         if phase is not self._phase:
-            self._phase, self._line_at, self._line_done = phase, phase.started, None
+            if self._phase is None:
+                self._line_at = phase.started
+            self._phase, self._line_done = phase, None
         done = phase.done
         if self._line_done is None:
             is_due = now - self._line_at >= FIRST_LINE_SECONDS
         else:
             has_moved = not phase.total or (done - self._line_done) * _LINES >= phase.total
-            is_due = now - self._line_at >= _LINE_SECONDS and has_moved
+            silent = now - self._line_at
+            is_due = silent >= _QUIET_SECONDS or (silent >= _LINE_SECONDS and has_moved)
         if is_due:
             self._line_at, self._line_done = now, done
             self._print(f"{phase.name:<10} {phase.described(now)}")

@@ -103,9 +103,14 @@ def _read_checked(attempts: Attempts, run: RunRef, file: Any, offset: int) -> It
 
 
 def _report_rows(rows: Iterator[CountRows], run: RunRef) -> Iterator[CountRows]:
-    """The rows of a run that goes into a table; tells the parent when all were read."""
-    yield from rows
-    report_progress("merged", run.size_bytes)
+    """The rows of a run that goes into a table; tells the parent as they are read, in about its bytes."""
+    left = run.size_bytes
+    for block in rows:
+        yield block
+        read = min(left, block.keys.size_bytes)
+        left -= read
+        report_progress("merged", read)
+    report_progress("merged", left)
 
 
 def merge_runs(attempts: Attempts, runs: tuple[RunRef, ...]) -> RunRef:

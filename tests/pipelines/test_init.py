@@ -19,6 +19,7 @@ from support.builds import build_file, jsonl, run, small_corpus, texts, tokcore,
 from pipelines.inspect.build_text import write_build_text
 from pipelines.inspect.language_names import guess_file_language, guess_folder_language
 from pipelines.inspect.propose import propose
+from pipelines.local.progress import StageProgress
 from pipelines.print_check import make_check_report
 from pipelines.stages.build import Build
 from schemas.config import load_config
@@ -44,7 +45,7 @@ def proposed(folder: Path, at: Path | None = None) -> tuple[list[dict[str, Any]]
     """(the sources, the text) of the build file for a folder; it passes check and builds as it is."""
     path = (at or folder.parent) / "build.toml"
     path.write_text(write_build_text(propose(str(folder)), str(path)), encoding="utf-8")
-    report = make_check_report(Build(load_config(str(path))))
+    report = make_check_report(Build(load_config(str(path))), StageProgress(-1))
     assert (report["problems"], report["warnings"]) == ([], []), report
     manifest = run(path, path.parent / "out")
     assert manifest.totals.records.rejected == {}

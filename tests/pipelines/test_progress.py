@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import io
+import itertools
 import json
 import sys
 import threading
@@ -104,6 +105,8 @@ def test_a_log_gets_a_line_every_ten_seconds_or_five_percent_whichever_is_later(
     assert lines_of(Phase("count", 1000, "bytes"), fast, capsys) == [1.5]
     slow = [(float(i), i) for i in range(101)]  # 1 % in 10 s: a line for each 5 %
     assert lines_of(Phase("count", 1000, "bytes"), slow, capsys) == [2.0, 52.0]
+    slowest = [(float(i), 1) for i in range(130)]  # a line for each minute
+    assert lines_of(Phase("learn", 1000, "merges"), slowest, capsys) == [2.0, 62.0, 122.0]
     steady = [(float(i), i * 10) for i in range(40)]  # 1 % per second: a line for each 10 s
     assert lines_of(Phase("count", 1000, "bytes"), steady, capsys) == [2.0, 12.0, 22.0, 32.0]
     unknown = [(float(i), 0) for i in range(25)]
@@ -114,15 +117,36 @@ def test_a_log_gets_a_line_every_ten_seconds_or_five_percent_whichever_is_later(
 
 def test_done_rate_and_time_left():
     phase = Phase("learn", 65_000, "merges")
-    assert phase.described(phase.started + 7) == "7 s"
+    # What comes before the first merge says nothing about their pace.
+    assert phase.described(phase.started + 7) == "0 of 65,000 merges, 7 s"
     phase.advance(13_000)
-    assert phase.described(phase.started + 20) == " 20%  13,000 of 65,000 merges, 650/s, 1 min 20 s left"
+    assert phase.described(phase.started + 27) == " 20%  13,000 of 65,000 merges, 650/s, 1 min 20 s left"
+    # Later ones take less time: the pace is that of the last third.
+    phase.advance(30_000)
+    assert phase.described(phase.started + 42) == " 66%  43,000 of 65,000 merges, 2,000/s, 11 s left"
     phase = Phase("count", 4_000_000, "bytes")
     phase.advance(1_000_000)
     assert phase.described(phase.started + 1800) == " 25%  1.0 MB of 4.0 MB, 556 bytes/s, 1 h 30 min left"
     phase = Phase("list", None, "files")
     phase.advance(30)
     assert phase.described(phase.started + 3) == "30 files, 10/s"
+
+
+def test_phases_that_follow_each_other_are_not_silent_together(capsys):
+    """None of them takes long enough for a line of its own."""
+    log, said = LogLines(functools.partial(print, file=sys.stderr)), []
+    start = 0.0
+    for number in range(10):
+        phase = Phase(f"step {number}", None, "bytes")
+        if number == 0:
+            start = phase.started
+        phase.started = start + number
+        for tenth in range(10):
+            log.show(phase, phase.started + tenth / 10)
+            if capsys.readouterr().err:
+                said.append(number + tenth / 10)
+    assert said[0] == 1.5
+    assert all(later - earlier < 2 for earlier, later in itertools.pairwise([*said, 10.0]))
 
 
 def test_a_terminal_has_one_line_that_is_taken_back(monkeypatch):
