@@ -197,6 +197,9 @@ def _print_drift(drift: dict[str, Any] | None) -> None:
         return
     window, baseline = drift["window"], drift["baseline"]
     size = format_size(window["text_bytes"])
+    if not window["text_bytes"]:
+        click.echo("  drift: nothing has landed yet")
+        return
     if not drift["is_full"]:
         click.echo(f"  drift: not judged before {format_size(drift['wanted_bytes'])} of text landed; {size} did")
     else:

@@ -19,7 +19,7 @@ from pipelines.local.free_memory import free_memory, share_arena
 from pipelines.local.pool import Workers
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
-from pipelines.local.terminal import format_count, format_size
+from pipelines.local.terminal import format_count, format_duration, format_size
 from pipelines.stages.build import Build
 from pipelines.stages.read_log import read_part
 from pipelines.stages.small_parts import MODULES
@@ -89,6 +89,7 @@ class Service:
         self._num_failed = 0  # looks and batches that failed in a row, through no fault of a file
         self._newest = 0
         self._told: set[str] = set()  # about files that are not taken
+        self._num_told: int | None = None  # changes that wait, as last said
         self._began = time.time()
         self._drift = self._make_drift()
 
@@ -228,7 +229,9 @@ class Service:
                 raise  # the build file is wrong, not a store in trouble
             return self._note_trouble("look", error)
         self._trouble, self._num_failed = "", 0
-        return self._looks.choose_pause(self._waiting.count(self._quarantine.find(self._changes))[0] > 0)
+        quarantined = self._quarantine.find(self._changes)
+        self._tell_waiting(*self._waiting.count(quarantined))
+        return self._looks.choose_pause(self._waiting.count(quarantined)[0] > 0)
 
     def _has_looked_lately(self) -> bool:
         """Whether a watcher that stands by can leave a look out. If it takes over, it looks first."""
@@ -363,6 +366,21 @@ class Service:
             files = f"{len(uris):,} files" if len(uris) > 1 else redact(next(iter(uris)))
             self.progress.say(f"watch: a batch of {files} failed and is tried again: {shown}")
         self._measure()
+
+    def _tell_waiting(self, num_files: int, size_bytes: int) -> None:
+        """Say what this watcher waits for, when that changes."""
+        if num_files == self._num_told:
+            return
+        self._num_told = num_files
+        assert self._update is not None
+        held = format_count(len(self._update.held), "file")
+        if num_files:
+            changes = format_count(num_files, "change")
+            due = f"{self.settings.batch_files:,} files or after {format_duration(round(self.settings.batch_seconds))}"
+            waiting = f"{changes} with {format_size(size_bytes)} wait, {held} held"
+            self.progress.say(f"watch: {waiting}; a batch is due at {due}")
+        else:
+            self.progress.say(f"watch: nothing waits, {held} held; looks every {self.settings.poll_seconds} s")
 
     def _tell_once(self, text: str) -> None:
         if text not in self._told:

@@ -131,6 +131,10 @@ def begin_with(corpus: Path) -> Path:
 def test_an_output_begun_with_a_tokenizer_is_compared_with_where_it_was_learned(corpus):
     tokenizer = begin_with(corpus)
     with watching(corpus, tokenizer, count=True, **WINDOW) as watcher:
+        watcher.go_round()
+        shown = tokcore("status", corpus / "out", "--drift").stdout
+        assert "drift: nothing has landed yet" in shown
+        assert "bytes per token" not in shown
         shutil.move(corpus / "later", corpus / "en")
         watcher.go_round()
         drift = read_status(str(corpus / "out"))["drift"]

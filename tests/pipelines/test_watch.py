@@ -6,6 +6,7 @@ import dataclasses
 import errno
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -38,6 +39,7 @@ import tokcore as package
 from pipelines.inspect.gc import gc
 from pipelines.inspect.verify import verify
 from pipelines.local.pool import Workers
+from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.stages import small_parts, update_output
 from pipelines.stages.build import Build
@@ -495,6 +497,25 @@ def test_an_output_that_was_built_anew_ends_the_watcher(corpus):
         with pytest.raises(IdentityError, match="another build took the place"):
             watcher.go_round()
     assert verify(str(corpus / "out"), decode=None, base=str(corpus)).problems == ()
+
+
+def test_a_watcher_that_waits_says_what_it_sees(corpus, capsys):
+    """Once, and again when it changes."""
+    with watching(corpus, batch_files=2, batch_seconds=Decimal(3600)) as watcher:
+        watcher.progress = StageProgress()
+        for _ in range(2):
+            watcher.go_round()
+        write_file(corpus, "en/e.jsonl", make_texts("e", 5))
+        for _ in range(2):
+            watcher.go_round()
+        write_file(corpus, "en/f.jsonl", make_texts("f", 5))
+        watcher.go_round()
+    said = [line for line in capsys.readouterr().err.splitlines() if " held" in line]
+    (held,) = re.fullmatch(r"watch: nothing waits, (\d) files held; looks every [\d.]+ s", said[0]).groups()
+    assert re.fullmatch(
+        rf"watch: 1 change with \d+ bytes wait, {held} files held; a batch is due at 2 files or after 60 min", said[1]
+    )
+    assert said[2:] == [said[0].replace(f"{held} files", f"{int(held) + 2} files")]
 
 
 def test_an_output_of_a_later_release_ends_the_watcher(corpus, command):
