@@ -142,7 +142,7 @@ chaos: $(VENV)/installed ## play 1,000 seeded schedules of killed builds and bro
 	PYTHONPATH=tests $(BIN)/python -m chaos.run --schedules $(or $(CHAOS),1000) --seed $(or $(SEED),0)
 
 history: $(VENV)/installed ## let outputs and inputs change in every way, and compare each state with a fresh build: make history [HISTORY=N] [STEPS=N]
-	HISTORY=$(or $(HISTORY),50) STEPS=$(or $(STEPS),20) $(BIN)/python -m pytest -q tests/chaos/test_history.py
+	TOKCORE_TEST_PROFILE=proof HISTORY=$(or $(HISTORY),50) STEPS=$(or $(STEPS),20) $(BIN)/python -m pytest -q tests/chaos/test_history.py
 
 soak: servers ## let 10,000 files land in a bucket that two watchers follow, killed and refused: make soak [SOAK="--files 2000"]
 	PYTHONPATH=tests $(BIN)/python -m stores.soak $(SOAK)

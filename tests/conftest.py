@@ -7,15 +7,13 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
 from support.command_server import find_changes, serving_workers, take_environment
+from support.examples import load_profile
 from support.sanitized import NotPossibleError, Programs
 
 pytest_plugins = ["support.costs", "support.proof"]
 
-# No deadline: how long an example takes depends more on the machine's other load.
-settings.register_profile("tokcore", deadline=None)
-settings.load_profile("tokcore")
+load_profile()
 
 # A shell starts what runs in the background with SIGINT ignored, and children inherit that. Tests interrupt theirs.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 from support import eager
 from support.builds import build_file, jsonl, texts, write
+from support.examples import scaled
 from support.updates import build_fresh
 
 import tokcore
@@ -53,7 +54,7 @@ LEARNED = 290  # tokens of tokenizers that are learned from commits
 LANGS = ("en", "ru")
 FIRST = "0.jsonl"  # never vanishes: a source without files is an error
 
-EXAMPLES, STEPS = int(os.environ.get("HISTORY", "2")), int(os.environ.get("STEPS", "5"))
+EXAMPLES, STEPS = int(os.environ.get("HISTORY") or scaled(2)), int(os.environ.get("STEPS") or 5)
 
 Version = tuple[int, int]  # which content, time of change
 Command = tuple[Any, ...]
@@ -290,9 +291,6 @@ def test_an_output_and_what_happens_to_it(warm, tmp_path, scheme):
         settings=settings(
             max_examples=EXAMPLES,
             stateful_step_count=STEPS,
-            deadline=None,
-            database=None,
-            derandomize="HISTORY" not in os.environ,
             # A failing example takes minutes to shrink; `make history` says what it did.
             phases=(Phase.explicit, Phase.generate),
             suppress_health_check=list(HealthCheck),

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from chaos.schedules import check_manifests
 from chaos.server import Warm
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -26,6 +26,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from support.builds import build_file, jsonl, texts, tree, write
+from support.examples import examples
 
 SOURCES = """
 [[source]]
@@ -213,12 +214,5 @@ def machine(warm: Warm, base: Path) -> type[RuleBasedStateMachine]:
 def test_builds_and_what_happens_to_their_inputs(warm, tmp_path):
     run_state_machine_as_test(
         machine(warm, tmp_path),
-        settings=settings(
-            max_examples=6,
-            stateful_step_count=10,
-            deadline=None,
-            database=None,
-            derandomize=True,
-            suppress_health_check=list(HealthCheck),
-        ),
+        settings=examples(6, stateful_step_count=10, suppress_health_check=list(HealthCheck)),
     )

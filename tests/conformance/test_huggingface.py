@@ -6,9 +6,10 @@ import functools
 
 import pytest
 import tokenizers
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pathological import TEXTS
+from support.examples import examples
 from support.vocabularies import PUBLISHED, learned_models, merges_models, published_tokenizer
 from test_tiktoken import TRICKY, texts
 
@@ -39,7 +40,7 @@ def ordinary_ids(theirs: tokenizers.Tokenizer, text: str) -> list[int]:
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(data=st.data())
 def test_same_ids(name, data):
     text = data.draw(texts(name))
@@ -53,7 +54,7 @@ def test_pathological_text(name, case):
     assert published_tokenizer(name).encode(text).tolist() == ordinary_ids(published(name), text)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     model=st.one_of(learned_models(), merges_models()),
     pattern=st.sampled_from(["gpt2", "cl100k", "cl100k-2023", "o200k", "llama3", "qwen2", "nanochat", "tekken"]),
@@ -73,7 +74,7 @@ def test_exported_tokenizers_give_the_same_ids(model, pattern, text):
     assert theirs.token_to_id("<|é|>") == highest + 50
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     model=learned_models(),
     steps=st.lists(st.sampled_from(["nfc", "nfd", "nfkc", "nfkd", "lowercase"]), min_size=1, max_size=2),

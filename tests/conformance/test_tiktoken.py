@@ -8,9 +8,10 @@ import random
 import numpy as np
 import pytest
 import tiktoken
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pathological import LINEAR_TEXTS, TEXTS
+from support.examples import examples
 from support.vocabularies import (
     PUBLISHED,
     learned_models,
@@ -53,7 +54,7 @@ def _strings(name, cache={}):  # noqa: B006 - the cache
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(data=st.data())
 def test_same_ids(name, data):
     text = data.draw(texts(name))
@@ -122,7 +123,7 @@ def test_first_part_of_a_vocabulary_is_a_vocabulary():
             assert tokenizer.encode(text).tolist() == encoding.encode_ordinary(text)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(
     model=learned_models(), parts=st.lists(st.sampled_from(["a", "b", "ab", "c", " ", "é", "中", "aaaa"]), max_size=60)
 )

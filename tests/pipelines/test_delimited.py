@@ -8,8 +8,9 @@ import re
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.reading import COMPRESS, COMPRESSIONS, read, reading, reasons
 
 from pipelines.reading import compressed, limits, streams
@@ -42,7 +43,7 @@ TEXT = st.text(st.sampled_from('ab",\t;\n\r é日\0'), max_size=8)
     st.booleans(),
     st.sampled_from([1, 2, 3, 7, 1 << 20]),
 )
-@settings(max_examples=300)
+@examples(300)
 def test_what_the_csv_module_writes_is_read(table, delimiter, line_end, quoting, ended, block):
     """The same documents as from JSON lines, whatever the size of blocks."""
     if quoting == csv.QUOTE_MINIMAL:  # the module does not always quote a carriage return
@@ -72,7 +73,7 @@ def outcome(data, settings):
 
 
 @given(st.lists(st.sampled_from(["a", '"', ",", " ", "\n", "\r\n"]), max_size=20), st.sampled_from([1, 2, 5, 1 << 20]))
-@settings(max_examples=1000)
+@examples(1000)
 def test_any_rows_are_split_as_the_csv_module_splits_them(parts, block):
     """Or the file is rejected, in the cases where the strict module stops too."""
     data = "text,x\n" + "".join(parts)

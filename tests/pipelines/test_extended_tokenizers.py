@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tokenizers
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.builds import SETTINGS, build_file, run, small_corpus, texts, tree
+from support.examples import examples
 
 import tokcore
 from pipelines.inspect.verify import verify
@@ -180,7 +181,7 @@ def test_learning_goes_on_where_it_stopped(rows, first, further):
     assert extended.rules() == learn(rows, first + further).rules()
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(words, words, st.integers(0, 8), st.integers(0, 8))
 def test_other_counts_the_kernel_and_the_reference(rows, others, first, further):
     base = learn(rows, first)
@@ -198,7 +199,7 @@ def test_other_counts_the_kernel_and_the_reference(rows, others, first, further)
         assert shorter.rules() == extend(base, others, num, pinned).rules()
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(words, words, st.integers(1, 8))
 def test_a_rank_file_can_be_extended(rows, others, first):
     base = learn(rows, first)

@@ -9,8 +9,9 @@ import json
 import numpy as np
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.reading import reading as read_settings
 
 from pipelines.reading.jsonl import read_json_lines
@@ -366,14 +367,14 @@ def json_line(draw):
     st.sampled_from(["reject", "replace", "bytes"]),
     st.sampled_from([8, 1 << 20]),
 )
-@settings(max_examples=400, deadline=None)
+@examples(400)
 def test_any_lines_are_read_as_without_the_kernel(lines, cuts, fields, policy, limit):
     data = b"\n".join(line.replace(b"\n", b"") for line in lines)
     read_alike(data, reading(**fields, invalid_utf8=policy, max_document_bytes=limit), cuts)
 
 
 @given(st.binary(max_size=40))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_any_bytes_are_read_as_without_the_kernel(content):
     read_alike(b'{"text":"' + content + b'"}', reading(invalid_utf8="bytes"))
     read_alike(b'{"text":' + content + b"}", reading())

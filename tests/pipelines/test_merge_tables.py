@@ -7,8 +7,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 
 from pipelines.graph.count_graph import MergeToFew
 from pipelines.store.attempts import Attempts
@@ -51,7 +52,7 @@ def attempts(tmp_path_factory: pytest.TempPathFactory) -> Attempts:
     return Attempts(str(tmp_path_factory.mktemp("merge")), "counts", "0" * 64)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     parts=st.lists(tables, min_size=1, max_size=9),
     random=st.randoms(use_true_random=False),

@@ -9,8 +9,9 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.reading import read, reading
 
 from pipelines.reading import columns
@@ -191,7 +192,7 @@ NESTED = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(["a", "b"]), NESTED), st.sampled_from(["a[*]", "a[*].b", "a.b[*]", "a[*].b[*]"]))
-@settings(max_examples=500)
+@examples(500)
 def test_json_paths_are_what_they_say(record, path):
     """The same strings as a slow implementation of paths finds."""
     found, wrong = [record], False

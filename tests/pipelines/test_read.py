@@ -21,8 +21,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.reading import COMPRESS, COMPRESSIONS, read, reading, reasons
 
 from pipelines.reading import column_reader, compressed, limits, records, streams
@@ -284,7 +285,7 @@ LINE = st.sampled_from([b"a", b"bb", b"", b" ", b"\r", b"c\r", b"\xef\xbb\xbf", 
 @given(
     st.lists(LINE), st.booleans(), st.booleans(), st.lists(st.integers(0, 60)), st.sampled_from([1, 2, 3, 7, 1 << 20])
 )
-@settings(max_examples=400)
+@examples(400)
 def test_any_cuts_give_every_record_once(parts, mark, ended, cuts, block):
     data = b"\xef\xbb\xbf" * mark + b"\n".join(parts) + b"\n" * ended
     json_data = b"\n".join(b'{"text": "%d"}' % i if p.strip() else p for i, p in enumerate(parts)) + b"\n" * ended

@@ -8,8 +8,9 @@ import itertools
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.reading import COMPRESS, read, reading, reasons
 
 from pipelines.reading import streams
@@ -77,7 +78,7 @@ def test_utf16_without_text_lost(content, name, mark):
 
 
 @given(st.binary(max_size=24), st.sampled_from([1, 2, 3, 5]), st.sampled_from(["reject", "replace"]))
-@settings(max_examples=500)
+@examples(500)
 def test_any_bytes_as_utf16(data, block, policy):
     """The text, or a rejected record where the strict codec fails; the same in any blocks."""
     how = reading(format="text", encoding="utf-16-le", unit="file", invalid_utf8=policy)

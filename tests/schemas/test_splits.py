@@ -6,8 +6,9 @@ import re
 
 import pytest
 from fsspec.utils import glob_translate
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 
 from schemas.splits import KEYWORDS, find_split, find_splits
 
@@ -61,7 +62,7 @@ SHARD = st.tuples(st.sampled_from(["data/", ""]), WORD, st.integers(0, 3)).map(
 
 
 @given(st.lists(NAME | SHARD, max_size=5, unique=True))
-@settings(max_examples=500)
+@examples(500)
 def test_the_rules_are_the_globs(names):
     assert find_splits(names) == by_globs(names)
 

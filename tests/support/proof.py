@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.examples import PROFILE
+from support.examples import find_profile
 
 # Servers, engines, a browser, sanitizers and other compilers.
 FOLDERS = {"browser", "engines", "native", "stores"}
@@ -42,7 +42,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 def find_folders() -> set[str]:
     """The folders whose tests are all the proof's."""
-    return FOLDERS | (LONGER if PROFILE == "proof" else set())
+    return FOLDERS | (LONGER if find_profile().scale > 1 else set())
 
 
 def require_mark() -> None:

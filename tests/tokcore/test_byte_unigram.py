@@ -7,8 +7,9 @@ import json
 import numpy as np
 import pytest
 import tokenizers
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.sentencepiece_models import demo_texts
 
 from tokcore import kernel
@@ -84,7 +85,7 @@ tokens = st.binary(min_size=2, max_size=5)
 scores = st.sampled_from([0.0, -0.5, -1.0, -1.5, -2.0, -7.25, 3.0, -1e280])
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     st.dictionaries(
         st.lists(st.sampled_from([b"a", b"b", b" ", b"\xe6"]), min_size=2, max_size=5).map(b"".join), scores

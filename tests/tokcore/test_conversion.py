@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from datasets import Dataset, DatasetDict
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.token_batches import Document, batch_of, content_of, documents, rows_of, write_arrow, write_shard
 
 from tokcore import conversion, open_shards
@@ -84,7 +85,7 @@ def test_there_and_back_gives_equal_documents(tmp_path, one, other):
 
 
 @pytest.mark.parametrize("name", SHARD_FORMATS)
-@settings(deadline=None, max_examples=20)
+@examples(20)
 @given(documents)
 def test_any_documents_survive(tmp_path_factory, name, rows):
     rows = [([id % VOCAB_SIZE for id in row[0]], *row[1:]) for row in rows]
@@ -121,7 +122,6 @@ def test_without_documents_files_the_ids_and_bounds_go_along(tmp_path, name):
     assert [row[0] for row in rows_at(tmp_path / "end")] == [ids[:3], ids[3:7], ids[7:]]
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 3), max_size=40), st.integers(1, 7))
 def test_ends_are_found_whatever_the_block(tmp_path_factory, ids, block):
     path = tmp_path_factory.mktemp("cut") / "x.bin"

@@ -8,8 +8,9 @@ import threading
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 
 from tokcore import kernel, reference
 from tokcore.documents_digest import DocumentsDigest
@@ -98,7 +99,7 @@ def test_products_next_to_the_prime(remainder):
         assert int.from_bytes(hashed.value(), "little") == remainder
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(st.lists(values, min_size=1, max_size=4), st.lists(values, min_size=1, max_size=2))
 def test_quotients_are_those_of_integers(some, others):
     hashed, slow = MuHash(), reference.MuHash(MuHash.EMPTY)
@@ -110,7 +111,7 @@ def test_quotients_are_those_of_integers(some, others):
     assert hashed.value() == slow.value()
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(st.lists(st.binary(min_size=32, max_size=32), max_size=4), st.randoms())
 def test_members_may_come_in_any_order(keys, chance):
     with kernel.force("reference"):

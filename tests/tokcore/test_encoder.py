@@ -7,8 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples, seeds
 from support.vocabularies import encoder_of, learned_models, models, pieces_for, published_tokenizer, ranks
 
 from tokcore import kernel
@@ -38,7 +39,7 @@ def reference_pieces(model, pieces, whole=None):
 
 
 @given(st.data())
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_native_equals_reference(data):
     model = data.draw(models())
     pieces = data.draw(pieces_for(model))
@@ -51,7 +52,7 @@ def test_native_equals_reference(data):
 
 
 @given(st.data())
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_learned_tokens_encode_to_themselves(data):
     model = data.draw(learned_models())
     assert encoded_pieces(encoder_of(model), model.tokens) == [[id] for id in model.ids]
@@ -70,7 +71,7 @@ def test_long_pieces_equal_reference():
     assert encoded_pieces(encoder_of(model), pieces) == reference_pieces(model, pieces)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds())
 def test_merges_that_were_not_learned(seed):
     """One merge per token, but not all tokens are what their own bytes encode to, as learned ones always are."""
     generator = np.random.default_rng(seed)
@@ -121,7 +122,7 @@ def check_long_pieces(model, pieces):
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_repetitions_equal_merging_by_heap(data):
     """Repetitions of any few bytes, of any length, with or without something before and after them."""
     model = data.draw(learned_models())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
@@ -28,7 +28,6 @@ def read_as_tokenizers(texts: list[str]) -> list[float]:
     return [score for _, score in json.loads(tokenizer.to_str())["model"]["vocab"]]
 
 
-@settings(deadline=None)
 @given(st.lists(NUMBERS, min_size=1, max_size=50))
 def test_numbers_are_those_of_tokenizers(texts):
     assert [parse_float(text) for text in texts] == read_as_tokenizers(texts)
@@ -53,7 +52,6 @@ def test_numbers_of_more_than_64_bits(text):
     assert repr(parse_float(text)) == repr(theirs)
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(-1e6, 0), min_size=1, max_size=20))
 def test_tokenizers_reads_what_we_write(numbers):
     texts = [write_float(number) for number in numbers]

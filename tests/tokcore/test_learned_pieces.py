@@ -14,8 +14,9 @@ import mpmath
 import numpy as np
 import pytest
 import sentencepiece
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.sentencepiece_models import demo_texts
 
 from tokcore import _native, kernel, reference_pieces
@@ -141,7 +142,7 @@ def pack(words: dict[str, int]) -> tuple[Texts, np.ndarray]:
     return make_texts_from_strings([*words]), np.array([*words.values()], np.uint64)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(TABLES, RULES, st.integers(0, 30), st.integers(0, 3))
 def test_merges_are_the_reference_s(words, rules, size, min_count):
     native = kernel.learn_piece_merges(*pack(words), rules, size, min_count)
@@ -150,7 +151,7 @@ def test_merges_are_the_reference_s(words, rules, size, min_count):
     assert [part.tolist() for part in native] == [part.tolist() for part in plain]
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(TABLES, RULES, st.integers(1, 40), st.integers(0, 30), st.sampled_from([1.0, 0.25, 3.0]))
 def test_unigram_is_the_reference_s(words, rules, size, num_seeds, scale):
     unigram = kernel.UnigramRules(size, size * 11 // 10, num_seeds, scale, 2)
@@ -166,7 +167,7 @@ def test_unigram_is_the_reference_s(words, rules, size, num_seeds, scale):
         assert all(abs(ours[piece] - theirs[piece]) < 1e-4 for piece in common)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(TABLES, RULES, st.integers(0, 30))
 def test_seeds_are_the_reference_s(words, rules, num_seeds):
     """Without a round that drops any, all characters and seeds come back."""

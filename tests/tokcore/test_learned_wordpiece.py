@@ -15,6 +15,7 @@ import tokenizers
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import seeds
 
 from tokcore import _native, kernel, reference
 from tokcore.counting import count_pretokens
@@ -127,7 +128,7 @@ def find_first_tie(counts: Mapping[bytes, int], most: int) -> int:
     return size + most
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds())
 def test_the_vocabulary_is_theirs_until_a_tie(seed):
     chance = random.Random(seed)
     letters = chance.choice(["ab", "abcdef", "aé日x", "etaoinshrdlu"])

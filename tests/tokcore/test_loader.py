@@ -16,8 +16,9 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.token_batches import Document, write_shard
 
 from tokcore import loader as loader_module
@@ -88,7 +89,7 @@ def test_rows_and_bounds_are_those_of_the_documents(tmp_path, name, length, monk
     assert sorted(row for batch in shuffled for row in split_batch(batch, length)) == sorted(found)
 
 
-@settings(deadline=None, max_examples=200)
+@examples(200)
 @given(st.integers(1, 5000), st.integers(0, 2**70), st.integers(0, 3), st.integers(0, 3))
 def test_a_shuffle_is_a_bijection(size, seed, epoch, stream):
     rows = Permutation(size, seed, epoch, stream)(np.arange(size))
@@ -118,7 +119,7 @@ def test_a_shuffle_mixes():
     assert len({tuple(order) for order in first}) == 9
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(
     st.integers(1, 5),
     st.lists(st.tuples(st.integers(1, 5), st.integers(0, 6)), max_size=5),
@@ -201,7 +202,7 @@ def test_weights_are_spread_evenly():
                 assert abs(pattern[:end].count(i) * len(pattern) - end * weight) <= len(pattern)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(st.lists(st.tuples(st.integers(1, 30), st.integers(1, 6)), min_size=1, max_size=4), st.booleans())
 def test_a_mixture_repeats_no_row_before_all_have_come_over_epochs(streams, shuffle):
     sizes, weights = [size for size, _ in streams], [weight for _, weight in streams]
@@ -292,7 +293,6 @@ def test_more_shards_than_files_may_be_open(tmp_path, monkeypatch):
     assert found == sorted(expected_rows(documents, 4))
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.integers(0, 50), max_size=30).map(sorted),
     st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50))),

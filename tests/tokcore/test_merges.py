@@ -13,6 +13,7 @@ import pytest
 import tokenizers
 from hypothesis import example, given
 from hypothesis import strategies as st
+from support.examples import seeds
 
 from tokcore import _native, kernel, reference
 from tokcore.byte_alphabet import ID_OF_BYTE, from_printable, to_printable
@@ -121,7 +122,7 @@ def trained_by_tokenizers(
     return pairs
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds())
 def test_learning_equals_tokenizers(seed: int) -> None:
     """Tables made for ties: few letters, small or equal counts, runs of one symbol, all lengths and minima."""
     rnd = random.Random(seed)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tokenizers
 import unicodedata2
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tokcore import unicode
@@ -24,7 +24,6 @@ def normalized(steps: list[str], text: bytes) -> bytes:
     return Normalizer(steps).apply(make_texts_from_strings([text])).text(0)
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(STEPS), max_size=4), st.lists(st.one_of(st.text(), st.binary()), max_size=5))
 def test_a_batch_is_normalized_text_by_text(steps: list[str], batch: list[str | bytes]) -> None:
     normalizer = Normalizer(steps)
@@ -37,7 +36,6 @@ def test_a_batch_is_normalized_text_by_text(steps: list[str], batch: list[str | 
         assert result.text(i) == normalizer.apply_str(decoded).encode("utf-8", "surrogateescape")
 
 
-@settings(deadline=None)
 @given(st.sampled_from(["nfc", "nfd", "nfkc", "nfkd"]), st.text())
 def test_forms_are_unicodedatas(step: str, text: str) -> None:
     assert Normalizer([step]).apply_str(text) == unicodedata2.normalize(step.upper(), text)
@@ -83,7 +81,6 @@ def test_strip_invisible() -> None:
     )
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(STEPS), max_size=3), st.binary(max_size=8).filter(lambda b: not b.isascii()))
 def test_bytes_that_are_not_utf8_survive(steps: list[str], noise: bytes) -> None:
     bad = bytes(b for b in noise if b >= 0xF8)

@@ -6,8 +6,9 @@ import unicodedata
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.vocabularies import models, published_tokenizer
 
 from tokcore import reference
@@ -29,7 +30,7 @@ def tokenizer_of(model: LearnedModel | MergesModel | RanksModel) -> Tokenizer:
     return Tokenizer(TokenizerSpec((), {"name": "gpt2"}, model))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(models())
 def test_unreachable_tokens_are_those_that_the_reference_does_not_reach(model) -> None:
     table = model.merge_table

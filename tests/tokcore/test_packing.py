@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tokcore.errors import ConfigError
@@ -53,7 +53,6 @@ def fit_slowly(lengths: list[int], length: int) -> list[list[Piece]]:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@settings(deadline=None)
 @given(lengths_of_documents, st.integers(1, 12), st.lists(st.integers(0, 60), max_size=4), st.integers(1, 20))
 def test_every_id_of_every_document_is_in_one_row(strategy, lengths, length, cuts, window):
     rows = pack_all(lengths, length, strategy, cuts, window=window)
@@ -68,13 +67,11 @@ def test_every_id_of_every_document_is_in_one_row(strategy, lengths, length, cut
     assert rows == pack_all(lengths, length, strategy, window=window)  # however they arrive
 
 
-@settings(deadline=None)
 @given(lengths_of_documents, st.integers(1, 12))
 def test_best_fit_is_best_fit_decreasing(lengths, length):
     assert pack_all(lengths, length, "best-fit") == fit_slowly(lengths, length)
 
 
-@settings(deadline=None)
 @given(lengths_of_documents, st.integers(1, 12))
 def test_only_documents_longer_than_a_row_are_cut_at_multiples_of_it(lengths, length):
     for strategy in ("best-fit", "one"):
@@ -86,7 +83,6 @@ def test_only_documents_longer_than_a_row_are_cut_at_multiples_of_it(lengths, le
         assert len(row) == 1
 
 
-@settings(deadline=None)
 @given(lengths_of_documents, st.integers(1, 12))
 def test_concatenation_pads_the_last_row_alone(lengths, length):
     rows = pack_all(lengths, length, "concatenate")
@@ -95,7 +91,6 @@ def test_concatenation_pads_the_last_row_alone(lengths, length):
     assert [(document, start + i) for row in rows for document, start, size in row for i in range(size)] == ids
 
 
-@settings(deadline=None)
 @given(lengths_of_documents, st.integers(1, 12), st.integers(1, 9))
 def test_a_window_is_packed_as_if_there_were_no_other(lengths, length, window):
     """Each window is as long as asked for, the last one that or longer."""

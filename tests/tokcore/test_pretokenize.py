@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tiktoken
 import tokenizers
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tokcore import _native, kernel, reference, unicode
@@ -70,7 +70,6 @@ def assert_implementations_agree(name: str, batch: Texts) -> None:
 
 @pytest.mark.parametrize("implementation", NATIVE)
 @pytest.mark.parametrize("name", PATTERNS)
-@settings(deadline=None)
 @given(batch=st.lists(texts, max_size=4))
 @example(batch=[])
 @example(batch=[b"", b"", b"a"])
@@ -132,7 +131,6 @@ def test_implementations_agree_on_contractions_at_every_offset(name: str) -> Non
 
 @pytest.mark.parametrize("implementation", NATIVE)
 @pytest.mark.parametrize("name", PATTERNS)
-@settings(deadline=None)
 @given(text=texts, capacity=st.sampled_from([1, 2, 7, 63, 64, 100]))
 def test_a_scan_resumes_at_any_end(name: str, implementation: str, text: bytes, capacity: int) -> None:
     stepped = _native.split_in_steps(name, text, implementation, capacity).tolist()
@@ -267,7 +265,6 @@ def test_other_published_spellings_are_recognised() -> None:
     assert find_named_pattern(r"\p{L}+") is None
 
 
-@settings(deadline=None)
 @given(texts)
 def test_spellings_are_the_same_language(text: bytes) -> None:
     packed = make_texts_from_strings([text])
@@ -280,7 +277,6 @@ def test_spellings_are_the_same_language(text: bytes) -> None:
         assert splitter.regex_pieces(packed)[0].tolist() == splitter.split(packed)[0].tolist()
 
 
-@settings(deadline=None)
 @given(st.lists(texts, max_size=3), st.sampled_from([r"\p{L}+", r"\s", r"(?=\d)", r"x*", r"\p{M}|'\p{Ll}+"]))
 def test_a_users_pattern_loses_nothing(batch: list[bytes], pattern: str) -> None:
     packed = make_texts_from_strings(batch)
@@ -291,7 +287,6 @@ def test_a_users_pattern_loses_nothing(batch: list[bytes], pattern: str) -> None
         assert (own[-1] if len(own) else packed.offsets[i]) == packed.offsets[i + 1]
 
 
-@settings(deadline=None)
 @given(texts.filter(lambda text: text.decode("utf-8", "replace").encode() == text))
 @example(b"12345 1234567")
 def test_a_users_pattern_splits_as_tokenizers_does(text: bytes) -> None:
@@ -308,7 +303,6 @@ def test_a_users_pattern_sees_the_pinned_tables_only() -> None:
     assert pretokenize("abAB1", r"(?i)\p{Lu}+") == ["abAB", "1"]
 
 
-@settings(deadline=None)
 @given(texts, st.sampled_from([*PATTERNS.values(), r"(?i)\p{M}+|\p{Lu}|x", r"(?i:\p{L})+|[\P{N}\d]"]))
 @example("\u0345\u03b9\U000323b0".encode(), r"(?i)\p{M}+|\p{Lu}|x")
 def test_a_users_pattern_is_the_expanded_one(text: bytes, pattern: str) -> None:

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import sentencepiece
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.sentencepiece_models import HARD, MALFORMED, OPTIONS, demo_texts, train
 
 from tokcore import kernel
@@ -136,7 +137,7 @@ vocabularies = st.dictionaries(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(vocabularies, st.lists(st.lists(alphabet, max_size=25).map("".join), max_size=5), st.sampled_from([1, 2]))
 def test_any_pieces_give_their_ids(vocabulary, texts, kind):
     """Ties, unused pieces that are seen as several pairs, user-defined ones that overlap, huge scores."""

@@ -10,8 +10,9 @@ from collections import Counter, namedtuple
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.vocabularies import models, pieces_for, published_tokenizer, rank_file_bytes, spec_of_merges
 
 from tokcore import kernel, shared_tables
@@ -50,7 +51,7 @@ def tokenizer():
 
 
 @given(st.data())
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_every_byte_string_survives(data):
     model = data.draw(models())
     tokenizer = Tokenizer(TokenizerSpec((), {"name": data.draw(st.sampled_from(["cl100k", "gpt2"]))}, model))
@@ -65,7 +66,7 @@ def test_every_byte_string_survives(data):
 
 
 @given(st.data())
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_native_tokenizer_equals_reference(data):
     spec = TokenizerSpec((), {"name": data.draw(st.sampled_from(["llama3", "o200k"]))}, data.draw(models()))
     texts = data.draw(st.lists(st.text(max_size=30), max_size=5))
@@ -111,7 +112,7 @@ def test_the_longest_special_token_wins(tokenizer):
 @given(
     st.lists(st.lists(st.sampled_from(["<|end|>", "of", "<pad>", "ab", " ", "<", "é", "\n"]), max_size=8), max_size=6)
 )
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_batches_with_special_tokens_equal_single_texts(parts):
     tokenizer = Tokenizer(spec_of_merges([Merge(b"a", b"b", 5)], {"name": "cl100k"}, ["nfd"], SPECIAL))
     strings = ["".join(part) for part in parts]

@@ -7,7 +7,8 @@ from collections import namedtuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
+from support.examples import examples
 from support.vocabularies import models, spec_of_merges
 
 from tokcore import kernel, tokenizer_spec, unicode
@@ -81,7 +82,7 @@ def test_no_two_merges_give_the_same_token():
 
 
 @given(models())
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_read_is_the_inverse_of_write(model):
     spec = TokenizerSpec(("nfc",), {"regex": r"\S+|\s+"}, model, (SpecialToken("<|é|>", 2**31 - 1, "document_end"),))
     data = spec.to_json_bytes()

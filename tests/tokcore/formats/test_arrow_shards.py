@@ -8,7 +8,7 @@ import tracemalloc
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.token_batches import (
     EXAMPLE,
@@ -57,7 +57,6 @@ def batch_sizes(data: bytes) -> list[int]:
     return [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)]
 
 
-@settings(deadline=None)
 @given(documents, st.lists(st.integers(0, 20), max_size=4), st.sampled_from(COMPRESSIONS))
 def test_read_gives_what_was_written(tmp_path_factory, rows, cuts, compression):
     data = arrow_bytes([batch_of(rows)], compression)

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import sentencepiece
 import tokenizers
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.json_changes import change_json
 from support.sentencepiece_models import HARD, METASPACE, SPACE, SPECIAL, demo_texts, make_tokenizer_json, train
 
@@ -106,7 +107,7 @@ texts = st.lists(alphabet, max_size=25).map("".join)
 words = st.lists(alphabet.filter(" ".__ne__), min_size=1, max_size=4).map("".join)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.dictionaries(words, st.floats(-20, 1), min_size=1, max_size=14), texts, st.booleans())
 def test_any_pieces_of_unigram_give_their_ids(vocabulary, text, splits):
     content = make_tokenizer_json("unigram", train("unigram", "plain"), [], METASPACE | {"split": splits})
@@ -117,7 +118,7 @@ def test_any_pieces_of_unigram_give_their_ids(vocabulary, text, splits):
     assert ours.encode(text * 2).tolist() == encode(theirs, [text * 2])[0]
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.data(), texts)
 def test_any_merges_give_their_ids(data, text):
     content = make_tokenizer_json("bpe", train("bpe", "plain"), [], METASPACE | {"split": False})

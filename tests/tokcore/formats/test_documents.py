@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.token_batches import EXAMPLE, FINGERPRINT, batch_of, dealt, documents, open_shard, rows_of, write_shard
 
@@ -33,7 +33,6 @@ def stored(path: Path, data: bytes) -> Documents:
     return Documents(str(path))
 
 
-@settings(deadline=None)
 @given(documents, st.lists(st.integers(0, 20), max_size=4), st.sampled_from(COMPRESSIONS))
 def test_read_gives_what_was_written(tmp_path_factory, rows, cuts, compression):
     data = documents_bytes([batch_of(rows)], compression)

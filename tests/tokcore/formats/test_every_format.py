@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.token_batches import (
     FINGERPRINT,
     batch_of,
@@ -46,7 +47,7 @@ def chosen_dtype(name: str, dtype: str, vocab_size: int = VOCAB_SIZE) -> str:
 
 
 @pytest.mark.parametrize(("name", "dtype"), CHOICES)
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(documents, st.lists(st.integers(0, 20), max_size=4))
 def test_read_gives_what_was_written_however_it_arrives(tmp_path_factory, name, dtype, rows, cuts):
     rows = [([id % VOCAB_SIZE for id in row[0]], *row[1:]) for row in rows]

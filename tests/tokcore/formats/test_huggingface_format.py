@@ -8,8 +8,9 @@ from collections import namedtuple
 
 import pytest
 import regex
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.json_changes import change_json
 from support.vocabularies import learned_models, merges_models, spec_of_merges
 from tokenizers import Tokenizer as HuggingFaceTokenizer
@@ -45,7 +46,7 @@ def changed(**changes) -> bytes:
 
 
 @given(st.one_of(learned_models(), merges_models()), st.sampled_from(["gpt2", "o200k", "qwen2", "cl100k"]))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_what_is_written_is_read_back(model, pattern):
     spec = TokenizerSpec(("nfkc", "lowercase"), {"name": pattern}, model, (SpecialToken("<|é|>", 2**31 - 1),))
     again = read_tokenizer_json(write_tokenizer_json(spec), "x")
@@ -145,7 +146,7 @@ def test_a_users_pattern_is_kept():
 
 
 @given(st.one_of(learned_models(), st.just(ByteModel())), st.sampled_from(sorted(PATTERNS)))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_an_own_export_has_the_same_fingerprint(model, pattern):
     special = (SpecialToken("<e>", 900, "document_end"), SpecialToken("<b>", 901, "document_begin"))
     spec = TokenizerSpec(("nfc", "strip_accents"), {"name": pattern}, model, (*special, SpecialToken("<x>", 902)))

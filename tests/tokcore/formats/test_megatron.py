@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.token_batches import (
     EXAMPLE,
@@ -146,7 +146,6 @@ def test_golden_bytes_of_uint16():
 ids_of_16_bits = st.lists(st.lists(st.integers(0, 65_535), max_size=20), max_size=30)
 
 
-@settings(deadline=None)
 @given(ids_of_16_bits, st.lists(st.integers(0, 20), max_size=4))
 def test_uint16_is_read_as_int32(tmp_path_factory, lists, cuts):
     rows: list[Document] = [(ids, str(i), "en", "s", i) for i, ids in enumerate(lists)]
@@ -216,7 +215,6 @@ def test_the_files_for_blending():
     assert MegatronFormat().folder_index(shards[1:2], settings) == {}
 
 
-@settings(deadline=None)
 @given(documents, st.lists(st.integers(0, 20), max_size=4), st.sampled_from(COMPRESSIONS))
 def test_read_gives_what_was_written(tmp_path_factory, rows, cuts, compression):
     files = megatron_bytes([batch_of(rows)], compression)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.token_batches import (
     FINGERPRINT,
@@ -32,7 +32,6 @@ from tokcore.formats.shard_format import ShardSettings, StoredShard
 SMALL = [([1, 2, 3], "a", "en", "s", 0), ([], None, "sw", "s", 1), ([65_535, 0], "c", "en", "s", 2)]
 
 
-@settings(deadline=None)
 @given(documents, st.lists(st.integers(0, 20), max_size=4), st.sampled_from([300, 65_536, 65_537, 2**31]))
 def test_read_gives_what_was_written(tmp_path_factory, rows, cuts, vocab_size):
     rows = [([id % vocab_size for id in row[0]], *row[1:]) for row in rows]

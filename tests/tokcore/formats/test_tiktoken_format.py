@@ -6,8 +6,9 @@ from collections import namedtuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.vocabularies import (
     encoder_of,
     learned_models,
@@ -49,7 +50,7 @@ def test_golden_line():
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_ranks_of_a_learned_vocabulary_give_its_ids(data):
     model = data.draw(learned_models())
     again = read_rank_file(write_rank_file(TokenizerSpec((), GPT2, model)), "x", GPT2)
@@ -58,7 +59,7 @@ def test_ranks_of_a_learned_vocabulary_give_its_ids(data):
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_ranks_of_any_merges_give_their_ids_or_are_refused(data):
     model = data.draw(merges_models())
     try:
@@ -70,14 +71,14 @@ def test_ranks_of_any_merges_give_their_ids_or_are_refused(data):
 
 
 @given(learned_models())
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_an_own_export_has_the_same_fingerprint(model):
     spec = TokenizerSpec((), GPT2, model)
     assert read_rank_file(write_rank_file(spec), "x", GPT2).fingerprint == spec.fingerprint
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_merges_of_any_ranks_give_their_ids_or_are_refused(data):
     model = data.draw(ranks_models())
     try:

@@ -10,8 +10,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 
 from tokcore.errors import FormatError
 from tokcore.formats.foreign import read_tokenizer_file, tells_itself
@@ -89,7 +90,7 @@ texts = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(
     st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=14), st.lists(texts.map(b"".join), max_size=5)
 )
