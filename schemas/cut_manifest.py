@@ -28,20 +28,20 @@ class CutManifest(NamedTuple):
     files: Iterator[dict[str, Any]]  # in their order, read as they are asked for
 
 
-def cut_manifest(data: bytes) -> CutManifest:
-    """The parts of a manifest. data: what tokcore wrote, which is not checked.
+def cut_manifest(data: bytes, block_bytes: int = _BLOCK_BYTES) -> CutManifest:
+    """The parts of a manifest. data: what tokcore wrote, which is not checked. block_bytes: are read together.
 
     >>> made = cut_manifest(b'{"config":{},"files":[{"about":{},"path":"a"}],"format":"tokcore-manifest","totals":{}}')
     >>> made.head["totals"], [*made.files]
     ({}, [{'about': {}, 'path': 'a'}])
     """
     begin, end = data.index(_BEGIN) + len(_BEGIN), data.rindex(_END)
-    return CutManifest(orjson.loads(data[:begin] + data[end:]), _read_files(data, begin, end))
+    return CutManifest(orjson.loads(data[:begin] + data[end:]), _read_files(data, begin, end, block_bytes))
 
 
-def _read_files(data: bytes, begin: int, end: int) -> Iterator[dict[str, Any]]:
+def _read_files(data: bytes, begin: int, end: int, block_bytes: int) -> Iterator[dict[str, Any]]:
     while begin < end:
-        after = data.find(_BETWEEN, begin + _BLOCK_BYTES, end) + 1
+        after = data.find(_BETWEEN, begin + block_bytes, end) + 1
         block = data[begin : after or end]
         yield from orjson.loads(b"[%b]" % block)
         begin += len(block) + 1  # and the comma

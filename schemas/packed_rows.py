@@ -24,10 +24,13 @@ _SORTED_AT_ONCE = 1 << 12  # rows that wait unpacked; each look of a watcher nee
 class PackedRows(Sequence[T], Generic[T]):
     """A sequence that only grows. What it holds must come back equal from `build(*row)`."""
 
-    def __init__(self, flatten: Callable[[T], Row], build: Callable[..., T], things: Iterable[T] = ()) -> None:
+    def __init__(
+        self, flatten: Callable[[T], Row], build: Callable[..., T], things: Iterable[T] = (), block_rows: int = _BLOCK
+    ) -> None:
         """flatten, build: functions that can be pickled."""
         self._flatten = flatten
         self._build = build
+        self._block_rows = block_rows
         self._blocks: list[bytes] = []
         self._last: list[Row] = []  # not yet packed
         self._seen: tuple[int, list[Row]] = (-1, [])  # the block that was looked at last
@@ -37,12 +40,12 @@ class PackedRows(Sequence[T], Generic[T]):
     def append(self, thing: T) -> None:
         """Add one at the end."""
         self._last.append(self._flatten(thing))
-        if len(self._last) == _BLOCK:
+        if len(self._last) == self._block_rows:
             self._blocks.append(_pack(self._last))
             self._last = []
 
     def __len__(self) -> int:
-        return len(self._blocks) * _BLOCK + len(self._last)
+        return len(self._blocks) * self._block_rows + len(self._last)
 
     @overload
     def __getitem__(self, index: int) -> T: ...
@@ -54,7 +57,7 @@ class PackedRows(Sequence[T], Generic[T]):
         place = index + len(self) if index < 0 else index
         if not 0 <= place < len(self):
             raise IndexError(index)
-        number, row = divmod(place, _BLOCK)
+        number, row = divmod(place, self._block_rows)
         return self._build(*self._read_block(number)[row])
 
     def __iter__(self) -> Iterator[T]:
@@ -87,8 +90,17 @@ class PackedRows(Sequence[T], Generic[T]):
 class SortedRows(Generic[T]):
     """Sorts more things than fit into memory unpacked. Of equal keys, what was added first comes first."""
 
-    def __init__(self, flatten: Callable[[T], Row], build: Callable[..., T], key: Callable[[T], Any]) -> None:
+    def __init__(
+        self,
+        flatten: Callable[[T], Row],
+        build: Callable[..., T],
+        key: Callable[[T], Any],
+        block_rows: int = _BLOCK,
+        sorted_at_once: int = _SORTED_AT_ONCE,
+    ) -> None:
         """flatten, build: as for PackedRows."""
+        self._block_rows = block_rows
+        self._sorted_at_once = sorted_at_once
         self._flatten = flatten
         self._build = build
         self._key = key
@@ -99,24 +111,27 @@ class SortedRows(Generic[T]):
     def add(self, thing: T) -> None:
         """Take one more."""
         self._waiting.append(thing)
-        if len(self._waiting) == _SORTED_AT_ONCE:
+        if len(self._waiting) == self._sorted_at_once:
             self._pack_waiting()
 
     def _pack_waiting(self) -> None:
         self._waiting.sort(key=self._key)
         # Listings come in order, and then there is one run.
         if not self._runs or self._key(self._waiting[0]) < self._end:
-            self._runs.append(PackedRows(self._flatten, self._build))
+            self._runs.append(self._make_run(()))
         for thing in self._waiting:
             self._runs[-1].append(thing)
         self._end = self._key(self._waiting[-1])
         self._waiting = []
 
+    def _make_run(self, things: Iterable[T]) -> PackedRows[T]:
+        return PackedRows(self._flatten, self._build, things, self._block_rows)
+
     def pack(self) -> PackedRows[T]:
         """Everything that was added, in order and packed. Nothing may be added afterwards."""
         if self._waiting:
             self._pack_waiting()
-        return self._runs[0] if len(self._runs) == 1 else PackedRows(self._flatten, self._build, self)
+        return self._runs[0] if len(self._runs) == 1 else self._make_run(self)
 
     def __iter__(self) -> Iterator[T]:
         """All that was added, in order."""

@@ -145,12 +145,12 @@ def _open_plain(ids: PlainIds, origin: Origin, reading: Reading) -> OpenOrigin:
     )
 
 
-def cut_after(ids: PlainIds, end: int, source: str) -> Iterator[TokenBatch]:
+def cut_after(ids: PlainIds, end: int, source: str, block_ids: int = _BLOCK) -> Iterator[TokenBatch]:
     """The documents of a file of ids, each up to an id and with it; the last one may lack it."""
     kept = [np.zeros(0, np.int32)]  # of the document that the block before does not end
     ordinal = 0
-    for start in range(0, ids.num_tokens, _BLOCK):
-        block = ids.part(start, min(start + _BLOCK, ids.num_tokens)).astype(np.int32)
+    for start in range(0, ids.num_tokens, block_ids):
+        block = ids.part(start, min(start + block_ids, ids.num_tokens)).astype(np.int32)
         ends = np.flatnonzero(block == end) + 1
         if not len(ends):
             kept.append(block)

@@ -3313,7 +3313,7 @@ _SCALE = (
         "files-sorted-unpacked",
         "all files of a plan are held as objects while they are sorted",
         "schemas/packed_rows.py",
-        "if len(self._waiting) == _SORTED_AT_ONCE:",
+        "if len(self._waiting) == self._sorted_at_once:",
         "if not self._waiting:",
         _tests("scale/test_scale.py::test_planning_takes_little_memory_for_each_file"),
     ),

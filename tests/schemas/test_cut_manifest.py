@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas import cut_manifest
+from schemas.cut_manifest import cut_manifest
 from tokcore.canonical import write_canonical_json
 
 # Texts that look like what stands between files.
@@ -28,8 +28,6 @@ def test_files_are_those_of_the_manifest(block_bytes, files, names):
         "format": "tokcore-manifest",
         "totals": dict.fromkeys(names, 1),
     }
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(cut_manifest, "_BLOCK_BYTES", block_bytes)
-        cut = cut_manifest.cut_manifest(write_canonical_json(made))
-        assert [*cut.files] == files
+    cut = cut_manifest(write_canonical_json(made), block_bytes)
+    assert [*cut.files] == files
     assert cut.head == {**made, "files": []} == orjson.loads(orjson.dumps(cut.head))

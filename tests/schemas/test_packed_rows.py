@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas import packed_rows
 from schemas.packed_rows import PackedRows, SortedRows
 from schemas.plan import InputFile, InputRange, WorkItem, pack_files, pack_items
 
@@ -29,35 +28,30 @@ things = st.lists(st.builds(Named, names, st.integers(0, 2**64 - 1), st.lists(st
 
 @given(things, st.integers(1, 5), st.data())
 def test_packed_rows_equal_a_list(found, block, data):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(packed_rows, "_BLOCK", block)
-        packed = PackedRows(tuple, Named, found)
-        assert len(packed) == len(found)
-        assert list(packed) == found
-        assert packed == found
-        assert found == packed
-        assert packed == PackedRows(tuple, Named, found) == pickle.loads(pickle.dumps(packed))
-        assert packed != [*found, Named("", 0, [])]
-        assert packed[1:-1] == tuple(found[1:-1])
-        for index in data.draw(st.lists(st.integers(-len(found), len(found) - 1))) if found else ():
-            assert packed[index] == found[index]
-        for index in (len(found), -len(found) - 1):
-            with pytest.raises(IndexError):
-                packed[index]
+    packed = PackedRows(tuple, Named, found, block)
+    assert len(packed) == len(found)
+    assert list(packed) == found
+    assert packed == found
+    assert found == packed
+    assert packed == PackedRows(tuple, Named, found) == pickle.loads(pickle.dumps(packed))
+    assert packed != [*found, Named("", 0, [])]
+    assert packed[1:-1] == tuple(found[1:-1])
+    for index in data.draw(st.lists(st.integers(-len(found), len(found) - 1))) if found else ():
+        assert packed[index] == found[index]
+    for index in (len(found), -len(found) - 1):
+        with pytest.raises(IndexError):
+            packed[index]
 
 
 @given(things, st.integers(1, 4), st.integers(1, 4))
 def test_sorted_rows_are_sorted_and_stable(found, block, at_once):
     numbered = [thing._replace(size=number) for number, thing in enumerate(found)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(packed_rows, "_BLOCK", block)
-        patch.setattr(packed_rows, "_SORTED_AT_ONCE", at_once)
-        rows = SortedRows(tuple, Named, key=lambda thing: thing.name)
-        for thing in numbered:
-            rows.add(thing)
-        assert list(rows) == sorted(numbered, key=lambda thing: thing.name)
-        assert list(rows) == list(rows), "it can be read twice"
-        assert list(rows.pack()) == list(rows)
+    rows = SortedRows(tuple, Named, key=lambda thing: thing.name, block_rows=block, sorted_at_once=at_once)
+    for thing in numbered:
+        rows.add(thing)
+    assert list(rows) == sorted(numbered, key=lambda thing: thing.name)
+    assert list(rows) == list(rows), "it can be read twice"
+    assert list(rows.pack()) == list(rows)
 
 
 def test_what_a_plan_holds_comes_back():

@@ -58,7 +58,7 @@ DATA_PATH = "data_path."  # before the split
 PREFIX = "_text_document"  # ends the name of a data set, as Megatron's own tool writes it
 
 _HEADER = struct.Struct("<9sQBQQ")
-_BLOCK = 1 << 20  # sequences that are checked at a time
+_BLOCK = 1 << 20  # sequences that are checked together
 
 
 class MegatronShardWriter:
@@ -179,7 +179,7 @@ class MegatronIds:
         return ids
 
 
-def read_index(path: str) -> Index:
+def read_index(path: str, checked_at_once: int = _BLOCK) -> Index:
     """The index in a .idx file, in memory that does not grow with it.
 
     Raises FormatError unless every count, length, offset and document bound of the file is what the layout says for
@@ -210,19 +210,19 @@ def read_index(path: str) -> Index:
     offsets = map_file(path, "<i8", places[1], num)
     bounds = map_file(path, "<i8", places[2], num_bounds)
     num_tokens = 0
-    for start in range(0, num, _BLOCK):
-        block = lengths[start : start + _BLOCK]
+    for start in range(0, num, checked_at_once):
+        block = lengths[start : start + checked_at_once]
         if int(block.min()) < 0:
             i = start + int(np.flatnonzero(block < 0)[0])
             raise FormatError(f"{path}: byte {places[0] + 4 * i}: sequence {i} has length {int(lengths[i])}")
         ends = num_tokens + np.cumsum(block, dtype=np.int64)
         begins = width * (ends - block)
-        _check_equal(path, "offset of sequence", places[1], start, offsets[start : start + _BLOCK], begins)
+        _check_equal(path, "offset of sequence", places[1], start, offsets[start : start + checked_at_once], begins)
         num_tokens = int(ends[-1])
         if num_tokens > MAX_TOKENS:
             raise FormatError(f"{path}: the lengths up to sequence {start + len(block) - 1} sum up to {num_tokens} ids")
-    for start in range(0, num_bounds, _BLOCK):
-        block = bounds[start : start + _BLOCK]
+    for start in range(0, num_bounds, checked_at_once):
+        block = bounds[start : start + checked_at_once]
         _check_equal(path, "bound of document", places[2], start, block, np.arange(start, start + len(block)))
     return Index(offsets, lengths, num_tokens, dtype)
 

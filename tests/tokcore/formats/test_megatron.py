@@ -240,8 +240,7 @@ def test_read_gives_what_was_written(tmp_path_factory, rows, cuts, compression):
     )
 
 
-def test_many_documents_are_read_in_batches_and_checked_in_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr(megatron, "_BLOCK", 1000)
+def test_many_documents_are_read_in_batches_and_checked_in_blocks(tmp_path):
     rows: list[Document] = [([i] * (i % 5), str(i), "en", "s", i) for i in range(9000)]
     prefix = write_megatron(tmp_path / "x", rows)
     shard = open_megatron(prefix)
@@ -253,7 +252,7 @@ def test_many_documents_are_read_in_batches_and_checked_in_blocks(tmp_path, monk
         Path(prefix + IDX).unlink()
         Path(prefix + IDX).write_bytes(with_flipped_bit(data, position, 0))
         with pytest.raises(FormatError, match=r"\.idx: byte \d+: (offset of sequence|bound of document) \d+ is"):
-            open_megatron(prefix)
+            read_index(prefix + IDX, checked_at_once=1000)
 
 
 def test_tokens_are_views_of_the_file(tmp_path):
