@@ -2,16 +2,18 @@
 
 make mutants                            all of them, on all cores
 make mutants MUTANTS="--only cut-gzip"  one of them; several names may follow
+make mutants MUTANTS="--sample 20"      every 20th, for a quick look; --seed N gives others
 make mutants MUTANTS="--jobs 1"
 
-The copies are kept in out/mutants, so that the kernel is compiled whole only once. Prints a Markdown table; exit code 1
-unless every defect was caught. Every named test must pass without the defects first; none may be skipped because a
-server is missing.
+The copies are kept in out/mutants, so that the kernel is compiled whole only once. Prints a Markdown table, and writes
+out/mutants.json: the verdict on each defect, and how many seconds it took. Exit code 1 unless every defect was caught.
+Every named test must pass without the defects first; none may be skipped because a server is missing.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import signal
@@ -26,18 +28,23 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from mutants.defects import DEFECTS, Defect
+from mutants.anchors import AnchorError, Definition, find_definitions, locate, replace_code
+from mutants.defect import Defect
+from mutants.defects import DEFECTS
 
 ROOT = Path(__file__).parents[2]
 BUILT = "_native*.so"
 NATIVE = "tokcore/native/"
+PACKAGES = ("tokcore", "schemas", "pipelines", "tests")
 
 
 class Outcome(NamedTuple):
-    """The outcome of one defect. verdict: caught, or MISSED, TOO SLOW, DID NOT APPLY, DID NOT BUILD or DID NOT RUN."""
+    """The outcome of one defect. verdict: caught, or MISSED, TOO SLOW, DID NOT BUILD or DID NOT RUN."""
 
     defect: Defect
+    path: str  # of the file that it changes
     verdict: str
+    seconds: float
 
 
 class KernelError(Exception):
@@ -56,13 +63,14 @@ class Copy:
         self.tree.mkdir(parents=True, exist_ok=True)
         self._copy_tree()
         self._python = self._make_interpreter(folder / "venv")
+        self._compile_python()
         self._make_kernel()
         shutil.copyfile(self._kernel, self._sound)
 
     def run(self, tests: Sequence[str]) -> tuple[int | None, str]:
         """(exit code of pytest, None if a test took too long; what it printed)."""
         shutil.rmtree(self.tree / ".hypothesis", ignore_errors=True)  # no example is remembered
-        # No bytecode files: Python reuses one if the source has the same size and, to the second, the same time.
+        # No new bytecode files: Python reuses one if the source has the same size and, to the second, the same time.
         # A test that is skipped would see no defect, so it fails; and the copy has no servers of its own.
         servers = {"TOKCORE_TEST_SERVERS": "required", "TOKCORE_SERVERS": os.environ.get("TOKCORE_SERVERS", sys.prefix)}
         environment = {**os.environ, **servers, "PYTHONDONTWRITEBYTECODE": "1"}
@@ -86,14 +94,12 @@ class Copy:
             return None, ""
         return process.returncode, printed
 
-    def try_out(self, defect: Defect) -> str:
+    def try_out(self, defect: Defect, place: Definition) -> str:
         """The verdict on one defect; afterwards the copy is without it again."""
-        path = self.tree / defect.path
+        path = self.tree / place.path
         sound = path.read_text()
-        if sound.count(defect.old) != 1:
-            return "DID NOT APPLY"
-        is_native = defect.path.startswith(NATIVE)
-        path.write_text(sound.replace(defect.old, defect.new))
+        is_native = place.path.startswith(NATIVE)
+        path.write_text(replace_code(sound, place, defect.new))
         try:
             if is_native:
                 self._make_kernel()
@@ -150,6 +156,11 @@ class Copy:
             program.chmod(0o755)
         return str(python)
 
+    def _compile_python(self) -> None:
+        """Bytecode that holds the hash of its source, not the time: whatever a defect changes is compiled anew."""
+        command = [self._python, "-m", "compileall", "-q", "--invalidation-mode", "checked-hash"]
+        subprocess.run([*command, *(self.tree / package for package in PACKAGES)], check=True)
+
     @property
     def _kernel(self) -> Path:
         (built,) = self._build.glob(BUILT)
@@ -189,26 +200,65 @@ class Copy:
 def table(outcomes: Sequence[Outcome]) -> str:
     """All outcomes as Markdown, in the order of the list."""
     rows = ["| defect | in | test | |", "|---|---|---|---|"]
-    for defect, verdict in sorted(outcomes, key=lambda one: DEFECTS.index(one.defect)):
+    for defect, path, verdict, _ in in_order(outcomes):
         tests = ", ".join(test.removeprefix("tests/") for test in defect.tests)
-        rows.append(f"| {defect.name}: {defect.what} | {defect.path} | {tests} | {verdict} |")
+        rows.append(f"| {defect.name}: {defect.what} | {path} | {tests} | {verdict} |")
     return "\n".join(rows)
 
 
+def in_order(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """In the order of the list of defects, whichever was played first."""
+    return sorted(outcomes, key=lambda one: DEFECTS.index(one.defect))
+
+
+def as_json(outcomes: Sequence[Outcome]) -> str:
+    """One line for each defect, by its name, so that two files compare line by line."""
+    found = {one.defect.name: {"verdict": one.verdict, "seconds": round(one.seconds, 1)} for one in in_order(outcomes)}
+    return "{\n" + ",\n".join(f"{json.dumps(name)}: {json.dumps(one)}" for name, one in found.items()) + "\n}\n"
+
+
+def choose(only: Sequence[str] | None, sample: int, seed: int) -> list[Defect]:
+    """The defects of these names, or every sample-th, from one that the seed says; the rooms all have their share."""
+    if only:
+        return [defect for defect in DEFECTS if defect.name in only]
+    return list(DEFECTS[seed % sample :: sample])
+
+
+def deal(tests: Sequence[str], jobs: int) -> list[list[str]]:
+    """The tests in as many parts. Those of one file stay together where they can: they share what it sets up.
+
+    >>> deal(["b::1", "a::1", "b::2", "a::2"], 2)
+    [['a::1', 'a::2'], ['b::1', 'b::2']]
+    """
+    ordered = sorted(set(tests))
+    return [ordered[len(ordered) * job // jobs : len(ordered) * (job + 1) // jobs] for job in range(jobs)]
+
+
 def main() -> int:
-    """Exit code 1 unless every defect was caught, 2 if a test fails without any."""
+    """Exit code 1 unless every defect was caught, 2 if one does not apply or a test fails without any."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", metavar="NAME", help="only these defects")
+    parser.add_argument("--sample", type=int, default=1, metavar="N", help="only every Nth defect")
+    parser.add_argument("--seed", type=int, default=0, help="which of each N the sample takes")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--time-limit", type=float, default=300, help="seconds for the tests of one defect")
     parser.add_argument("--folder", type=Path, default=ROOT / "out" / "mutants", help="where the copies are")
+    parser.add_argument("--json", type=Path, default=ROOT / "out" / "mutants.json", help="where the verdicts go")
     options = parser.parse_args()
     if options.only and (unknown := sorted(set(options.only) - {defect.name for defect in DEFECTS})):
         parser.error(f"no defect is named {', '.join(unknown)}")
-    chosen = [defect for defect in DEFECTS if not options.only or defect.name in options.only]
+    if options.sample < 1:
+        parser.error(f"--sample {options.sample}: must be at least 1")
+    chosen = choose(options.only, options.sample, options.seed)
+    definitions = find_definitions(ROOT)
+    try:
+        places = {defect.name: locate(ROOT, definitions, defect.where, defect.old) for defect in chosen}
+    except AnchorError as error:
+        print(f"{error}\n`make lint` lists all defects that do not apply.", file=sys.stderr)
+        return 2
     # Sorted by file: a file is compiled for each defect, and once more only after its last one.
-    waiting = iter(sorted(chosen, key=lambda defect: defect.path))
-    named = list(dict.fromkeys(test for defect in chosen for test in defect.tests))
+    waiting = iter(sorted(chosen, key=lambda defect: places[defect.name].path))
+    parts = deal([test for defect in chosen for test in defect.tests], options.jobs)
     outcomes: list[Outcome] = []
     broken: list[str] = []
     lock = threading.Lock()
@@ -217,9 +267,9 @@ def main() -> int:
         return Copy(options.folder / str(number), options.time_limit)
 
     def check(number: int) -> None:
-        mine = named[number :: options.jobs]
-        for start in range(0, len(mine), 20):
-            code, printed = copies[number].run(mine[start : start + 20])
+        mine = parts[number]
+        for start in range(0, len(mine), 50):
+            code, printed = copies[number].run(mine[start : start + 50])
             if code != 0:
                 broken.append(printed[-2000:] or "it takes too long")
 
@@ -230,15 +280,20 @@ def main() -> int:
             if defect is None:
                 return
             started = time.monotonic()
-            verdict = copies[number].try_out(defect)
+            place = places[defect.name]
+            verdict = copies[number].try_out(defect, place)
             with lock:
-                outcomes.append(Outcome(defect, verdict))
                 seconds = time.monotonic() - started
+                outcomes.append(Outcome(defect, place.path, verdict, seconds))
                 print(f"{len(outcomes)}/{len(chosen)} {defect.name}: {verdict} ({seconds:.0f} s)", flush=True)
+                options.json.write_text(as_json(outcomes))  # each time, so that a run that is ended says what it found
 
+    started = time.monotonic()
     with ThreadPoolExecutor(options.jobs) as threads:
         copies = list(threads.map(made, range(options.jobs)))
+        print(f"the copies are made ({time.monotonic() - started:.0f} s)", flush=True)
         list(threads.map(check, range(options.jobs)))
+        print(f"without defects, their tests ran ({time.monotonic() - started:.0f} s)", flush=True)
         if not broken:
             list(threads.map(work, range(options.jobs)))
     if broken:

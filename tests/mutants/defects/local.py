@@ -1,0 +1,62 @@
+"""Defects in the processes of one machine."""
+
+from mutants.defect import Defect, in_tests
+
+DEFECTS = (
+    Defect(
+        "retries-of-workers-lost",
+        "what workers try again is not counted",
+        "_Worker.call",
+        "count_retry(value)  # this process counts for all",
+        "",
+        in_tests("stores/test_trouble.py::test_a_busy_store_costs_the_requests_that_it_refused"),
+    ),
+    Defect(
+        "work-in-the-driver",
+        "an engine is told to hand the work back to threads of the driver",
+        "make_engine_options",
+        'options += ["--environment_type=PROCESS", f"--environment_config={json.dumps({\'command\': command})}"]',
+        'options += ["--environment_type=LOOPBACK" if command else ""]',
+        in_tests("pipelines/test_jobs.py::test_what_is_measured_on_an_engine"),
+    ),
+    Defect(
+        "work-in-the-driver-on-flink",
+        "Flink is told to hand the work back to threads of the driver",
+        "make_engine_options",
+        'options += ["--environment_type=PROCESS", f"--environment_config={json.dumps({\'command\': command})}"]',
+        'options += ["--environment_type=LOOPBACK" if command else ""]',
+        in_tests("engines/test_flink.py::test_the_demo"),
+    ),
+    Defect(
+        "staged-main-session",
+        "Beam stages the driver's main module, which workers of Dataflow would have to fetch",
+        "make_dataflow_options",
+        ', "--no_save_main_session"]',
+        "]",
+        in_tests("pipelines/test_dataflow.py::test_graphs_as_dataflows_runner_translates_them"),
+    ),
+    Defect(
+        "learning-where-it-does-not-fit",
+        "the machine that learns is chosen by its whole memory",
+        "_usable",
+        "return max(0, int(size_bytes * _SHARE) - _RESERVED)",
+        "return size_bytes",
+        in_tests("pipelines/test_dataflow.py::test_the_machine_that_learns_has_the_memory"),
+    ),
+    Defect(
+        "lifeline-not-watched",
+        "workers do not notice that their driver is gone",
+        "__main__",
+        "threading.Thread(target=_end_with_parent, args=(int(sys.argv[1]),), daemon=True).start()",
+        "",
+        in_tests("pipelines/test_pool.py::test_workers_end_with_their_driver"),
+    ),
+    Defect(
+        "dead-worker-not-named",
+        "the message does not say which worker died of what",
+        "Pool._call",
+        "if not self._closed.is_set():",
+        "if self._closed.is_set():",
+        in_tests("pipelines/test_pool.py::test_a_killed_worker_is_named_and_nothing_hangs"),
+    ),
+)

@@ -1,0 +1,70 @@
+"""Defects in the kinds of models."""
+
+from mutants.defect import Defect, in_tests
+
+DEFECTS = (
+    Defect(
+        "further-ids-among-special-ones",
+        "further merges get ids after the ordinary tokens, where special ones are",
+        "learn_further",
+        "first = max([int(ids.max()), *options.pinned.values()]) + 1",
+        "first = int(ids.max()) + 1",
+        in_tests("pipelines/test_extended_tokenizers.py::test_all_ids_stay_and_further_ones_come_last"),
+    ),
+    Defect(
+        "further-merges-by-id",
+        "tokens that are there are ordered by id, not as they were made, when further merges tie",
+        "learn_further",
+        "ids, merges = order_by_making(model)",
+        "ids, merges = order_by_making(model)\nids = np.sort(ids)[::-1].copy()",
+        in_tests("pipelines/test_extended_tokenizers.py::test_learning_goes_on_where_it_stopped"),
+    ),
+    Defect(
+        "pinned-id-taken-twice",
+        "ordinary tokens take the ids of special ones",
+        "find_free_ids",
+        "return candidates[~np.isin(candidates, [*taken])][:num]",
+        "return candidates[:num]",
+        in_tests("tokcore/test_learned_wordpiece.py::test_ids_are_those_that_special_tokens_leave"),
+    ),
+    Defect(
+        "one-character-too-many",
+        "coverage takes one character more than it needs",
+        "Character.learn",
+        "if seen >= wanted:",
+        "if seen > wanted:",
+        in_tests("tokcore/test_word_models.py::test_characters_are_the_most_frequent_until_they_cover_the_share"),
+    ),
+    Defect(
+        "words-in-any-order",
+        "words of equal count are taken in the order of rows",
+        "_rank_words",
+        '[("count_sum", "descending"), ("word", "ascending")]',
+        '[("count_sum", "descending")]',
+        in_tests("tokcore/test_word_models.py::test_words_are_the_most_frequent"),
+    ),
+    Defect(
+        "byt5-without-offset",
+        "ByT5's bytes begin at id 0",
+        "ByteModel.offset",
+        "return _BYT5_OFFSET if self.layout else 0",
+        "return 0",
+        in_tests("tokcore/test_word_models.py"),
+    ),
+    Defect(
+        "missing-bytes-are-frequent",
+        "bytes that the text has not get the lowest score",
+        "Unigram._learn_bytes",
+        "scores.min() - UNKNOWN_PENALTY",
+        "scores.min()",
+        in_tests("tokcore/test_byte_unigram.py::test_pieces_are_byte_strings_of_pre_tokens"),
+    ),
+    Defect(
+        "special-tokens-not-in-the-size",
+        "a smaller size has as many merges as if it had no special tokens",
+        "Bpe.shorten",
+        "num = options.vocab_size - options.num_special - 256",
+        "num = options.vocab_size - 256",
+        in_tests("tokcore/test_model_sizes.py"),
+    ),
+)
