@@ -130,11 +130,12 @@ flink: $(VENV)/installed $(FLINK) ## build the demo and 300 MB on a Flink cluste
 flink-faults: $(VENV)/installed $(FLINK) ## kill each part of a Flink cluster while it counts, merges, encodes and follows a stream
 	TOKCORE_FLINK_FAULTS=all TOKCORE_TEST_SERVERS=required $(BIN)/python -m pytest -q tests/engines/test_flink.py tests/engines/test_flink_streams.py
 
-lint: $(VENV)/installed ## ruff, mypy and clang-format
+lint: $(VENV)/installed ## ruff, mypy, clang-format, and our own lints: layers, code from data, seeded defects
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run --Werror $$(git ls-files 'tokcore/native/*.cpp' 'tokcore/native/*.h' ':!*unicode_tables*')
+	PYTHONPATH=tests $(BIN)/python -m lints
 
 check: lint test ## linters, and the tests that need no server
 

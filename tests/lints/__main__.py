@@ -1,0 +1,32 @@
+"""`python -m lints`: list all places of the tree that break a rule of ours. Exit code 1 if there are any."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from lints import code_from_data, layers, seeded_defects
+from lints.offence import Offence
+
+ROOT = Path(__file__).parents[2]
+
+# What each checks is the first line of its file.
+LINTS: tuple[Callable[[Path], Iterable[Offence]], ...] = (
+    layers.find_offences,
+    code_from_data.find_offences,
+    seeded_defects.find_offences,
+)
+
+
+def main() -> int:
+    """0 if no lint found anything, otherwise 1."""
+    gc.disable()  # it would look for circles in the trees of all files again and again, as long as all else takes
+    offences = [offence for lint in LINTS for offence in lint(ROOT)]
+    print(*offences, sep="\n", end="\n" if offences else "")
+    return 1 if offences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,190 @@
+"""Each lint finds what it is for, in small trees; `make lint` lets all of them read ours."""
+
+from __future__ import annotations
+
+import doctest
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from lints import __main__ as program
+from lints import code_from_data, import_graph, layers, seeded_defects
+from lints.offence import Offence
+from mutants.defect import Defect
+from support.builds import ROOT
+
+Tree = Callable[[dict[str, str]], Path]
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    """Writes files below a folder, by their paths; every room of pipelines is there."""
+
+    def make(files: dict[str, str]) -> Path:
+        rooms = {f"pipelines/{room}/__init__.py": "" for room in layers.ROOMS}
+        for name, text in {**rooms, **files}.items():
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return tmp_path
+
+    return make
+
+
+@pytest.mark.parametrize("module", [code_from_data, import_graph])
+def test_examples_of_the_lints(module):
+    assert doctest.testmod(module).failed == 0
+
+
+# --------------------------------------------------------------------------------------------------------------- layers
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        (
+            {"tokcore/a.py": "def f():\n    import apache_beam.io"},
+            ["tokcore/a.py:2: tokcore may not import apache"],
+        ),
+        ({"tokcore/a.py": "from schemas import b"}, ["tokcore/a.py:1: tokcore may not import schemas"]),
+        ({"schemas/a.py": "import time, json"}, ["schemas/a.py:1: schemas may not import time"]),
+        ({"schemas/a.py": "from .b import c"}, ["schemas/a.py:1: imports .b.c, a relative name"]),
+        ({"pipelines/store/a.py": "\nimport apache_beam"}, ["pipelines/store/a.py:2: only pipelines/graph may import"]),
+        (
+            {"pipelines/store/a.py": "def f():\n    from pipelines.work import b", "pipelines/work/b.py": ""},
+            ["pipelines/store/a.py:2: store may not import pipelines/work/b.py"],
+        ),
+        (
+            {"pipelines/store/a.py": "from pipelines.cli import main", "pipelines/cli.py": ""},
+            ["pipelines/store/a.py:1: store may not import pipelines/cli.py"],
+        ),
+        (
+            {
+                "pipelines/store/a.py": "import pipelines.store.b",
+                "pipelines/store/b.py": "from pipelines.store import a",
+            },
+            ["pipelines/store/a.py:1: imports itself in a circle: pipelines/store/a.py -> pipelines/store/b.py -> "],
+        ),
+        ({"pipelines/attic/a.py": ""}, ["pipelines/attic:1: the room attic is not in the table"]),
+        ({f"pipelines/{name}.py": "" for name in "abcdefghijklmnop"}, ["pipelines:1: 16 files have no room"]),
+    ],
+)
+def test_imports_against_the_arrows(tree, files, found):
+    shown = [str(offence) for offence in layers.find_offences(tree(files))]
+    assert len(shown) == len(found)
+    assert all(one.startswith(start) for one, start in zip(shown, found, strict=True)), shown
+
+
+def test_imports_along_the_arrows(tree):
+    files = {
+        "tokcore/url_files.py": "import fsspec",
+        "pipelines/graph/a.py": "import apache_beam\nfrom pipelines.store.b import c\nfrom pipelines.graph.d import e",
+        "pipelines/graph/d.py": "import tokcore.merges",
+        "pipelines/store/b.py": "import schemas.refs, time",
+    }
+    assert not list(layers.find_offences(tree(files)))
+
+
+def test_all_offences_are_listed_at_once(tree):
+    root = tree({"tokcore/a.py": "import click, fsspec\nimport pipelines", "schemas/b.py": "import socket"})
+    assert [(one.path, one.line) for one in layers.find_offences(root)] == [
+        ("schemas/b.py", 1),
+        ("tokcore/a.py", 1),
+        ("tokcore/a.py", 1),
+        ("tokcore/a.py", 2),
+    ]
+
+
+# ------------------------------------------------------------------------------------------------------- code from data
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "eval('1')",
+        "exec(text)",
+        "compile(text, '', 'exec')",
+        "__import__(name)",
+        "os.system(text)",
+        "import pickle",
+        "from dill import loads",
+        "import marshal as m",
+        "yaml.load(f); import yaml",
+        "np.load(path)",
+        "read(path, allow_pickle=True)",
+        "run(text, shell=True)",
+        "importlib.import_module(name)",
+        "import jinja2.sandbox",
+    ],
+)
+def test_what_turns_data_into_code(tree, code):
+    (offence,) = code_from_data.find_offences(tree({"pipelines/work/a.py": f"\n{code}"}), allowed={})
+    assert (offence.path, offence.line) == ("pipelines/work/a.py", 2)
+
+
+def test_what_is_harmless(tree):
+    text = "re.compile(x); json.load(f); self.system(); 'eval(1)'  # exec()"
+    assert not list(code_from_data.find_offences(tree({"tokcore/a.py": text}), allowed={}))
+
+
+def test_what_is_allowed_is_there(tree):
+    root = tree({"tokcore/a.py": "import pickle"})
+    assert not list(code_from_data.find_offences(root, {"tokcore/a.py": {"import pickle"}}))
+    (offence,) = code_from_data.find_offences(root, {"tokcore/a.py": {"import pickle", "eval()"}})
+    assert offence.what == "eval() is gone"
+
+
+# ------------------------------------------------------------------------------------------------------- seeded defects
+
+SOUND = Defect("too-short", "a size is too small", "size", "n + 1", "n", ("tests/test_a.py::test_size",))
+FILES = {"tokcore/a.py": "def size(n):\n    return n + 1\n", "tests/test_a.py": "def test_size():\n    pass\n"}
+
+
+def test_a_sound_defect(tree):
+    assert not list(seeded_defects.find_offences(tree(FILES), [SOUND]))
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"where": "length"}, "does not apply: nothing is named length"),
+        ({"old": "n + 2"}, "does not apply: size (tokcore/a.py) does not hold 'n + 2'"),
+        ({"old": "n"}, "does not apply: tokcore/a.py: size holds 'n' 2 times"),
+        ({"new": "n  + 1"}, "changes nothing"),
+        ({"old": "return n + 1", "new": ""}, "is not Python: "),
+        ({"tests": ()}, "names no test"),
+        ({"tests": ("tests/test_b.py",)}, "names tests/test_b.py, which is no test"),
+        ({"tests": ("tests/test_a.py::test_length",)}, "names tests/test_a.py::test_length, which is no test"),
+    ],
+)
+def test_defects_that_do_not_fit(tree, change, what):
+    root = tree({**FILES, "tests/mutants/defects/sizes.py": 'DEFECTS = (\n    Defect(\n        "too-short",\n'})
+    (offence,) = seeded_defects.find_offences(root, [SOUND._replace(**change)])
+    assert (offence.path, offence.line) == ("tests/mutants/defects/sizes.py", 3)
+    assert offence.what.startswith(f"the defect too-short {what}")
+
+
+def test_two_defects_of_one_name(tree):
+    found = list(seeded_defects.find_offences(tree(FILES), [SOUND, SOUND]))
+    assert [offence.what for offence in found] == ["the defect too-short shares its name"] * 2
+
+
+# ---------------------------------------------------------------------------------------------------------- the program
+
+
+def test_what_is_found_ends_with_exit_code_1(monkeypatch, capsys):
+    found = [Offence("a.py", 3, "does what it may not", "Stop it"), Offence("b.py", 1, "does that, too", "Stop it")]
+    monkeypatch.setattr(program, "LINTS", (lambda _root: found,))
+    assert program.main() == 1
+    assert capsys.readouterr().out == "a.py:3: does what it may not. Stop it\nb.py:1: does that, too. Stop it\n"
+    monkeypatch.setattr(program, "LINTS", (lambda _root: [],))
+    assert program.main() == 0
+
+
+def test_make_lint_runs_them_all():
+    for module in (layers, code_from_data, seeded_defects):
+        assert module.find_offences in program.LINTS
+    recipe = subprocess.run(["make", "--dry-run", "lint"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert f"{Path(sys.executable).name} -m lints" in recipe.stdout
