@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -23,6 +24,9 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 def pytest_collection_finish() -> None:
     """Libraries set variables when test files import them."""
     take_environment()
+    # What was imported stays. Collections of garbage, for which watchers ask in each round, need not look at it again.
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -38,7 +38,15 @@ from tokcore.errors import ConfigError, TokError
 
 TESTS = Path(__file__).parent.parent
 # What a build imports late, to start faster; here it is imported once, for all children.
-LATE = ("fsspec.implementations.local", "pipelines.reading.columns", "pyarrow.dataset", "tokcore._native")
+LATE = (
+    "fsspec.implementations.local",
+    "pipelines.graph.beam_passes",
+    "pipelines.graph.runner",
+    "pipelines.reading.columns",
+    "pipelines.work.measure_items",
+    "pyarrow.dataset",
+    "tokcore._native",
+)
 
 
 class Warm:
