@@ -9,11 +9,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from pipelines.inspect.estimate import Estimate, estimate
-from pipelines.inspect.propose import UNKNOWN_LANGUAGE, Proposal, Proposed, escape
+from pipelines.inspect.propose import UNKNOWN_LANGUAGE, Proposal, Proposed
 from pipelines.local.terminal import format_count, format_number, format_size, make_printable
 from pipelines.stages.plan_corpus import plan_build
 from pipelines.stages.source_checks import FOR_CHECK, check_samples, describe, sample_plan
 from pipelines.store import urls
+from pipelines.store.patterns import quote
 from pipelines.store.redaction import redact
 from schemas.build_tables import VERSION
 from schemas.config import parse_config
@@ -120,7 +121,7 @@ def _spell_start(folder: str, base: str) -> str:
         if local.startswith(f"{base}/"):
             local = local.removeprefix(f"{base}/")
         folder = local
-    return escape(folder).rstrip("/") + "/"
+    return quote(folder).rstrip("/") + "/"
 
 
 def _covers(folder: str, base: str) -> bool:

@@ -20,8 +20,8 @@ from pipelines.reading.records import FileRejected
 from pipelines.reading.sniff import WORDS
 from pipelines.stages.suggest_fixes import describe_fields, describe_wrong_content, guess_field
 from pipelines.store import storage, urls
-from pipelines.store.listing import compile_glob
 from pipelines.store.not_data import OwnOutputs, explain_bad_name, explain_not_data
+from pipelines.store.patterns import compile_glob, name_all_below, quote
 from pipelines.store.redaction import redact
 from schemas.config import Source, find_format
 from schemas.document import is_valid_lang
@@ -124,9 +124,8 @@ def _list_files(url: str) -> tuple[str, dict[str, storage.FileId], list[tuple[st
     own = OwnOutputs()
     files: dict[str, storage.FileId] = {}
     left_out = []
-    escaped = escape(root)
     above = urls.open_file_system(root)[1].rstrip("/")
-    for pin in storage.list_files(f"{escaped}/**"):
+    for pin in storage.list_files(name_all_below(root)):
         at = urls.open_file_system(pin.url)[1]
         name = at.removeprefix(above).lstrip("/")
         why = explain_not_data(at, above, "**")
@@ -316,21 +315,16 @@ def _iterate_candidates(name: str, left: Sequence[str]) -> Iterator[str]:
         stem, inner = posixpath.splitext(stem)
         suffix = inner + suffix
     for depth in range(len(folders) + 1):
-        start = "".join(f"{escape(folder)}/" for folder in folders[:depth])
+        start = "".join(f"{quote(folder)}/" for folder in folders[:depth])
         plain = "".join(f"{folder}/" for folder in folders[:depth])
         below = [one for one in left if one.startswith(plain) and one.endswith(suffix)]
         if all("/" not in one.removeprefix(plain) for one in below):
             if len(below) > 1:
-                yield f"{start}*{escape(suffix)}"
+                yield f"{start}*{quote(suffix)}"
         else:
-            yield f"{start}**/*{escape(suffix)}"
-    folder = "".join(f"{escape(one)}/" for one in folders)
+            yield f"{start}**/*{quote(suffix)}"
+    folder = "".join(f"{quote(one)}/" for one in folders)
     word = re.split(r"[-_.]", last)[0]
     if word != last and sum(one.startswith(f"{'/'.join([*folders, word])}") for one in left) > 1:
-        yield f"{folder}{escape(word)}*{escape(suffix)}"
-    yield escape(name)
-
-
-def escape(path: str) -> str:
-    """The path as a glob that matches it alone."""
-    return re.sub(r"([*?\[])", r"[\1]", path)
+        yield f"{folder}{quote(word)}*{quote(suffix)}"
+    yield quote(name)

@@ -35,7 +35,7 @@ from pipelines.stages.make_commit import (
 from pipelines.stages.read_log import Log, locate_part, read_log, read_part
 from pipelines.stages.stored_config import read_stored_config
 from pipelines.store.crashpoints import reach
-from pipelines.store.listing import compile_glob
+from pipelines.store.patterns import compile_glob
 from pipelines.store.redaction import redact
 from pipelines.store.tokenizers import load_spec
 from schemas.commit_log import Commit, Part, Reason
@@ -136,7 +136,8 @@ class Remove:
         matched = {}
         for pattern in self.sources:
             glob, is_name = compile_glob(pattern), "/" not in pattern
-            matched[pattern] = [uri for uri in held if glob.match(uri.rsplit("/", 1)[-1] if is_name else uri)]
+            names = {uri: uri.rsplit("/", 1)[-1] if is_name else uri for uri in held}
+            matched[pattern] = [uri for uri, name in names.items() if name == pattern or glob.match(name)]
         return matched
 
     def _make_tombstones(self, log: Log, files: Iterable[str]) -> Tombstones:

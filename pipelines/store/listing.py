@@ -7,59 +7,65 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from fsspec.utils import glob_translate
-
 from pipelines.store.listed_pages import iterate_below, iterate_folder
+from pipelines.store.patterns import Pattern, compile_glob, find_fixed_folder, is_glob, unquote
 from pipelines.store.pins import FileId, find_version, pin_described, pin_local, stat
 from pipelines.store.redaction import redact
 from pipelines.store.refusals import NO_BUCKET
 from pipelines.store.retries import name_errors, retry
-from pipelines.store.urls import find_scheme, is_local, is_object_store, name_file, open_file_system
+from pipelines.store.urls import find_path, find_scheme, is_local, is_object_store, name_file, open_file_system
 from schemas.packed_rows import SortedRows
 from tokcore.errors import ConfigError
 
-_GLOB = re.compile(r"[*?\[]")
 _WITH_BUCKETS = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
 
 
-def list_files(pattern: str) -> Sequence[FileId]:
+def list_files(pattern: Pattern | str) -> Sequence[FileId]:
     """The files that a URL names, pinned and sorted by URL: one file, or those a glob (* ** ? [...]) matches.
 
-    Always asks the store. A file whose name happens to be the pattern itself is that file. Empty if nothing matches;
-    folders never match. Raises ConfigError for a folder (say which files: `folder/**`) and StageError if the store does
-    not answer.
+    pattern: as resolve_pattern gives it; a str, where no place is before it. Always asks the store. A file whose name
+    happens to be the pattern itself is that file. Empty if nothing matches; folders never match. Raises ConfigError for
+    a folder (say which files: `folder/**`) and StageError if the store does not answer.
     """
-    system, path = open_file_system(pattern)
+    url, glob = (pattern, pattern) if isinstance(pattern, str) else pattern
+    system, path = open_file_system(url)
+    spelled = find_path(system, glob)
+
+    def find_named() -> tuple[str | None, FileId | None]:
+        """What lies under the name itself, and its pin if that is a file."""
+        if is_local(url):
+            kind = find_kind(system, path)
+            return kind, stat(url) if kind == "file" else None
+        if (described := _describe(system, path)) is None:
+            return None, None
+        kind = described["type"]
+        return kind, pin_described(url, system, path, described) if kind == "file" else None
 
     def listing() -> SortedRows[FileId]:
         system.invalidate_cache()
         found: SortedRows[FileId] = SortedRows(tuple, FileId, key=tuple)
-        described = None if is_local(pattern) else _describe(system, path)
-        kind = find_kind(system, path) if is_local(pattern) else described and described["type"]
-        if kind == "file":
-            found.add(stat(pattern) if described is None else pin_described(pattern, system, path, described))
-            return found
-        if _GLOB.search(path):
-            if find_scheme(pattern) in ("http", "https"):
-                raise ConfigError(f"{redact(pattern)}: a web server lists no files: name each one")
-            for info in _list_matching(system, path):
-                if (file := _pin_listed(pattern, system, info)) is not None:
+        kind, named = find_named()
+        if named is not None:
+            found.add(named)
+        elif is_glob(spelled) or unquote(spelled) != path:
+            if find_scheme(url) in ("http", "https"):
+                raise ConfigError(f"{redact(url)}: a web server lists no files: name each one")
+            for info in _list_matching(system, spelled):
+                if (file := _pin_listed(url, system, info)) is not None:
                     found.add(file)
-            return found
-        if kind == "directory":
-            folder = redact(pattern).rstrip("/")
+        elif kind == "directory":
+            folder = redact(url).rstrip("/")
             raise ConfigError(f"{folder} is a folder: name the files in it, for example {folder}/**")
         return found
 
-    with name_errors("list", pattern):
-        found = retry("list", pattern, listing).pack()
+    with name_errors("list", url):
+        found = retry("list", url, listing).pack()
     if not found:
-        require_bucket(pattern)
+        require_bucket(url)
     return found
 
 
@@ -91,30 +97,6 @@ def _describe(system: Any, path: str) -> dict[str, Any] | None:
         return dict(system.info(path))
     except (FileNotFoundError, NotADirectoryError):
         return None
-
-
-def is_glob(path: str) -> bool:
-    """Whether a path chooses among files, if there is none of that very name."""
-    return _GLOB.search(path) is not None
-
-
-def find_fixed_folder(path: str) -> str:
-    """The folder above the first part of a path that is a glob.
-
-    >>> find_fixed_folder("/data/*/a.txt"), find_fixed_folder("/*")
-    ('/data', '/')
-    """
-    parts = path.split("/")
-    first = next((i for i, part in enumerate(parts) if is_glob(part)), len(parts) - 1)
-    return "/".join(parts[:first]) or "/" * path.startswith("/")
-
-
-def compile_glob(pattern: str) -> re.Pattern[str]:
-    """What a glob matches: `*` and `?` within a part of a path, `**` any number of parts. Raises ConfigError."""
-    try:
-        return re.compile(glob_translate(pattern))
-    except ValueError as error:
-        raise ConfigError(f"{redact(pattern)}: ** stands for folders, and alone between slashes: a/**/*.txt") from error
 
 
 def _list_matching(system: Any, pattern: str) -> Iterator[dict[str, Any]]:

@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterable, Sequence
 
 from pipelines.store import storage, urls
 from pipelines.store.at_once import run_at_once
-from pipelines.store.listing import compile_glob, is_glob
 from pipelines.store.listing_after import can_list_after, list_files_after
+from pipelines.store.patterns import Pattern, compile_glob, is_glob, name_exactly
 from schemas.packed_rows import PackedRows
 from tokcore.errors import ConfigError
 
@@ -30,7 +30,7 @@ class KnownFiles:
         """keeps: whether any look asks for less than everything, so that what was listed is kept in memory."""
         self.keeps = keeps
         self.num_full = 0  # looks that listed everything
-        self._held: dict[str, Sequence[storage.FileId]] = {}  # pattern -> its files, sorted by URL
+        self._held: dict[Pattern, Sequence[storage.FileId]] = {}  # pattern -> its files, sorted by URL
         self.is_full = True  # whether the look at hand lists everything
         self._is_sorted = False
         self._confirm: Collection[str] = ()
@@ -54,16 +54,16 @@ class KnownFiles:
             return
         self.is_full, self._is_sorted, self._confirm = False, is_sorted, confirm
 
-    def list_files(self, pattern: str) -> Sequence[storage.FileId]:
+    def list_files(self, pattern: Pattern) -> Sequence[storage.FileId]:
         """As storage.list_files."""
         held = self._held.get(pattern)
-        is_known = held is not None and not self.is_full and is_glob(pattern)
+        is_known = held is not None and not self.is_full and is_glob(pattern.glob)
         found = self._bring_up_to_date(pattern, held) if held is not None and is_known else storage.list_files(pattern)
         if self.keeps:
             self._held[pattern] = found
         return found
 
-    def _bring_up_to_date(self, pattern: str, held: Sequence[storage.FileId]) -> Sequence[storage.FileId]:
+    def _bring_up_to_date(self, pattern: Pattern, held: Sequence[storage.FileId]) -> Sequence[storage.FileId]:
         known = {url: _find(held, url) for url in self._confirm}
         confirm = {url for url, place in known.items() if place is not None or _is_like(url, pattern)}
         tail: Sequence[storage.FileId] = ()
@@ -80,7 +80,7 @@ class KnownFiles:
         wanted = sorted(confirm)
         found = {
             url: next((file for file in files if file.url == url), None)
-            for url, files in zip(wanted, run_at_once(storage.list_files, wanted), strict=True)
+            for url, files in zip(wanted, run_at_once(storage.list_files, map(name_exactly, wanted)), strict=True)
         }
         listed = itertools.chain(itertools.islice(held, start), tail)
         if all((place := known[url]) is not None and held[place] == file for url, file in found.items()):
@@ -100,10 +100,11 @@ def _pack(files: Iterable[storage.FileId]) -> PackedRows[storage.FileId]:
     return PackedRows(tuple, storage.FileId, files)
 
 
-def _is_like(url: str, pattern: str) -> bool:
+def _is_like(url: str, pattern: Pattern) -> bool:
     """Whether a URL, which anybody may have written, is of the store of a pattern, and matches it."""
-    if _STORES.get(urls.find_scheme(url) or "") != _STORES.get(urls.find_scheme(pattern) or "", ""):
+    if _STORES.get(urls.find_scheme(url) or "") != _STORES.get(urls.find_scheme(pattern.url) or "", ""):
         return False
     with contextlib.suppress(ConfigError):
-        return compile_glob(urls.open_file_system(pattern)[1]).match(urls.open_file_system(url)[1]) is not None
+        system, path = urls.open_file_system(url)
+        return compile_glob(urls.find_path(system, pattern.glob)).match(path) is not None
     return False

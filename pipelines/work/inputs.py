@@ -12,9 +12,20 @@ from typing import NamedTuple
 
 from pipelines.store import storage, urls
 from pipelines.store.at_once import run_at_once
-from pipelines.store.listing import compile_glob, find_fixed_folder, is_glob
+from pipelines.store.listing import find_kind
 from pipelines.store.not_data import OwnOutputs, explain_bad_name, explain_not_data
+from pipelines.store.patterns import (
+    Pattern,
+    compile_glob,
+    find_fixed_folder,
+    is_glob,
+    name_all_below,
+    quote,
+    resolve_pattern,
+    split_glob,
+)
 from pipelines.store.redaction import redact
+from pipelines.store.retries import name_errors
 from schemas.config import BuildConfig, Source
 from schemas.splits import find_split, find_splits
 from tokcore.errors import ConfigError, TokError
@@ -47,7 +58,7 @@ class LeftOut:
 
 OTHER_SPLIT = "not of the split"  # the start of the reason why such a file is left out
 
-ListFiles = Callable[[str], Sequence[storage.FileId]]
+ListFiles = Callable[[Pattern], Sequence[storage.FileId]]
 
 
 def find_inputs(
@@ -96,26 +107,26 @@ class _Listings:
         self.left_out = left_out
         self._list_files = list_files
         self.own = OwnOutputs()  # outputs of tokcore among the inputs
-        resolved: list[str] = []
+        resolved: list[Pattern] = []
         for source in config.sources:
             with contextlib.suppress(ConfigError):  # raised again where its place in the build file is known
                 resolved += [_resolve(config.base, pattern, source.split is not None) for pattern in source.files]
-        remote = [url for url in dict.fromkeys(resolved) if not urls.is_local(url)]
-        for url in remote:
+        remote = [one for one in dict.fromkeys(resolved) if not urls.is_local(one.url)]
+        for one in remote:
             with contextlib.suppress(ConfigError):
-                urls.open_file_system(url)  # here, so that one thread sets up the store's library
+                urls.open_file_system(one.url)  # here, so that one thread sets up the store's library
         self._found = dict(zip(remote, run_at_once(self._list, remote), strict=True))
 
-    def find(self, url: str) -> Sequence[storage.FileId]:
+    def find(self, pattern: Pattern) -> Sequence[storage.FileId]:
         """As storage.list_files()."""
-        found = self._found.get(url)
+        found = self._found.get(pattern)
         if isinstance(found, TokError):
             raise found
-        return self._list_files(url) if found is None else found
+        return self._list_files(pattern) if found is None else found
 
-    def _list(self, url: str) -> Sequence[storage.FileId] | TokError:
+    def _list(self, pattern: Pattern) -> Sequence[storage.FileId] | TokError:
         try:
-            return self._list_files(url)
+            return self._list_files(pattern)
         except TokError as error:
             return error
 
@@ -129,7 +140,7 @@ class _Excluded:
         self._idle = dict.fromkeys(source.exclude)
         for pattern in source.exclude:
             try:
-                path = _get_path(urls.resolve(config.base, pattern)).rstrip("/") if "/" in pattern else pattern
+                path = _get_glob(resolve_pattern(config.base, pattern)).rstrip("/") if "/" in pattern else pattern
                 self._globs[pattern] = compile_glob(path)
             except ConfigError as error:
                 raise ConfigError(f"{self._where}: {error}") from error
@@ -160,15 +171,19 @@ def _is_excluded_by(pattern: str, regex: re.Pattern[str], path: str) -> bool:
     return path != ""
 
 
-def _list_source(listings: _Listings, pattern: str, where: str, excluded: _Excluded) -> Iterator[storage.FileId]:
-    """The files of a pattern that the source takes. where: its place in the build file."""
+def _list_source(
+    listings: _Listings, pattern: str, where: str, excluded: _Excluded, is_split: bool = False
+) -> Iterator[storage.FileId]:
+    """The files of a pattern that the source takes. where: its place in the build file. is_split: as for _resolve."""
     shown, output = f"{where} = {redact(pattern)!r}", listings.output
     try:
-        url = urls.resolve(listings.base, pattern)
-        system, path = urls.open_file_system(url)
+        resolved = _resolve(listings.base, pattern, is_split)
+        url = resolved.url
+        system, _ = urls.open_file_system(url)
+        path = urls.find_path(system, resolved.glob)
         if output is not None:
             _refuse_output(shown, url, path, output, excluded)
-        found = listings.find(url)
+        found = listings.find(resolved)
     except ConfigError as error:
         raise error if str(error).startswith(where) else ConfigError(f"{where}: {error}") from error
     if not found and not listings.grows:
@@ -177,8 +192,7 @@ def _list_source(listings: _Listings, pattern: str, where: str, excluded: _Exclu
     local_output = output if output is not None and urls.is_local(url) and urls.is_local(output) else ""
     is_any_kept = False
     dropped = LeftOut()
-    start = find_fixed_folder(path)
-    globbed = path.removeprefix(start).strip("/")
+    start, globbed = split_glob(path)
     for pin in found:
         own = urls.find_path(system, pin.url)
         if excluded(own):
@@ -208,9 +222,9 @@ def _list_source(listings: _Listings, pattern: str, where: str, excluded: _Exclu
 def _list_split(listings: _Listings, folder: str, where: str, split: str, excluded: _Excluded) -> list[storage.FileId]:
     """The files of a split in a folder, by their names below it."""
     shown = f"{where} = {redact(folder)!r}"
-    if is_glob(folder):
+    if is_glob(folder) and not _is_folder(urls.resolve(listings.base, folder)):
         raise ConfigError(f"{shown}: split chooses files in a folder. Name the folder alone, or remove split.")
-    found = _list_source(listings, _spell_split(folder), where, excluded)
+    found = _list_source(listings, folder, where, excluded, True)
     start = _get_path(urls.resolve(listings.base, folder)).rstrip("/")
     files = {_get_path(pin.url).removeprefix(f"{start}/"): pin for pin in found}
     for name in [name for name in files if _is_no_data(name)]:
@@ -240,17 +254,23 @@ def _is_no_data(name: str) -> bool:
     return last in ("config.json", "dummy_data.zip") or any(folder.startswith("__") for folder in folders)
 
 
-def _spell_split(folder: str) -> str:
-    """The pattern of all files in the folder of a source with a split."""
-    return f"{folder.rstrip('/')}/**"
+def _is_folder(url: str) -> bool:
+    system, path = urls.open_file_system(url)
+    with name_errors("list", url):
+        return find_kind(system, path) == "directory"
 
 
-def _resolve(base: str, pattern: str, is_split: bool) -> str:
-    return urls.resolve(base, _spell_split(pattern) if is_split else pattern)
+def _resolve(base: str, pattern: str, is_split: bool) -> Pattern:
+    """is_split: whether a folder is named, all of whose files are asked for."""
+    return name_all_below(urls.resolve(base, pattern)) if is_split else resolve_pattern(base, pattern)
 
 
 def _get_path(url: str) -> str:
     return urls.open_file_system(url)[1]
+
+
+def _get_glob(pattern: Pattern) -> str:
+    return urls.find_path(urls.open_file_system(pattern.url)[0], pattern.glob)
 
 
 def _is_link_into(url: str, output: str) -> bool:
@@ -267,8 +287,8 @@ def _refuse_output(shown: str, url: str, path: str, output: str, excluded: _Excl
         return
     folder = folder.rstrip("/")
     if urls.is_local(url):
-        start = find_fixed_folder(path)
-        path = os.path.join(os.path.realpath(start), path.removeprefix(start).lstrip("/"))  # noqa: PTH118 - keeps globs
+        start, globbed = split_glob(path)
+        path = f"{quote(os.path.realpath(start)).rstrip('/')}/{globbed}"
         folder = str(Path(folder).resolve())
     if _can_match_below(path.split("/"), folder.split("/")) and not any(
         excluded(f"{one}/manifest.json") for one in (folder, urls.open_file_system(output)[1].rstrip("/"))
@@ -288,7 +308,7 @@ def _can_match_below(pattern: list[str], folder: list[str]) -> bool:
             return True
         if number >= len(pattern) - 1:
             return False
-        if part != pattern[number] and not (is_glob(pattern[number]) and compile_glob(pattern[number]).match(part)):
+        if part != pattern[number] and not compile_glob(pattern[number]).match(part):
             return False
     return True
 

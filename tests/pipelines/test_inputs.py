@@ -11,6 +11,7 @@ import fsspec
 import pytest
 from support.builds import build_file, jsonl, run, texts, tokcore, write
 
+from pipelines.inspect.build_text import write_build_text
 from pipelines.inspect.propose import propose
 from pipelines.stages.plan_corpus import plan_build
 from pipelines.work.inputs import LeftOut, find_inputs
@@ -75,6 +76,51 @@ def test_check_and_build_warn_of_a_glob_that_excludes_no_file(folder):
     said = f"warning: {path}:7: source[0].exclude: 'er/*' leaves out no file"
     assert said in tokcore("check", path).stdout
     assert said in tokcore("build", path).stderr
+
+
+@pytest.mark.parametrize("name", ["run [2024]", "run *", "run ?", "r[!x]un", "a**b", "]["])
+def test_the_folder_of_the_build_file_is_no_pattern(tmp_path, name):
+    """What is special in its own name, and in names above it, chooses no file and leaves none out."""
+    for beside in ("run 2", "run x", "run", "ab", name):
+        for file in ("a.jsonl", "b.jsonl", "deep/c.jsonl", "[z]/d.jsonl"):
+            write(tmp_path / beside / "data" / file, DATA)
+    folder = tmp_path / name
+    assert taken(config_of(folder, '"data/*.jsonl"')) == ["data/a.jsonl", "data/b.jsonl"]
+    assert taken(config_of(folder, '"data/**"', 'exclude = ["data/a*", "data/*/d.jsonl"]')) == [
+        "data/b.jsonl",
+        "data/deep/c.jsonl",
+    ]
+    beside = [f"{tmp_path}/{one}/data/deep/c.jsonl" for one in ("run 2", "run x", "run", "ab")]
+    assert taken(config_of(folder, '"../*/data/deep/*"')) == sorted([*beside, "data/deep/c.jsonl"])
+    assert taken(config_of(folder, '"data/[z]/d.jsonl"')) == ["data/[z]/d.jsonl"]
+    with pytest.raises(ConfigError, match=r"data is a folder"):
+        taken(config_of(folder, '"data"'))
+    with pytest.raises(ConfigError, match=r"lies in(side)? th"):
+        taken(config_of(folder, '"**/*.jsonl"', output="out"))
+    assert taken(config_of(folder / "data", '"*.jsonl"', output="../out")) == ["a.jsonl", "b.jsonl"]
+    found = propose(f"{folder}/data")
+    assert sum(one.num_files for one in found.sources) == 4
+    text = write_build_text(found, f"{folder}/build.toml")
+    assert [file.uri for file in plan_build(parse_config(text, f"{folder}/build.toml")).files] == [
+        "data/[z]/d.jsonl",
+        "data/a.jsonl",
+        "data/b.jsonl",
+        "data/deep/c.jsonl",
+    ]
+
+
+def test_the_folder_of_a_split_is_no_pattern(tmp_path):
+    for folder in ("ds [en]", "ds e"):
+        for split in ("train", "test"):
+            write(tmp_path / folder / f"{split}-0.jsonl", DATA)
+    assert taken(config_of(tmp_path, '"ds [en]"', 'split = "train"')) == ["ds [en]/train-0.jsonl"]
+
+
+def test_a_place_in_a_store_is_no_pattern():
+    store = fsspec.filesystem("memory")
+    for name in ("run [1]/a.jsonl", "run 1/a.jsonl"):
+        store.pipe_file(f"/places/{name}", DATA)
+    assert taken(config_of("memory://places/run [1]", '"*.jsonl"')) == ["memory:///places/run [1]/a.jsonl"]
 
 
 def test_a_format_that_only_the_content_tells_is_named(folder):

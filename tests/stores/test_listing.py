@@ -11,6 +11,7 @@ from stores.servers import Store
 
 from pipelines.stages.plan_corpus import plan_build
 from pipelines.store import listed_pages, storage, urls
+from pipelines.store.patterns import Pattern
 from pipelines.store.pins import find_version
 from pipelines.work.inputs import LeftOut, find_inputs
 from schemas.config import BuildConfig, parse_config
@@ -49,9 +50,9 @@ def test_a_named_file_costs_one_request(s3: Store, folder: str) -> None:
 def test_sources_are_listed_at_once_and_come_in_their_order(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     meeting, really = threading.Barrier(4, timeout=30), storage.list_files
 
-    def list_files(url: str) -> Sequence[storage.FileId]:
+    def list_files(pattern: Pattern) -> Sequence[storage.FileId]:
         meeting.wait()  # breaks unless four are listed at a time
-        return really(url)
+        return really(pattern)
 
     monkeypatch.setattr(storage, "list_files", list_files)
     config = make_config(folder, *(f"{number}/*.jsonl" for number in (3, 1, 0, 2)))

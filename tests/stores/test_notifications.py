@@ -24,6 +24,7 @@ from support.watchers import said, watching
 from pipelines.stages.read_log import read_log
 from pipelines.store.listing import list_files
 from pipelines.store.listing_after import list_files_after
+from pipelines.store.patterns import Pattern
 from pipelines.watch.service import Service
 
 SETTINGS = "[learn]\nvocab_size = 280\n[shards]\ntarget_tokens = 300\n"
@@ -124,10 +125,10 @@ def test_a_listing_begins_after_a_name(kind: str, request: pytest.FixtureRequest
         put(store, f"{url}/{name}", b"x")
     for pattern in (f"{url}/**/*.txt", f"{url}/*/*.txt", f"{url}/*/1.txt"):
         every = [*list_files(pattern)]
-        assert list_files_after(pattern, "") == every
+        assert list_files_after(Pattern(pattern, pattern), "") == every
         for number, file in enumerate(every):
-            assert list_files_after(pattern, file.url) == every[number + 1 :]
-    assert list_files_after(f"{url}/nothing/*.txt", "") == []
+            assert list_files_after(Pattern(pattern, pattern), file.url) == every[number + 1 :]
+    assert list_files_after(Pattern(f"{url}/nothing/*.txt", f"{url}/nothing/*.txt"), "") == []
 
 
 # ----------------------------------------------------------------------------------------------------------------- SQS
