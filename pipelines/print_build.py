@@ -106,7 +106,7 @@ def _print_records(output: str, build: BuildManifest) -> None:
         print(f"  they are named in {urls.join(output, 'rejected', REJECTED)}")
     mode = build.config.shards.special_text
     for text, times in build.totals.special_text.items():
-        print(f"corpus text spells {make_printable(text)} {times:,} times: encoded as {_SPECIAL_TEXT[mode]}")
+        print(f"corpus text spells {make_printable(repr(text))} {times:,} times: encoded as {_SPECIAL_TEXT[mode]}")
 
 
 def _print_document(output: str) -> None:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import functools
 import heapq
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from tokcore.models.bpe import is_bpe, require_bpe
-from tokcore.normalize import Normalizer
 from tokcore.pretokenizer import Pretokenizer
-from tokcore.special_text import find_special
 from tokcore.texts import make_texts_from_strings
 from tokcore.tokenizer import Tokenizer
 
@@ -38,7 +37,7 @@ class ExplainedToken(NamedTuple):
 
     start, end: its bytes in what the ids decode to. pretoken: number of its pre-token in the text, -1 where the model
     splits the text itself, and of special tokens. origin: how it came to be, one of
-      special   the text spells a special token, which was allowed
+      special   the text spells a special token, which was allowed, or another added one
       byte      a byte on its own
       merged    by steps, in this order
       whole     its pre-token is a token and is taken as it is; steps are those that would make it, if there are any
@@ -76,7 +75,7 @@ class Explainer:
         lone surrogate.
         """
         ids = self.tokenizer.encode(text, allow_special="all" if with_special else ()).tolist()
-        specials = set(self.tokenizer.specials.values())
+        specials = set(self.tokenizer.added.values())
         decoded = self.tokenizer.decode(ids)
         spans = self.tokenizer.offsets(ids).bytes.tolist()
         made = self._replay_text(text, with_special) if is_bpe(self._model) else None
@@ -97,33 +96,27 @@ class Explainer:
         Raises IdentityError for an unused id.
         """
         data = self.tokenizer.token_bytes(id)
-        if not is_bpe(self._model) or id in self.tokenizer.specials.values():
+        if not is_bpe(self._model) or id in self.tokenizer.added.values():
             return ()
         found = self._replay(data)
         return found[0][1] if len(found) == 1 and found[0][0] == id else ()
 
     def _replay_text(self, text: str | bytes, with_special: bool) -> list[tuple[int, int, str, tuple[Step, ...]]]:
         """Of each token its id, the number of its pre-token, its origin and its steps."""
-        texts = make_texts_from_strings([text])
-        spans = find_special(texts, self.tokenizer.specials) if with_special else []
         found: list[tuple[int, int, str, tuple[Step, ...]]] = []
-        data = texts.data.tobytes()
-        start = pretoken = 0
-        for span in [*spans, None]:
-            for part in self._split(data[start : len(data) if span is None else span.start]):
+        pretoken = 0
+        for added, between in self.tokenizer.cut_added(text, with_special=with_special):
+            if added is not None:
+                found.append((added, -1, SPECIAL, ()))
+                continue
+            for part in self._split(between):
                 found += [(id, pretoken, origin, steps) for id, origin, steps in self._explain_pretoken(part)]
                 pretoken += 1
-            if span is not None:
-                found.append((span.id, -1, SPECIAL, ()))
-                start = span.end
         return found
 
-    def _split(self, text: bytes) -> list[bytes]:
-        spec = self.tokenizer.spec
-        texts = Normalizer(spec.normalizer).apply(make_texts_from_strings([text]))
-        ends = Pretokenizer.from_spec(spec.pattern).split(texts)[0].tolist()
-        starts = [int(texts.offsets[0]), *ends[:-1]]
-        return [texts.data[start:end].tobytes() for start, end in zip(starts, ends, strict=False)]
+    def _split(self, normalized: bytes) -> list[bytes]:
+        ends = Pretokenizer.from_spec(self.tokenizer.spec.pattern).split(make_texts_from_strings([normalized]))[0]
+        return [normalized[start:end] for start, end in pairwise([0, *ends.tolist()])]
 
     def _explain_pretoken(self, pretoken: bytes) -> list[tuple[int, str, tuple[Step, ...]]]:
         found = self._replay(pretoken)

@@ -11,6 +11,7 @@ from tokcore.kernel import DropoutBpe, DropoutWordpiece, SampledUnigram
 from tokcore.normalize import Normalizer
 from tokcore.pretokenizer import Pretokenizer
 from tokcore.sampling import Probability, make_dropout_encoder, make_sampled_encoder
+from tokcore.special_text import AddedTokens
 from tokcore.tokenizer_spec import TokenizerSpec
 
 CACHE_BYTES = 32 << 20  # of encoded pre-tokens: a tokenizer in one thread; eight times as much at most in a process
@@ -22,9 +23,9 @@ class SharedTables:
     def __init__(self, spec: TokenizerSpec) -> None:
         self.normalizer = Normalizer(spec.normalizer)
         self.pretokenizer = Pretokenizer.from_spec(spec.pattern)
-        self.special_ids = {token.text: token.id for token in spec.special if token.id is not None}
+        self.added = AddedTokens(spec.special, self.normalizer)
         self.encoder = spec.model.encoder(self.pretokenizer.native_name, CACHE_BYTES)
-        self.decoder = spec.model.decoder({id: text.encode() for text, id in self.special_ids.items()})
+        self.decoder = spec.model.decoder({id: text.encode() for text, id in self.added.ids.items()})
         self._model = spec.model
         self._sampled: tuple[Probability, SampledUnigram] | None = None
 
@@ -48,7 +49,7 @@ class SharedTables:
     @functools.cached_property
     def name_of_id(self) -> dict[int, str]:
         """All tokens: id -> name."""
-        return {id: name for name, id in (self.id_of_name | self.special_ids).items()}
+        return {id: name for name, id in (self.id_of_name | self.added.ids).items()}
 
     @functools.cached_property
     def id_of_bytes(self) -> dict[bytes, int]:

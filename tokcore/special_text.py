@@ -1,28 +1,129 @@
-"""Text that spells special tokens: where it is, and how the text around it is encoded."""
+"""Text that spells added tokens: where it is, and how the text around it is encoded."""
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from tokcore.encoded import Encoded, compute_starts
-from tokcore.texts import Texts
+from tokcore.errors import FormatError
+from tokcore.normalize import Normalizer
+from tokcore.texts import Offsets, Texts
+from tokcore.tokenizer_spec import SpecialToken
+
+Flags = npt.NDArray[np.bool_]
 
 
 class SpecialSpan(NamedTuple):
-    """Where a text spells a special token."""
+    """Where a text spells an added token."""
 
     start: int  # in texts.data
     end: int
     id: int
+    text: int  # its number
+
+
+class Cut(NamedTuple):
+    """Texts that are cut around added tokens, which are parts, too. No part is empty, but empty texts are."""
+
+    texts: Texts  # the parts, normalized
+    ids: Offsets  # int64, of each part the id of the added token that it is; -1 of text
+    of: Offsets  # int64, of each part the number of its text, ascending
+    outer: Offsets  # int64, of each part its number in its raw text
+    inner: Offsets  # int64, of each part its number in that part, normalized
+    num_texts: int  # before they were cut
+
+    @property
+    def begins(self) -> Flags:
+        """Whether each part is the first of its text."""
+        begins: Flags = (self.outer == 0) & (self.inner == 0)
+        return begins
+
+    def join(self, encoded: Encoded) -> Encoded:
+        """The ids of the texts. encoded: of the parts; added tokens become their ids, and are no pre-tokens."""
+        is_added = self.ids >= 0
+        if len(self.ids) == self.num_texts and not is_added.any():
+            return encoded
+        lengths, pretokens = np.diff(encoded.offsets), np.where(is_added, 0, encoded.pretokens)
+        own = encoded.ids[np.repeat(~is_added, lengths)]
+        lengths[is_added] = 1
+        places = np.repeat(is_added, lengths)
+        ids = np.empty(int(lengths.sum()), np.int32)
+        ids[~places] = own
+        ids[places] = self.ids[is_added]
+        firsts = np.searchsorted(self.of, np.arange(self.num_texts + 1))
+        return Encoded(ids, compute_starts(lengths)[firsts], np.diff(compute_starts(pretokens)[firsts]))
+
+
+class AddedTokens:
+    """The special tokens of a tokenizer, and those that text always becomes: where texts spell them.
+
+    They are found as Hugging Face's tokenizers finds them. Tokens of raw text come first; then the rest is normalized,
+    and the others are looked for. Where a tokenizer has tokens that text always becomes, a special token that is not
+    allowed is ordinary text as a whole: nothing is found within it.
+    """
+
+    def __init__(self, tokens: Iterable[SpecialToken], normalizer: Normalizer) -> None:
+        """Raises FormatError if the normalized forms of tokens are not different, or empty."""
+        self.ids: dict[str, int] = {}
+        self.special_ids: dict[str, int] = {}
+        self._always: set[int] = set()
+        self._raw: dict[str, int] = {}
+        self._normalized: dict[str, int] = {}
+        self._normalizer = normalizer
+        for token in tokens:
+            assert token.id is not None, "a finished tokenizer has an id for each"
+            self.ids[token.text] = token.id
+            if token.is_special:
+                self.special_ids[token.text] = token.id
+            else:
+                self._always.add(token.id)
+            if not token.normalized:
+                self._raw[token.text] = token.id
+                continue
+            form = normalizer.apply_str(token.text)
+            if not form or form in self._normalized:
+                what = f"becomes {form!r}, as another one does" if form else "is empty once it is normalized"
+                raise FormatError(f"added token {token.text!r} is looked for in normalized text, and {what}")
+            self._normalized[form] = token.id
+
+    @property
+    def has_always(self) -> bool:
+        """Whether there are tokens that text always becomes."""
+        return bool(self._always)
+
+    def cut(self, texts: Texts, allowed: Mapping[str, int]) -> Cut:
+        """Texts cut around what they always become, and around allowed special tokens (text -> id)."""
+        raw = _cut_around(texts, self._find(texts, self._raw, allowed))
+        raw = raw._replace(texts=self._normalizer.apply(raw.texts))
+        if not self._normalized:
+            return raw
+        spans = self._find(raw.texts, self._normalized, allowed)
+        inner = _cut_around(raw.texts, [span for span in spans if raw.ids[span.text] < 0])
+        ids = np.where(raw.ids[inner.of] < 0, inner.ids, raw.ids[inner.of])
+        return Cut(inner.texts, ids, raw.of[inner.of], raw.outer[inner.of], inner.outer, texts.num_texts)
+
+    def list_spelled(self, texts: Texts) -> list[int]:
+        """The ids of all added tokens that texts spell, special or not, in order."""
+        if self._normalized:
+            ids = self.cut(texts, self.special_ids).ids
+            return [id for id in ids.tolist() if id >= 0]
+        return [span.id for span in find_special(texts, self._raw)]
+
+    def _find(self, texts: Texts, known: Mapping[str, int], allowed: Mapping[str, int]) -> list[SpecialSpan]:
+        wanted = self._always.union(allowed.values())
+        if not self._always:
+            known = {text: id for text, id in known.items() if id in wanted}
+        return [span for span in find_special(texts, known) if span.id in wanted]
 
 
 def find_special(texts: Texts, allowed: Mapping[str, int]) -> list[SpecialSpan]:
-    """Where texts spell one of these special tokens (text -> id), in order: the leftmost, of several the longest."""
+    """Where texts spell one of these added tokens (text -> id), in order: the leftmost, of several the longest."""
     if not allowed or not texts.size_bytes:
         return []
     everything = texts.data[texts.offsets[0] : texts.offsets[-1]].tobytes()
@@ -34,7 +135,7 @@ def find_special(texts: Texts, allowed: Mapping[str, int]) -> list[SpecialSpan]:
     for i in range(texts.num_texts):
         start = int(texts.offsets[i])
         for match in matcher.finditer(texts.text(i)):
-            spans.append(SpecialSpan(start + match.start(), start + match.end(), allowed[match.group().decode()]))
+            spans.append(SpecialSpan(start + match.start(), start + match.end(), allowed[match.group().decode()], i))
     return spans
 
 
@@ -44,25 +145,15 @@ def _compile_matcher(allowed: tuple[str, ...]) -> re.Pattern[bytes]:
     return re.compile(b"|".join(map(re.escape, longest_first)))
 
 
-def encode_around(texts: Texts, spans: list[SpecialSpan], encode: Callable[[Texts], Encoded]) -> Encoded:
-    """The ids of texts with the special token's id at each span, which is not a pre-token; encode does the rest.
-
-    Each text is cut around its spans, and what is between them is encoded as a text of its own.
-    """
-    starts = np.array([span.start for span in spans], np.int64)
-    ends = np.array([span.end for span in spans], np.int64)
-    bounds = np.unique(np.concatenate([texts.offsets, starts, ends]))
-    parts = encode(Texts(texts.data, bounds))
-    special = np.searchsorted(bounds, starts)
-    lengths, pretokens = np.diff(parts.offsets), parts.pretokens.copy()
-    kept = np.ones(len(lengths), bool)
-    kept[special] = False
-    own = parts.ids[np.repeat(kept, lengths)]
-    lengths[special], pretokens[special] = 1, 0
-    is_special = np.repeat(~kept, lengths)
-    ids = np.empty(int(lengths.sum()), np.int32)
-    ids[~is_special] = own
-    ids[is_special] = [span.id for span in spans]
-    # A text's first part is where its offset is among the bounds; equal offsets are empty texts.
-    first = np.searchsorted(bounds, texts.offsets)
-    return Encoded(ids, compute_starts(lengths)[first], np.diff(compute_starts(pretokens)[first]))
+def _cut_around(texts: Texts, spans: list[SpecialSpan]) -> Cut:
+    """The parts of texts around these spans; the texts themselves if there are none."""
+    bounds = texts.offsets
+    of = np.arange(texts.num_texts)
+    if spans:
+        ends = np.array([(span.start, span.end) for span in spans], np.int64)
+        bounds = np.unique(np.concatenate([bounds, ends.ravel()]))
+        of = np.maximum(np.searchsorted(texts.offsets, bounds[:-1], side="right") - 1, 0)
+    ids = np.full(len(of), -1, np.int64)
+    ids[np.searchsorted(bounds, [span.start for span in spans])] = [span.id for span in spans]
+    outer = np.arange(len(of)) - np.searchsorted(of, of)
+    return Cut(Texts(texts.data, bounds), ids, of, outer, np.zeros_like(of), texts.num_texts)

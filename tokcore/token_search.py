@@ -40,7 +40,7 @@ class TokenSearcher:
         model = tokenizer.spec.model
         spelled = [
             *zip(model.tokens, model.ids.tolist(), strict=True),
-            *((text.encode(), id) for text, id in tokenizer.specials.items()),
+            *((text.encode(), id) for text, id in tokenizer.added.items()),
         ]
         self._forward = _Sorted(spelled)
         self._backward = _Sorted([(token[::-1], id) for token, id in spelled])

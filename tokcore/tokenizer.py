@@ -31,7 +31,6 @@ from tokcore.models.converted import require_unigram
 from tokcore.normalize import Normalizer
 from tokcore.pretokenizer import Pretokenizer
 from tokcore.sampling import Randomness, derive_seeds, list_best
-from tokcore.special_text import encode_around, find_special
 from tokcore.stream_decoder import StreamDecoder
 from tokcore.texts import Texts, list_strings, make_texts_from_arrow, make_texts_from_strings
 from tokcore.token_ids import list_integers, list_rows_of_ids
@@ -199,7 +198,8 @@ class Tokenizer(Vocabulary):
         """The ids of a text, int32; nothing is appended.
 
         allow_special: special tokens that become their id where the text spells them (the leftmost, the longest of
-        several); True or "all" for all; the others are ordinary text.
+        several); True or "all" for all; the others are ordinary text. What a tokenizer.json adds as not special is
+        always found.
         dropout (a probability), sampling (theta): ids are drawn, as tokcore.sampling.Randomness says, and follow from
         seed alone. They raise ConfigError for a model that has no such thing, and if both are given. Raises
         UnicodeEncodeError for a str with a lone surrogate.
@@ -228,31 +228,24 @@ class Tokenizer(Vocabulary):
         >>> [tokenizer.decode(drawn.ids[a:b]) for a, b in zip(drawn.offsets, drawn.offsets[1:])]
         [b'low lower', b'low lower']
         """
-        return self._draw(texts, randomness, seeds, self._shared.special_ids if with_special else {})
+        return self._draw(texts, randomness, seeds, self._shared.added.special_ids if with_special else {})
 
     def _draw(self, texts: Texts, randomness: Randomness, seeds: Seeds, allowed: Mapping[str, int]) -> Encoded:
         randomness.check(self.spec.model)
-        spans = find_special(texts, allowed)
-        if not spans:
-            return self._draw_ordinary(texts, randomness, seeds)
-
-        def draw(parts: Texts) -> Encoded:
-            of = np.maximum(np.searchsorted(texts.offsets, parts.offsets[:-1], side="right") - 1, 0)
-            numbers = np.arange(len(of)) - np.searchsorted(of, of)
-            return self._draw_ordinary(parts, randomness, derive_seeds(seeds[of], numbers.tolist()))
-
-        return encode_around(texts, spans, draw)
-
-    def _draw_ordinary(self, texts: Texts, randomness: Randomness, seeds: Seeds) -> Encoded:
         shared = self._shared
+        cut = shared.added.cut(texts, allowed)
+        seeds = seeds[cut.of]
+        for numbers in (cut.outer, cut.inner):
+            seeds = derive_seeds(seeds, numbers.tolist()) if numbers.any() else seeds
         if randomness.sampling is not None:
             sampled = shared.sampled_encoder(randomness.sampling)
-            return Encoded(*sampled.encode(self._normalize_pieces(texts), seeds))
+            pieces = cast(NormalizingEncoder, shared.encoder).normalize(cut.texts)
+            return cut.join(Encoded(*sampled.encode(pieces, seeds)))
         if (last := randomness.last_passed) < 0:
-            return self.encode_texts(texts)
-        texts = shared.normalizer.apply(texts)
-        ends, firsts = shared.pretokenizer.split(texts)
-        return Encoded(*shared.dropout_encoder.encode(texts, ends, firsts, seeds, last), np.diff(firsts))
+            return cut.join(self._encode_normalized(cut.texts, 1))
+        ends, firsts = shared.pretokenizer.split(cut.texts)
+        encoded = shared.dropout_encoder.encode(cut.texts, ends, firsts, seeds, last)
+        return cut.join(Encoded(*encoded, np.diff(firsts)))
 
     def nbest(self, text: str | bytes, num: int) -> list[tuple[Ids, float]]:
         """The best ways to cut a text by a Unigram, the best first: (ids, sum of scores); fewer if there are no more.
@@ -272,13 +265,9 @@ class Tokenizer(Vocabulary):
         if num < 1:
             raise ConfigError(f"num = {num}: expected at least 1")
         require_unigram(self.spec.model, "nbest")
-        normalized = self._normalize_pieces(make_texts_from_strings([text])).text(0)
+        texts = self._shared.normalizer.apply(make_texts_from_strings([text]))
+        normalized = cast(NormalizingEncoder, self._shared.encoder).normalize(texts).text(0)
         return [(np.array(ids, np.int32), total) for ids, total in list_best(self.spec.model, normalized, num)]
-
-    def _normalize_pieces(self, texts: Texts) -> Texts:
-        """Texts as pieces are looked for in them. The model is a Unigram."""
-        texts = self._shared.normalizer.apply(texts)
-        return cast(NormalizingEncoder, self._shared.encoder).normalize(texts)
 
     def count_tokens(self, text: str | bytes, allow_special: Iterable[str] | bool = ()) -> int:
         """How many ids encode gives.
@@ -350,13 +339,13 @@ class Tokenizer(Vocabulary):
         return make_list_array(ids, offsets) if padding is None else pad(ids, offsets, padding, cast(int, pad_id))
 
     def encode_strings(self, texts: Sequence[str | bytes], threads: int = 1) -> Encoded:
-        """encode_texts of a list of str and bytes, which are read in place if the tokenizer has no normalizer.
+        """encode_texts of a list of str and bytes, which are read in place if nothing has to be done to them first.
 
         >>> tokenizer.encode_strings(["low", b"lower"]).ids.tolist()
         [257, 257, 259]
         """
         shared = self._shared
-        if shared.normalizer.steps or shared.pretokenizer.native_name is None:
+        if shared.normalizer.steps or shared.added.has_always or shared.pretokenizer.native_name is None:
             return self.encode_texts(make_texts_from_strings(texts), threads)
         return Encoded(*shared.encoder.encode_strings(texts, threads))
 
@@ -367,8 +356,11 @@ class Tokenizer(Vocabulary):
         >>> encoded.ids.tolist(), encoded.offsets.tolist(), encoded.pretokens.tolist()
         ([257, 257, 259, 258], [0, 1, 4], [1, 2])
         """
+        return self._encode_special(texts, threads, {})
+
+    def _encode_normalized(self, texts: Texts, threads: int) -> Encoded:
+        """The ids of texts without added tokens."""
         shared = self._shared
-        texts = shared.normalizer.apply(texts)
         if shared.pretokenizer.native_name is None:
             return Encoded(*shared.encoder.encode_pieces(texts, *shared.pretokenizer.split(texts), threads))
         return Encoded(*shared.encoder.encode(texts, threads))
@@ -388,19 +380,19 @@ class Tokenizer(Vocabulary):
         >>> tokenizer.encode_texts_with_special(make_texts_from_strings(["low<|endoftext|>"])).ids.tolist()
         [257, 261]
         """
-        return self._encode_special(texts, threads, self._shared.special_ids)
+        return self._encode_special(texts, threads, self._shared.added.special_ids)
 
     def spelled_special(self, texts: Texts) -> Counter[str]:
-        """How often all texts together spell each special token.
+        """How often all texts together spell each special token. Added tokens that are not special do not count.
 
         Of overlapping ones the leftmost counts, then the longest.
 
         >>> tokenizer.spelled_special(make_texts_from_strings(["low<|endoftext|>", "<|endoftext|>"]))
         Counter({'<|endoftext|>': 2})
         """
-        text_of_id = {id: text for text, id in self._shared.special_ids.items()}
-        spans = find_special(texts, self._shared.special_ids)
-        return Counter(text_of_id[span.id] for span in spans)
+        added = self._shared.added
+        text_of_id = {id: text for text, id in added.special_ids.items()}
+        return Counter(text_of_id[id] for id in added.list_spelled(texts) if id in text_of_id)
 
     @overload
     def decode(self, ids: TokenIds, errors: None = None) -> bytes: ...
@@ -487,20 +479,27 @@ class Tokenizer(Vocabulary):
         >>> tokenizer.normalized(b"low")  # this tokenizer has no normalizer
         b'low'
         """
-        texts = make_texts_from_strings([text])
-        normalizer = self._shared.normalizer
-        spans = find_special(texts, self._shared.special_ids) if with_special else []
-        parts, start = [], 0
-        for span in spans:
-            between = make_texts_from_strings([text[start : span.start]])
-            parts += [normalizer.apply(between).text(0), text[span.start : span.end]]
-            start = span.end
-        return b"".join([*parts, normalizer.apply(make_texts_from_strings([text[start:]])).text(0)])
+        spell = self._shared.decoder.spell
+        return b"".join(
+            part if id is None else spell(id) for id, part in self.cut_added(text, with_special=with_special)
+        )
+
+    def cut_added(self, text: str | bytes, *, with_special: bool = False) -> list[tuple[int | None, bytes]]:
+        """The parts of a text: (id, b"") of an added token that it spells, (None, normalized text) between them.
+
+        with_special: special ones, too; otherwise those that text always becomes.
+
+        >>> tokenizer.cut_added("low<|endoftext|>", with_special=True)
+        [(None, b'low'), (261, b'')]
+        """
+        added = self._shared.added
+        cut = added.cut(make_texts_from_strings([text]), added.special_ids if with_special else {})
+        return [(None, cut.texts.text(i)) if id < 0 else (id, b"") for i, id in enumerate(cut.ids.tolist())]
 
     def _allowed(self, allow_special: Iterable[str] | bool) -> dict[str, int]:
         """The special tokens that text may spell: text -> id."""
         if allow_special is True or allow_special == "all":
-            return self._shared.special_ids
+            return self._shared.added.special_ids
         if allow_special is False:
             return {}
         if isinstance(allow_special, str) or not isinstance(allow_special, Iterable):
@@ -513,9 +512,11 @@ class Tokenizer(Vocabulary):
         return self.encode_strings(texts, threads)
 
     def _encode_special(self, texts: Texts, threads: int, allowed: Mapping[str, int]) -> Encoded:
-        spans = find_special(texts, allowed)
-        encode = functools.partial(self.encode_texts, threads=threads)
-        return encode_around(texts, spans, encode) if spans else encode(texts)
+        added = self._shared.added
+        if not (allowed or added.has_always):
+            return self._encode_normalized(self._shared.normalizer.apply(texts), threads)
+        cut = added.cut(texts, allowed)
+        return cut.join(self._encode_normalized(cut.texts, threads))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Tokenizer) and self.fingerprint == other.fingerprint

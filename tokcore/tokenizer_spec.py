@@ -44,11 +44,17 @@ ROLES = ("document_end", "document_begin", "padding", UNKNOWN, PLAIN)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SpecialToken:
-    """A token that no model makes: text in the corpus that spells it is ordinary unless allowed."""
+    """A token that no model makes: text in the corpus that spells it is ordinary unless allowed.
+
+    is_special: False of an added token of a tokenizer.json that is not special: text that spells it always becomes it.
+    normalized: whether it is looked for in normalized text, by its own normalized form, and after all that are not.
+    """
 
     text: str
     id: int | None  # None only before make_learned_spec assigns one
     role: str = PLAIN
+    is_special: bool = True
+    normalized: bool = False
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -93,6 +99,15 @@ class TokenizerSpec:
         """The highest id + 1: gaps count."""
         return max(int(self.model.ids.max()), *(_find_id(token) for token in self.special), 0) + 1
 
+    def require_all_special(self, file: str) -> None:
+        """Raise FormatError if there is an added token that text always becomes. file: what cannot hold it."""
+        for token in self.special:
+            if not token.is_special:
+                raise FormatError(
+                    f"added token {token.text!r} is not special, so that text always becomes it: {file} cannot say "
+                    f"that. Export to huggingface instead"
+                )
+
     def texts_of(self, role: str) -> tuple[str, ...]:
         """The special tokens of a role, in the order of ids."""
         return tuple(token.text for token in self.special if token.role == role)
@@ -133,7 +148,7 @@ class TokenizerSpec:
             "pattern": dict(self.pattern),
             "unicode": {"version": unicode.VERSION, "tables_sha256": unicode.TABLES_SHA256} | self._name_more_tables(),
             "model": self.model.functional(),
-            "special": [{"text": token.text, "id": token.id, "role": token.role} for token in self.special],
+            "special": [_write_token(token) for token in self.special],
         }
 
     def _name_more_tables(self) -> dict[str, str]:
@@ -155,7 +170,9 @@ def _parse_json_bytes(data: bytes, name: str, is_checked: bool) -> TokenizerSpec
     if type(kind) is not str or kind not in KINDS:
         raise place.field("kind").error(f"one of {', '.join(KINDS)}", kind)
     model = KINDS[kind](read.model, place)
-    special = tuple(SpecialToken(token.text, token.id, token.role) for token in read.special)
+    special = tuple(
+        SpecialToken(token.text, token.id, token.role, token.special, token.normalized) for token in read.special
+    )
     try:
         spec = TokenizerSpec(read.normalizer, read.pattern, model, special, read.chat_template, read.post_processor)
     except FormatError as error:
@@ -245,6 +262,12 @@ def assign_ids(special: Iterable[SpecialToken], first: int, gaps: frozenset[int]
     return assigned
 
 
+def _write_token(token: SpecialToken) -> dict[str, Any]:
+    """Its JSON form. What most tokens are is left out, as in files of releases that knew no other."""
+    more = ({} if token.is_special else {"special": False}) | ({"normalized": True} if token.normalized else {})
+    return {"text": token.text, "id": token.id, "role": token.role, **more}
+
+
 def _find_id(token: SpecialToken) -> int:
     assert token.id is not None
     return token.id
@@ -321,6 +344,8 @@ class _SpecialJson:
     text: str
     id: int
     role: str
+    special: bool = True
+    normalized: bool = False
 
 
 @dataclasses.dataclass(frozen=True, eq=False, slots=True)

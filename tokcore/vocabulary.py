@@ -46,7 +46,7 @@ class Vocabulary:
         return self.spec.vocab_size
 
     def __len__(self) -> int:
-        return len(self.spec.model.tokens) + len(self._shared.special_ids)
+        return len(self.spec.model.tokens) + len(self._shared.added.ids)
 
     @property
     def vocab(self) -> dict[str, int]:
@@ -64,8 +64,8 @@ class Vocabulary:
         (258, 258, None)
         """
         if isinstance(token, str):
-            if token in self._shared.special_ids:
-                return self._shared.special_ids[token]
+            if token in self._shared.added.ids:
+                return self._shared.added.ids[token]
             return self._shared.id_of_name.get(token)
         if not isinstance(token, bytes):
             raise TypeError(f"token: expected str or bytes, found {type(token).__name__}")
@@ -95,7 +95,16 @@ class Vocabulary:
         >>> tokenizer.specials
         {'<|endoftext|>': 261}
         """
-        return dict(self._shared.special_ids)
+        return dict(self._shared.added.special_ids)
+
+    @property
+    def added(self) -> dict[str, int]:
+        """All added tokens: special ones, and those of a tokenizer.json that text always becomes; text -> id.
+
+        >>> tokenizer.added
+        {'<|endoftext|>': 261}
+        """
+        return dict(self._shared.added.ids)
 
     def special_id(self, text: str) -> int:
         """The id of a special token. Raises IdentityError if there is none of that text.
@@ -103,10 +112,10 @@ class Vocabulary:
         >>> tokenizer.special_id("<|endoftext|>")
         261
         """
-        if text not in self._shared.special_ids:
-            known = ", ".join(map(repr, self._shared.special_ids)) or "none"
+        if text not in self._shared.added.special_ids:
+            known = ", ".join(map(repr, self._shared.added.special_ids)) or "none"
             raise IdentityError(f"{text!r} is not a special token of this tokenizer: it has {known}")
-        return self._shared.special_ids[text]
+        return self._shared.added.special_ids[text]
 
     @property
     def eos_id(self) -> int | None:

@@ -26,6 +26,7 @@ from tokcore.jsonable import to_jsonable
 from tokcore.models.model import Rules
 from tokcore.pretoken_rows import CountRows, list_rows
 from tokcore.pretoken_tables import read_table
+from tokcore.tokenizer_spec import SpecialToken
 
 Row = tuple[bytes, int, int]
 Files = Mapping[str, tuple[InputFile, ReadSettings]]  # by uri, with the settings they are read with
@@ -278,10 +279,14 @@ def _diff_tokenizer(a: _Side, b: _Side) -> dict[str, Any]:
     found |= (
         _diff_rules(*rules) if rules[0].name == rules[1].name else {"model": [spec.model.summary for spec in specs]}
     )
-    special = [{token.text: [token.id, token.role] for token in spec.special} for spec in specs]
+    special = [{token.text: _describe_token(token) for token in spec.special} for spec in specs]
     if changed := diff_by_key(*special):
         found["special"] = changed
     return found
+
+
+def _describe_token(token: SpecialToken) -> list[int | str | None]:
+    return [token.id, token.role, *([] if token.is_special else ["always"])]
 
 
 def _diff_rules(one: Rules, other: Rules) -> dict[str, Any]:

@@ -72,8 +72,8 @@ def make_rules(spec: TokenizerSpec, config: ShardsConfig, plan: Plan) -> Rules:
         append = find_special_ids(spec, "append", config.append)
     except ConfigError as error:
         raise FormatError(f"shards/manifest.json: config: {error}") from error
-    specials = {token.text: token.id for token in spec.special if token.id is not None}
-    reserved = set() if config.special_text == "special" else set(specials.values()) - {spec.model.unknown}
+    specials = {token.id for token in spec.special if token.is_special and token.id is not None}
+    reserved = set() if config.special_text == "special" else specials - {spec.model.unknown}
     ordinary = set(spec.model.ids.tolist()) if reserved else set()
     return Rules(
         make_shard_settings(config, spec.fingerprint, spec.vocab_size),

@@ -152,7 +152,7 @@ def _write_rejects(told: Mapping[str, Any]) -> Html:
         for what, reasons in (("records", told["records"]["rejected"]), ("files", told["files"]["rejected"]))
         for reason, number in reasons.items()
     ]
-    spelled: Rows = [[write_name(text), Number(number)] for text, number in told["special_text"].items()]
+    spelled: Rows = [[write_name(repr(text)), Number(number)] for text, number in told["special_text"].items()]
     parts: list[str] = [
         tag("p", f"{told['records']['read']:,} records were read, {told['documents']:,} became documents."),
         write_table("What was rejected", ["reason", "of", "number"], rows)

@@ -325,7 +325,7 @@ class Build:
         into shards.dtype. Where prepend and append are not set, they follow from its roles.
         """
         if self.config.tokenizer is not None and self._imported is None:
-            self._imported = import_tokenizer(self.config)
+            self._imported = import_tokenizer(self.config, self.output, self.progress.say)
             self.config = take_over_roles(self._imported, self.config)
             find_special_ids(self._imported, "prepend", self.config.encode.prepend)
             find_special_ids(self._imported, "append", self.config.encode.append)

@@ -13,6 +13,7 @@ from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
 from pipelines.store.pinned_files import FILES, read_pinned_files
 from pipelines.work.inputs import LeftOut, ListFiles
+from pipelines.work.make_jobs import make_special_tokens
 from pipelines.work.plan_inputs import plan_inputs
 from schemas.config import BuildConfig
 from schemas.manifest import Input
@@ -39,7 +40,9 @@ def plan_build(
     StageError if a store does not answer.
     """
     where_to = urls.resolve(config.base, output or config.build.output)
-    return plan_inputs(config, where_to, _list_forbidden(config), left_out, grows=grows, list_files=list_files)
+    return plan_inputs(
+        config, where_to, _list_forbidden(config, where_to), left_out, grows=grows, list_files=list_files
+    )
 
 
 def make_plan_key(config: BuildConfig, plan: Plan) -> StageKey[PlanConfig]:
@@ -104,11 +107,11 @@ def _pin(file: InputFile) -> tuple[int, str]:
     return file.size_bytes, file.version
 
 
-def _list_forbidden(config: BuildConfig) -> tuple[str, ...]:
+def _list_forbidden(config: BuildConfig, output: str) -> tuple[str, ...]:
     if config.encode.special_text != "reject":
         return ()
-    special = config.special if config.tokenizer is None else import_tokenizer(config).special
-    return tuple(sorted(token.text for token in special))
+    special = make_special_tokens(config) if config.tokenizer is None else import_tokenizer(config, output).special
+    return tuple(sorted(token.text for token in special if token.is_special))
 
 
 def _write_files_table(plan: Plan) -> Iterator[bytes]:

@@ -4,27 +4,45 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pipelines.stages.commit import find_manifest
 from pipelines.store import storage, urls
 from pipelines.store.redaction import redact
 from pipelines.work.make_jobs import make_special_tokens
 from schemas.config import BuildConfig
+from schemas.stage_manifests import ImportedConfig
 from tokcore.errors import ConfigError, FormatError
 from tokcore.formats import bert, tiktoken, vocabulary_files
+from tokcore.formats.earlier import describe_earlier, read_as_before
 from tokcore.formats.exports import EXPORTS
 from tokcore.formats.foreign import FOLDER_NAMES, is_json, read_tokenizer_file, tells_itself
 from tokcore.pretokenizer import Pretokenizer
 from tokcore.tokenizer_spec import FILE_NAME, SpecialToken, TokenizerSpec, assign_ids
 
 
-def import_tokenizer(config: BuildConfig) -> TokenizerSpec:
-    """The tokenizer that [tokenizer] names, at a path or a URL. Raises ConfigError as read_tokenizer does."""
+def import_tokenizer(config: BuildConfig, output: str, say: Callable[[str], None] | None = None) -> TokenizerSpec:
+    """The tokenizer that [tokenizer] names, at a path or a URL. Raises ConfigError as read_tokenizer does.
+
+    output: URL of the build's output. If an earlier release imported the same file there and read it otherwise, it is
+    what that one read, and say is told.
+    """
     assert config.tokenizer is not None
     url = urls.resolve(config.base, config.tokenizer.from_)
     keys = (config.at("tokenizer", "from"), config.at("tokenizer", "pattern"))
-    return read_tokenizer(url, config.tokenizer.pattern, make_special_tokens(config), keys, config.tokenizer.normalize)
+    spec = read_tokenizer(url, config.tokenizer.pattern, make_special_tokens(config), keys, config.tokenizer.normalize)
+    made = find_manifest(output, "tokenizer")
+    if made is None or made.config == ImportedConfig.of(spec):
+        return spec
+    before = read_as_before(spec)
+    if made.config != ImportedConfig.of(before):
+        return spec
+    if say is not None:
+        say(
+            f"warning: {keys[0]}: an earlier release read this tokenizer otherwise, and the output goes on with that: "
+            f"{describe_earlier(spec)}. A new output has the ids of Hugging Face's tokenizers"
+        )
+    return before
 
 
 def read_tokenizer(

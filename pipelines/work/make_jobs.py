@@ -146,7 +146,9 @@ def find_padding_id(spec: TokenizerSpec, config: PackedConfig, append: tuple[str
 
 
 def make_special_tokens(config: BuildConfig) -> list[SpecialToken]:
-    """The special tokens that the build file declares, pinned ones with their ids."""
+    """The special tokens that the build file declares, pinned ones with their ids; of an extended tokenizer its own."""
+    if config.extended is not None:
+        return list(config.extended.special)
     return [SpecialToken(token.text, token.id, token.role) for token in config.special]
 
 

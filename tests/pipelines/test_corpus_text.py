@@ -176,4 +176,4 @@ def test_special_token_text_stays_text_is_counted_and_shown(tmp_path, capsys):
         assert (document == end).tolist() == [False] * (len(document) - 1) + [True]
     print_build(str(tmp_path / "out"), build)
     shown = capsys.readouterr().out
-    assert "corpus text spells <|endoftext|> 3 times: encoded as ordinary text" in shown
+    assert "corpus text spells '<|endoftext|>' 3 times: encoded as ordinary text" in shown

@@ -93,6 +93,7 @@ def _check_is_bert(spec: TokenizerSpec) -> WordpieceModel:
         )
     if spec.vocab_size != len(model.tokens) + len(spec.special):
         raise FormatError("vocab.txt has a line for each id, and some ids of this tokenizer are unused")
+    spec.require_all_special("vocab.txt")
     missing = [text for text in BERT_ROLES if text not in {token.text for token in spec.special}]
     if missing:
         raise FormatError(f"BERT needs the special token {missing[0]}, which this tokenizer lacks")

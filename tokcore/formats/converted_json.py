@@ -1,13 +1,13 @@
 """The parts of a tokenizer.json that was made from a SentencePiece model: Unigram, and BPE of characters.
 
-We do exactly what tokenizers does with them, or refuse the file and name the part. Two rules are our own. Text that
-spells a special token stays text, where their Unigram finds special tokens as pieces. And an added token that is not
-special is refused, because it would be found in all text.
+We do exactly what tokenizers does with them, or refuse the file and name the part. One rule is our own: text that
+spells a special token stays text, where their Unigram finds special tokens as pieces.
 """
 
 from __future__ import annotations
 
 import binascii
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -52,13 +52,13 @@ def read_converted(content: Mapping[str, Any], special: Sequence[SpecialToken]) 
     if not isinstance(model.get("vocab"), expected):
         found = type(model.get("vocab")).__name__
         raise FormatError(f"model.vocab is {found}: expected {form} for {'Unigram' if is_unigram else 'BPE'}")
-    for token in content.get("added_tokens") or []:
-        if not token.get("special"):
-            raise FormatError(
-                f"added_tokens: {token['content']!r:.80} is not special: tokenizers would find it in all text. Mark it "
-                f"as special if text that spells it should stay text"
-            )
     steps = _read_normalizer(content.get("normalizer"))
+    for token in content.get("added_tokens") or []:
+        if steps and not token.get("special") and token.get("normalized", True):
+            raise FormatError(
+                f"added_tokens: {token['content']!r:.80} is not special and normalized: tokenizers looks for it in "
+                f"text that its normalizer has changed, which is not supported"
+            )
     splits = _read_pre_tokenizer(content.get("pre_tokenizer"), steps)
     read = _read_unigram if is_unigram else _read_bpe
     return read(model, list(special), tuple(steps), splits)
@@ -147,7 +147,7 @@ def _add_unknown(special: list[SpecialToken], text: str | None, id: int | None) 
     """Give the unknown token its role."""
     for i, token in enumerate(special):
         if token.id == id:
-            special[i] = SpecialToken(token.text, token.id, UNKNOWN)
+            special[i] = dataclasses.replace(token, role=UNKNOWN)
             return
     if id is not None and text is not None:
         special.append(SpecialToken(text, id, UNKNOWN))

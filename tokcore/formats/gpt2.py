@@ -20,13 +20,15 @@ HEADER = "#version: 0.2"
 def write_vocabulary_files(spec: TokenizerSpec) -> list[tuple[str, bytes]]:
     """(name, content) of vocab.json, special tokens included, and merges.txt.
 
-    Raises FormatError for a normalizer, and for a vocabulary that merges cannot express.
+    Raises FormatError for a normalizer, an added token that is not special, and a vocabulary that merges cannot
+    express.
     """
     if spec.normalizer:
         raise FormatError(
             f"vocab.json and merges.txt cannot hold the normalizer {', '.join(spec.normalizer)}: "
             f"export to huggingface instead"
         )
+    spec.require_all_special("a pair of vocab.json and merges.txt")
     return [
         ("vocab.json", json.dumps(make_vocabulary(spec), ensure_ascii=False).encode() + b"\n"),
         ("merges.txt", "\n".join([HEADER, *map(" ".join, spell_merges(spec)), ""]).encode()),

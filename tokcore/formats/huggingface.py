@@ -46,9 +46,10 @@ from tokcore.models.converted import is_converted_model, require_converted
 from tokcore.models.model import ID_LIMIT
 from tokcore.models.sentencepiece import is_piece_model
 from tokcore.models.word import is_word_level
-from tokcore.normalize import REMOVED
+from tokcore.normalize import REMOVED, Normalizer
 from tokcore.patterns import PATTERNS, find_named_pattern
 from tokcore.pretokenizer import Pretokenizer
+from tokcore.special_text import AddedTokens
 from tokcore.tokenizer_spec import PLAIN, SpecialToken, TokenizerSpec
 
 OURS = "tokcore"  # the key of what we add to their format
@@ -125,8 +126,8 @@ def _make_added_token(token: SpecialToken) -> dict[str, Any]:
         "single_word": False,
         "lstrip": False,
         "rstrip": False,
-        "normalized": False,
-        "special": True,
+        "normalized": token.normalized,
+        "special": token.is_special,
     }
 
 
@@ -186,8 +187,9 @@ def format_indented(content: dict[str, Any]) -> bytes:
 def read_tokenizer_json(data: bytes, name: str) -> TokenizerSpec:
     """The tokenizer of a tokenizer.json; name is the file's, for errors.
 
-    Every added token becomes a special token, also one that the file does not call special. Its role is the one that
-    our export gave it, or follows from the side of a text that post_processor puts it on; else it is "plain".
+    Every added token becomes a special token; one that the file does not call special is what text that spells it
+    always becomes. Its role is the one that our export gave it, or follows from the side of a text that post_processor
+    puts it on; else it is "plain".
     Raises FormatError, naming the part, for anything that we cannot follow exactly.
     """
     try:
@@ -201,6 +203,7 @@ def read_tokenizer_json(data: bytes, name: str) -> TokenizerSpec:
         if content["model"].get("type") == "Unigram":
             content = json.loads(data, parse_float=parse_float)
         spec = _read_spec(content)
+        AddedTokens(spec.special, Normalizer(spec.normalizer))  # checks their normalized forms
         if not any(_read_added_ids(post_processor)):
             return spec
         return dataclasses.replace(spec, post_processor=orjson.dumps(post_processor).decode())
@@ -214,7 +217,7 @@ def read_tokenizer_json(data: bytes, name: str) -> TokenizerSpec:
 def _read_spec(content: Any) -> TokenizerSpec:
     """The tokenizer, but for what its post_processor is beyond the roles of tokens."""
     if is_converted(content) and not is_byte_unigram(content):
-        tokens = _read_added_tokens(content.get("added_tokens") or [], [])
+        tokens = _read_added_tokens(content.get("added_tokens") or [], has_normalizer=False)
         roles = _read_ours(content.get("decoder")).get("roles", {})
         return read_converted(content, _add_roles(tokens, roles, content.get("post_processor")))
     normalizer = _read_normalizer(content.get("normalizer"))
@@ -222,7 +225,7 @@ def _read_spec(content: Any) -> TokenizerSpec:
     kind = content["model"].get("type")
     readers = {"WordPiece": read_wordpiece_pattern, "WordLevel": _read_word_pattern}
     pattern = readers.get(kind, _read_pattern)(content.get("pre_tokenizer"), ours.get("pattern"))
-    special = _read_added_tokens(content.get("added_tokens") or [], normalizer)
+    special = _read_added_tokens(content.get("added_tokens") or [], has_normalizer=bool(normalizer))
     special = _add_roles(special, ours.get("roles", {}), content.get("post_processor"))
     if kind == "WordPiece":
         wordpiece, special = read_wordpiece_model(content["model"], special)
@@ -384,21 +387,35 @@ def _read_word_pattern(value: Any, ours: Any) -> dict[str, str]:
     return _read_split(value, ours)
 
 
-def _read_added_tokens(value: Any, normalizer: Sequence[str]) -> list[SpecialToken]:
+def _read_added_tokens(value: Any, *, has_normalizer: bool) -> list[SpecialToken]:
     special = []
     for token in value:
         content, id = token["content"], token["id"]
         for flag in ("single_word", "lstrip", "rstrip"):
             if token.get(flag):
                 raise FormatError(f"added token {content!r} with {flag} is not supported: it matches text around it")
-        if token.get("normalized", not token.get("special", False)) and normalizer:
-            raise FormatError(
-                f"added token {content!r} is matched in normalized text; tokcore matches before it normalizes"
-            )
         if type(id) is not int or not 0 <= id < ID_LIMIT:
             raise FormatError(f"added token {content!r} has the id {id!r}")
-        special.append(SpecialToken(content, id))
-    return special
+        is_special = bool(token.get("special", False))
+        special.append(SpecialToken(content, id, PLAIN, is_special, bool(token.get("normalized", not is_special))))
+    return special if has_normalizer else _search_at_once(special)
+
+
+def _search_at_once(tokens: list[SpecialToken]) -> list[SpecialToken]:
+    """The same tokens, all of raw text, if that comes to the same: nothing is normalized, and no two can overlap."""
+    raw = [token.text for token in tokens if not token.normalized]
+    normalized = [token.text for token in tokens if token.normalized]
+    if any(_can_overlap(one, other) for one in normalized for other in raw):
+        return tokens
+    return [dataclasses.replace(token, normalized=False) for token in tokens]
+
+
+def _can_overlap(one: str, other: str) -> bool:
+    """Whether a text can spell both with a character in common."""
+    if one in other or other in one:
+        return True
+    sizes = range(1, min(len(one), len(other)))
+    return any(one.endswith(other[:size]) or other.endswith(one[:size]) for size in sizes)
 
 
 def _add_roles(special: Sequence[SpecialToken], named: Mapping[str, str], post_processor: Any) -> list[SpecialToken]:

@@ -59,12 +59,14 @@ def read_rank_file(
 def write_rank_file(spec: TokenizerSpec) -> bytes:
     """The rank file of the ordinary tokens: with it, tiktoken gives the same ids.
 
-    Raises FormatError if it would not: a normalizer, or a token that its ranks alone do not lead to.
+    Raises FormatError if it would not: a normalizer, an added token that is not special, or a token that its ranks
+    alone do not lead to.
     """
     if spec.normalizer:
         raise FormatError(
             f"a rank file cannot hold the normalizer {', '.join(spec.normalizer)}: export to huggingface instead"
         )
+    spec.require_all_special("a rank file")
     model = spec.model.as_bpe()
     model.check_ranks_suffice()
     ranked = zip(model.tokens, model.ids.tolist(), strict=True)

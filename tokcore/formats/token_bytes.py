@@ -28,7 +28,9 @@ def write_token_bytes(spec: TokenizerSpec) -> bytes:
         )
     lengths = np.zeros(spec.vocab_size, "<i4")
     lengths[spec.model.ids] = spec.model.sizes
-    lengths[[token.id for token in spec.special if token.id is not None]] = 0
+    for token in spec.special:
+        assert token.id is not None, "a finished tokenizer has an id for each"
+        lengths[token.id] = 0 if token.is_special else len(token.text.encode())
     header = f"{{'descr': '<i4', 'fortran_order': False, 'shape': ({spec.vocab_size},), }}"
     size = -(-(len(_MAGIC) + 2 + len(header) + 1) // 64) * 64 - len(_MAGIC) - 2
     return _MAGIC + struct.pack("<H", size) + header.ljust(size - 1).encode() + b"\n" + lengths.tobytes()

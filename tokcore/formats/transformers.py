@@ -24,10 +24,10 @@ def write_tokenizer_config(spec: TokenizerSpec) -> bytes:
             str(token.id): {
                 "content": token.text,
                 "lstrip": False,
-                "normalized": False,
+                "normalized": token.normalized,
                 "rstrip": False,
                 "single_word": False,
-                "special": True,
+                "special": token.is_special,
             }
             for token in spec.special
         },
@@ -47,7 +47,7 @@ def write_special_tokens_map(spec: TokenizerSpec) -> bytes:
 
 def _list_special(spec: TokenizerSpec) -> dict[str, Any]:
     named = {name: texts[0] for role, name in _NAMES.items() if (texts := spec.texts_of(role))}
-    others = [token.text for token in spec.special if token.text not in named.values()]
+    others = [token.text for token in spec.special if token.is_special and token.text not in named.values()]
     return named | ({"additional_special_tokens": others} if others else {})
 
 

@@ -199,7 +199,6 @@ def change(kind: str, **changes) -> bytes:
 @pytest.mark.parametrize(
     ("kind", "changes", "message"),
     [
-        ("unigram", {"added_tokens__1__special": False}, "added_tokens: '<s>' is not special"),
         ("unigram", {"added_tokens__1__content": "<x>"}, "'<x>' has the id 1, which is that of the piece '<s>'"),
         ("unigram", {"model__vocab": {"a": 1}}, "model.vocab is dict: expected a list"),
         ("unigram", {"model__vocab__7": ["a", "b"]}, r"model.vocab\[7\] is \['a', 'b'\]"),

@@ -239,7 +239,6 @@ BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": Tr
         ({"pre_tokenizer__pretokenizers__0__pattern": {}}, "Regex or String"),
         ({"added_tokens__0__lstrip": True}, "lstrip"),
         ({"added_tokens__0__single_word": True}, "single_word"),
-        ({"added_tokens__0__normalized": True}, "matched in normalized text"),
         ({"added_tokens__0__id": 3}, "already an ordinary token"),
         ({"added_tokens__0__id": -3}, "-3"),
         ({"model__vocab__▁x": 500}, "not of the byte alphabet"),

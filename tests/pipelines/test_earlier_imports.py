@@ -1,0 +1,80 @@
+"""Builds with tokenizers that earlier releases read otherwise: new outputs have the right ids, old outputs go on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from support.builds import jsonl, write
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+import tokcore as api
+from pipelines.inspect.verify import verify
+from pipelines.local.progress import StageProgress
+from pipelines.local.run_options import RunOptions
+from pipelines.stages.build import Build
+from schemas.config import load_config
+from tokcore.formats.earlier import read_as_before
+from tokcore.formats.huggingface import read_tokenizer_json
+
+CODE = "def f(x):\n    if x:\n        return x<|endoftext|>\n"
+BUILD = """version = 1
+[build]
+output = "out"
+max_rejected = 1
+[[source]]
+lang = "code"
+files = "a.jsonl"
+[tokenizer]
+from = "{}"
+[encode]
+special_text = "{}"
+"""
+
+
+def write_phi_like(folder: Path) -> Tokenizer:
+    """Its tokenizer.json and what earlier releases made of it, before.json."""
+    theirs = Tokenizer(models.BPE())
+    theirs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    theirs.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=280, initial_alphabet=alphabet, special_tokens=["<|endoftext|>"], show_progress=False
+    )
+    theirs.train_from_iterator([CODE] * 9, trainer)
+    theirs.add_tokens([AddedToken(" " * n) for n in (8, 4, 2)])
+    theirs.save(str(folder / "tokenizer.json"))
+    spec = read_tokenizer_json((folder / "tokenizer.json").read_bytes(), "x")
+    (folder / "before.json").write_bytes(read_as_before(spec).to_json_bytes())
+    theirs.encode_special_tokens = True
+    return theirs
+
+
+def build(folder: Path, tokenizer: str, output: str, special_text: str = "ordinary"):
+    write(folder / "b.toml", BUILD.format(tokenizer, special_text).encode())
+    said: list[str] = []
+    progress = StageProgress()
+    progress.say = said.append
+    made = Build(load_config(str(folder / "b.toml")), RunOptions(1, here=True), str(folder / output), progress).run()
+    return made, [line for line in said if "warning" in line]
+
+
+def test_added_tokens(tmp_path):
+    theirs = write_phi_like(tmp_path)
+    texts = [CODE, " " * 21]
+    write(tmp_path / "a.jsonl", jsonl([{"text": text} for text in texts]))
+    made, warnings = build(tmp_path, "tokenizer.json", "new")
+    shards = api.open_shards(tmp_path / "new")
+    assert [row.tolist()[:-1] for row in shards] == [
+        theirs.encode(text, add_special_tokens=False).ids for text in texts
+    ]
+    assert verify(str(tmp_path / "new"), decode=None).problems == ()
+    assert made.totals.special_text == {"<|endoftext|>": 1}, "and no added token, which is found always"
+    assert not warnings
+    # Only special ones are a reason to reject.
+    rejecting, _ = build(tmp_path, "tokenizer.json", "rejecting", "reject")
+    assert (rejecting.totals.records.documents, rejecting.totals.records.rejected) == (1, {"special_text": 1})
+    # An output of an earlier release goes on.
+    before, _ = build(tmp_path, "before.json", "old")
+    again, warnings = build(tmp_path, "tokenizer.json", "old")
+    assert again == before != made
+    assert "text that spells '        ', '    ', '  ' stays text there" in warnings[0]

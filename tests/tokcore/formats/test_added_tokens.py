@@ -1,0 +1,179 @@
+"""Added tokens of a tokenizer.json: text that spells one that is not special becomes it, as in `tokenizers`."""
+
+from __future__ import annotations
+
+import functools
+import io
+import json
+
+import numpy as np
+import pytest
+import tokenizers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.sentencepiece_models import METASPACE, make_tokenizer_json, train
+from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, trainers
+
+from tokcore.errors import FormatError
+from tokcore.explain import Explainer
+from tokcore.formats.exports import EXPORTS
+from tokcore.formats.huggingface import read_tokenizer_json
+from tokcore.sampling import Randomness
+from tokcore.texts import make_texts_from_strings
+from tokcore.tokenizer import Tokenizer
+from tokcore.tokenizer_spec import TokenizerSpec
+
+CODE = "def f(x):\n    if x:\n\t\treturn x  # e\u0301té\n        return  y\r\n\n\n"
+TEXTS = [
+    *[CODE, "", " ", "  ", " " * 90, "a" + " " * 7 + "b", "\t" * 9, "\n\n\n", "x\u00a0 y", "  é  e\u0301  "],
+    *["<|endoftext|>", "a<|endoftext|>  b", "<|padding|><|endoftext|>", "|||IP_ADDRESS|||  1", "<|endoftext|  >"],
+    *["<tool_call>{}</tool_call>", "<tool_call", "<|im_start|>user", "||||IP_ADDRESS||||IP_ADDRESS|||"],
+]
+
+
+def blanks(*sizes: int, **flags: bool) -> list[AddedToken]:
+    return [AddedToken(" " * size, **flags) for size in sizes]
+
+
+SPECIAL = [AddedToken("<|endoftext|>", special=True, normalized=False)]
+# The added tokens of published files, by what they have in common.
+KINDS = {
+    "gpt-neox": (
+        "NFC",
+        [*SPECIAL, AddedToken("<|padding|>", special=True, normalized=False), *blanks(*range(24, 1, -1))],
+    ),
+    "olmo": (
+        "NFC",
+        [AddedToken("|||IP_ADDRESS|||", normalized=False), *SPECIAL, *blanks(24, 12, 4, 3, 2, normalized=False)],
+    ),
+    "mpt": ("NFC", [*SPECIAL, AddedToken("<|padding|>", special=True), *blanks(*range(2, 25), normalized=True)]),
+    "phi": (None, [*SPECIAL, *blanks(*range(31, 1, -1)), *[AddedToken("\t" * size) for size in range(9, 1, -1)]]),
+    "qwen": (
+        "NFC",
+        [
+            *[*SPECIAL, AddedToken("<|im_start|>", special=True, normalized=False)],
+            *[AddedToken(text, normalized=False) for text in ("<tool_call>", "</tool_call>")],
+        ],
+    ),
+    "lowercase": ("Lowercase", [*SPECIAL, AddedToken("IF"), AddedToken("  X"), AddedToken("DEF F", normalized=False)]),
+}
+
+
+@functools.cache
+def learned(normalizer: str | None) -> str:
+    """A tokenizer.json without added tokens."""
+    theirs = tokenizers.Tokenizer(models.BPE())
+    if normalizer is not None:
+        theirs.normalizer = getattr(normalizers, normalizer)()
+    theirs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    theirs.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=290, initial_alphabet=alphabet, show_progress=False)
+    theirs.train_from_iterator([CODE] * 9, trainer)
+    return theirs.to_str()
+
+
+def both(normalizer: str | None, tokens: list[AddedToken]) -> tuple[tokenizers.Tokenizer, Tokenizer]:
+    """Their tokenizer, for which special tokens are text, and ours."""
+    theirs = tokenizers.Tokenizer.from_str(learned(normalizer))
+    theirs.add_tokens(tokens)
+    ours = Tokenizer(read_tokenizer_json(theirs.to_str().encode(), "t.json"))
+    theirs.encode_special_tokens = True
+    return theirs, ours
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ids_are_theirs(kind):
+    theirs, ours = both(*KINDS[kind])
+    expected = [theirs.encode(text, add_special_tokens=False).ids for text in TEXTS]
+    always = {token.id for token in ours.spec.special if not token.is_special}
+    assert any(id in always for row in expected for id in row), "some text spells a token that is not special"
+    batch = make_texts_from_strings(TEXTS)
+    assert ours.encode_batch(TEXTS, threads=2).to_pylist() == expected
+    for encoded in (ours.encode_texts(batch), ours.encode_strings(TEXTS), ours.encode_texts_with_special(batch)):
+        assert encoded.offsets[-1] == len(encoded.ids)
+    assert ours.encode_texts(batch).ids.tolist() == [id for row in expected for id in row]
+    theirs.encode_special_tokens = False
+    assert ours.encode_batch(TEXTS, allow_special=True).to_pylist() == [
+        theirs.encode(text, add_special_tokens=False).ids for text in TEXTS
+    ]
+    for text, ids in zip(TEXTS, expected, strict=True):
+        assert ours.decode(ids) == ours.normalized(text.encode())
+        assert [token.id for token in Explainer(ours).explain(text)] == ids
+    assert ours.spelled_special(batch).keys() <= ours.specials.keys() < ours.added.keys()
+    again = TokenizerSpec.from_json_bytes(ours.spec.to_json_bytes(), "again")
+    assert again == ours.spec
+    assert again.special == ours.spec.special
+    exports = dict(EXPORTS["huggingface"].files(ours.spec))
+    exported = exports["tokenizer.json"]
+    assert read_tokenizer_json(exported, "exported").special == ours.spec.special
+    again = tokenizers.Tokenizer.from_str(exported.decode())
+    again.encode_special_tokens = True
+    assert [again.encode(text, add_special_tokens=False).ids for text in TEXTS] == expected
+    named = json.loads(exports["special_tokens_map.json"]).get("additional_special_tokens", [])
+    assert {*named} == {*ours.specials}
+
+
+parts = st.sampled_from(
+    ["a!", "b!", "a!a!", "a!b!", "!a", " ", "  ", "<!", "<!a", "!>", "A!", "É!", "e\u0301!", "<!a!>"]
+)
+tokens = st.lists(
+    st.builds(AddedToken, parts.filter(" ".__ne__), normalized=st.booleans(), special=st.booleans()),
+    max_size=6,
+    unique_by=lambda token: (token.content.lower(), token.content == "É!"),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from([None, "NFC", "Lowercase"]), tokens, st.lists(parts, max_size=12).map("".join))
+def test_any_added_tokens_give_their_ids(normalizer, tokens, text):
+    """Special or not, of raw and of normalized text, one within another."""
+    theirs, ours = both(normalizer, tokens)
+    assert ours.encode(text).tolist() == theirs.encode(text, add_special_tokens=False).ids
+    theirs.encode_special_tokens = False
+    assert ours.encode(text, True).tolist() == theirs.encode(text, add_special_tokens=False).ids
+    assert ours.decode(ours.encode(text, True)) == ours.normalized(text.encode(), with_special=True)
+
+
+def test_tokens_that_normalize_to_one_are_refused():
+    with pytest.raises(FormatError, match=r"'X!' is looked for in normalized text, and becomes 'x!'"):
+        both("Lowercase", [AddedToken("x!"), AddedToken("X!")])
+
+
+def test_draws_leave_them_whole():
+    _, ours = both(*KINDS["phi"])
+    always = {*ours.added.values()} - {*ours.specials.values()}
+    for dropout in (0.0, 1.0):
+        ids = ours.encode(CODE, dropout=dropout, seed=3).tolist()
+        assert [id for id in ids if id in always] == [id for id in ours.encode(CODE).tolist() if id in always] != []
+    one = make_texts_from_strings([CODE])
+    drawn = ours.draw_texts(one, Randomness(dropout=0.5), np.array([5], np.uint64))
+    assert ours.decode(drawn.ids) == CODE.encode()
+
+
+def test_files_that_cannot_say_it_are_refused():
+    _, ours = both(*KINDS["phi"])
+    for name in ("tiktoken", "gpt2"):
+        with pytest.raises(FormatError, match="is not special, so that text always becomes it"):
+            EXPORTS[name].files(ours.spec)
+    lengths = np.load(io.BytesIO(EXPORTS["token_bytes"].files(ours.spec)[0][1]))
+    assert lengths[ours.added["\t\t\t"]] == 3
+    assert lengths[ours.added["<|endoftext|>"]] == 0
+
+
+def test_pieces_are_cut_around_them():
+    """As Gemma has them. Of text that a normalizer has changed, they are refused."""
+    content = make_tokenizer_json("bpe", train("bpe", "bytes"), [], METASPACE | {"prepend_scheme": "never"})
+    own = {"single_word": False, "lstrip": False, "rstrip": False}
+    content["added_tokens"].append({"id": 9000, "content": "<mask>", "special": False, "normalized": True, **own})
+    content["model"]["vocab"]["<mask>"] = 9000
+    theirs, ours = (
+        tokenizers.Tokenizer.from_str(json.dumps(content)),
+        read_tokenizer_json(json.dumps(content).encode(), "t"),
+    )
+    theirs.encode_special_tokens = True
+    for text in ("a <mask> b<s>", "<mask>", " <mask", "a<mask><mask>b"):
+        assert Tokenizer(ours).encode(text).tolist() == theirs.encode(text, add_special_tokens=False).ids
+    content["normalizer"] = {"type": "Prepend", "prepend": "_"}
+    with pytest.raises(FormatError, match="'<mask>' is not special and normalized"):
+        read_tokenizer_json(json.dumps(content).encode(), "t")
