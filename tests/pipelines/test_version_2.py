@@ -1,0 +1,89 @@
+"""Outputs of an earlier release go on: they are recognised, updated, watched, verified and repaired.
+
+Their inputs hold other bytes than they did (support.earlier), so a test that reads one again fails.
+"""
+
+from __future__ import annotations
+
+import pytest
+from support.builds import jsonl, write
+from support.earlier import unpack_earlier
+from support.updates import update_here
+from support.watchers import said, watching
+
+import tokcore
+from pipelines.inspect.repair import repair
+from pipelines.inspect.verify import verify
+from pipelines.local.run_options import RunOptions
+from pipelines.stages.build import Build
+from pipelines.stages.read_log import read_log
+from schemas.config import load_config
+
+ROOT_OF = {
+    "plain": "a2a0798def008f747515536cb0bd823e80c1e669a44aaa8f0f558e4efe909637",
+    "changed": "ef723e8bed675a11402f2420d23573c9f35e199c415036e7a226d6195e1b9205",
+}
+# What the earlier release itself held after an update with the file of _add().
+UPDATED_DIGEST_OF = {"plain": "3b7e0c0e8a3cac70", "changed": "2c3c32a5e7a8fd9b"}
+
+
+@pytest.fixture(params=["plain", "changed"])
+def earlier(request, tmp_path):
+    return unpack_earlier(tmp_path, request.param)
+
+
+def _add(folder):
+    """A new file, one of whose languages the output spells with capitals."""
+    documents = [{"id": f"g-{i}", "text": f"g tells story {i} of g, again", "lang": "EN"} for i in range(4)]
+    write(folder / "in" / "mixed" / "g.jsonl", jsonl(documents))
+
+
+def test_the_build_is_recognised(tmp_path):
+    earlier = unpack_earlier(tmp_path, "plain")
+    build = Build(load_config(str(earlier / "build.toml")), RunOptions(here=True))
+    assert (build.run().root, build.made) == (ROOT_OF["plain"], [])
+
+
+def test_nothing_is_new(earlier):
+    assert update_here(earlier / "build.toml", earlier / "out") is None
+    with watching(earlier) as service:
+        service.go_round()
+    assert said(service).splitlines() == ["watch: this watcher commits"]
+    found = verify(str(earlier / "out"))
+    assert (found.problems, found.root) == ((), ROOT_OF[earlier.name])
+
+
+def test_a_file_is_added_under_the_rules_that_the_output_has(earlier):
+    _add(earlier)
+    commit = update_here(earlier / "build.toml", earlier / "out")
+    assert (commit.why.new, commit.why.read_again) == (1, 0)
+    assert commit.totals.documents_digest[:16] == UPDATED_DIGEST_OF[earlier.name]
+    shards = tokcore.open_shards(earlier / "out", split="all")
+    assert {shards.document(i).lang for i in range(len(shards))} >= {"de", "EN", "pt-br"}
+    assert verify(str(earlier / "out")).problems == ()
+
+
+def test_a_watcher_commits_it_as_an_update_does(earlier):
+    _add(earlier)
+    with watching(earlier) as service:
+        service.go_round()
+    assert "files 1 new" in said(service)
+    assert read_log(str(earlier / "out")).commits[-1].totals.documents_digest[:16] == UPDATED_DIGEST_OF[earlier.name]
+
+
+def test_what_follows_from_other_files_is_repaired(earlier):
+    gone = [*(earlier / "out" / "tokenizer").glob("*.tiktoken"), earlier / "out" / "README.md"]
+    _require_repaired(earlier, gone)
+
+
+def test_shards_are_repaired_from_the_inputs(tmp_path):
+    earlier = unpack_earlier(tmp_path, "changed", is_readable=True)
+    _require_repaired(earlier, [*(earlier / "out" / "parts").rglob("*.bin")])
+
+
+def _require_repaired(earlier, gone):
+    for path in gone:
+        path.unlink()
+    done = repair(str(earlier / "out"), base=str(earlier), options=RunOptions(here=True))
+    assert (done.left, all(path.exists() for path in gone)) == ((), True)
+    assert verify(str(earlier / "out")).problems == ()
