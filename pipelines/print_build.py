@@ -31,6 +31,7 @@ _SPECIAL_TEXT = {"ordinary": "ordinary text", "special": "the special token"}
 _TIMED = ("plan", "counts", "tokenizers", "tokenizer", "shards", "packed")
 
 _SHOWN_LINES = 4  # of one decoded document
+_MOST_RESPELLED = 8  # languages
 
 
 def print_build(output: str, build: BuildManifest, all_languages: bool = False, is_new: bool = True) -> None:
@@ -100,6 +101,9 @@ def _print_records(output: str, build: BuildManifest) -> None:
     if records.skipped:
         kinds = ", ".join(f"{number:,} {kind}" for kind, number in records.skipped.items())
         print(f"no documents by their kind: {kinds}")
+    if records.respelled:
+        langs = ", ".join(f"{number:,} {lang}" for lang, number in [*records.respelled.items()][:_MOST_RESPELLED])
+        print(f"language codes written in other case: {langs}")
     if files.rejected:
         reasons = ", ".join(f"{times:,} {reason}" for reason, times in files.rejected.items())
         print(f"{sum(files.rejected.values()):,} of {files.planned:,} files rejected: {reasons}")

@@ -11,6 +11,7 @@ from pipelines.local.terminal import format_count, format_duration, format_numbe
 from pipelines.stages.build import Build
 from pipelines.stages.plan_corpus import hash_content, plan_build
 from pipelines.stages.source_checks import FOR_CHECK, check_samples, describe, sample_plan
+from pipelines.stages.whole_checks import check_whole
 from pipelines.store.redaction import redact
 from pipelines.work.inputs import OTHER_SPLIT, LeftOut
 from schemas.plan import Plan
@@ -29,7 +30,7 @@ def make_check_report(build: Build, progress: StageProgress) -> dict[str, Any]:
         plan = plan_build(build.config, build.output, left_out)
     with progress.stage("read samples", minor=True):
         samples = sample_plan(build.config, plan, FOR_CHECK)
-        findings = check_samples(build.config, samples)
+        findings = [*check_samples(build.config, samples), *check_whole(build.config, samples)]
         stopping = [finding for finding in findings if finding.stops]
     with progress.stage("estimate", minor=True):
         estimated = estimate(build.config, samples, build.options.num_workers)

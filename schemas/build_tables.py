@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Annotated, Literal
 
+from schemas.document import normalize_lang
 from schemas.encodings import ENCODINGS, OTHER_ENCODING_NAMES, UTF8
 from schemas.input_format import FileFormat
 from schemas.setting import Limits
@@ -78,6 +79,14 @@ class BuildTable:
     max_rejected: Annotated[
         Decimal, "share of records or stored bytes above which the build fails; 1 = never", Limits(least=0, most=1)
     ] = Decimal("0.001")
+    lang_normalize: Annotated[
+        Literal["bcp47", "none"] | None,
+        "how language codes are spelled: bcp47: in its case, zh-Hant-TW, other codes in lower case; none: as they are; "
+        "not set: bcp47, in outputs that began without it none",
+    ] = None
+    max_languages: Annotated[
+        int, "a build with more languages, each of which has files of its own, ends early", Limits(least=1)
+    ] = 5_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -669,6 +678,8 @@ class BuildConfig:
     extended: TokenizerSpec | None = dataclasses.field(default=None, repr=False, compare=False)
     extends: str = ""
     counts_too: bool = dataclasses.field(default=False, compare=False)  # although the tokenizer is imported
+    # Whether language codes are as records spell them because the output began so, not since the build file says so.
+    keeps_spelling: bool = dataclasses.field(default=False, compare=False)
 
     def at(self, *key: str | int) -> str:
         """Where the build file sets a key, or would: `build.toml:7: source[0].files`, for the start of a message."""
@@ -717,11 +728,21 @@ class BuildConfig:
         """The layout of ids: learn.layout, if the model has layouts; empty: its own."""
         return (self.learn.layout or "") if MODELS[self.learn.model].layouts else ""
 
+    @property
+    def normalizes_langs(self) -> bool:
+        """Whether language codes get the case of BCP 47."""
+        return self.build.lang_normalize != "none"
+
+    def spell_lang(self, lang: str) -> str:
+        """A language code as documents have it."""
+        return normalize_lang(lang) if self.normalizes_langs else lang
+
     def hash_settings(self) -> str:
         """sha256 of every setting that the result follows from, patterns of inputs and their base folder included."""
         fields = [one.name for one in dataclasses.fields(self) if one.compare and one.name not in _NOT_OF_RESULT]
         settings = {name: repr(getattr(self, name)) for name in fields}
-        return hash_sha256(write_canonical_json({**settings, "seed": str(self.build.seed)}))
+        langs = {"lang_normalize": "none"} if self.build.lang_normalize == "none" else {}
+        return hash_sha256(write_canonical_json({**settings, **langs, "seed": str(self.build.seed)}))
 
     @property
     def learns_bytes(self) -> bool:

@@ -6,7 +6,7 @@ Everything that can be refused before any work starts is refused here.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from typing import Any, cast
 
 from schemas.build_tables import END_OF_TEXT, BuildConfig, Source, SpecialTable
@@ -232,13 +232,15 @@ def _check_groups(config: BuildConfig, file: BuildFile) -> None:
 
 
 def _check_languages(config: BuildConfig, file: BuildFile) -> None:
+    if config.build.lang_normalize != "none":  # if it is not set, the output decides (pipelines.stages)
+        return
     langs = [source.lang for source in config.sources]
     if (found := find_twins(filter(None, langs))) is not None:
         first, second = sorted(map(langs.index, found))
         raise file.error(
             ("source", second, "lang"),
             f"= {show_value(langs[second])}: differs from {show_value(langs[first])} in case only, and languages "
-            f"name files: spell the two alike, or choose another code.",
+            f"name files: spell the two alike, choose another code, or remove build.lang_normalize.",
         )
 
 
@@ -327,16 +329,24 @@ def _check_mix(config: BuildConfig, file: BuildFile) -> None:
 def _check_weights(config: BuildConfig, file: BuildFile) -> None:
     if not config.mix.weights:
         raise file.error(("mix", "weights"), "is missing: add a table [mix.weights] with lines like en = 1.5.")
+    _check_distinct_languages(config, ("mix", "weights"), config.mix.weights, file)
     if any(source.lang_field is not None for source in config.sources):
         return
-    langs = sorted({source.lang for source in config.sources if source.lang is not None})
+    langs = sorted({config.spell_lang(source.lang) for source in config.sources if source.lang is not None})
     for lang in config.mix.weights:
-        if lang not in langs:
+        if config.spell_lang(lang) not in langs:
             raise file.error(
                 ("mix", "weights", lang),
                 f"weighs a language that no source has: expected one of {', '.join(langs)}."
                 f"{suggest_nearest(lang, langs)}",
             )
+
+
+def _check_distinct_languages(
+    config: BuildConfig, key: tuple[str, str], weights: Iterable[str], file: BuildFile
+) -> None:
+    if config.normalizes_langs and (found := find_twins(weights)) is not None:
+        raise file.error((*key, found[1]), f"and {found[0]} are the same language: remove one of the two.")
 
 
 def _check_special(config: BuildConfig, file: BuildFile) -> None:
@@ -537,11 +547,14 @@ def _check_mixture_weights(config: BuildConfig, file: BuildFile) -> None:
     if not config.mixture.weights:
         raise file.error(("mixture", "weights"), "is missing: add a table [mixture.weights] with lines like en = 1.5.")
     over_sources = config.mixture.over == "sources"
-    if not over_sources and any(source.lang_field is not None for source in config.sources):
-        return
-    known = sorted({(source.name if over_sources else source.lang) or "" for source in config.sources})
+    if not over_sources:
+        _check_distinct_languages(config, ("mixture", "weights"), config.mixture.weights, file)
+        if any(source.lang_field is not None for source in config.sources):
+            return
+    spell = str if over_sources else config.spell_lang
+    known = sorted({spell((source.name if over_sources else source.lang) or "") for source in config.sources})
     for name in config.mixture.weights:
-        if name not in known:
+        if spell(name) not in known:
             raise file.error(
                 ("mixture", "weights", name),
                 f"weighs a {'source' if over_sources else 'language'} that is not there: expected one of "

@@ -6,6 +6,7 @@ pipelines reads documents from files; tokcore works on their text.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import re
 import struct
@@ -19,6 +20,12 @@ import numpy.typing as npt
 _KEY_PREFIX = b"tokcore-document-v1\0"
 _GROUP_PREFIX = b"tokcore-group-v1\0"
 _LANG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
+# A language tag as RFC 5646 has it (2.1), in lower case: a language of ISO 639, then extended languages, script,
+# region, variants, extensions, private use. Many people write _ for -.
+_TAG = re.compile(
+    r"[a-z]{2,3}([-_][a-z]{3}){0,3}([-_][a-z]{4})?([-_]([a-z]{2}|[0-9]{3}))?"
+    r"([-_]([a-z0-9]{5,8}|[0-9][a-z0-9]{3}))*([-_][a-wyz0-9]([-_][a-z0-9]{2,8})+)*([-_]x([-_][a-z0-9]{1,8})+)?"
+)
 
 
 class _Document(NamedTuple):
@@ -65,6 +72,29 @@ def is_valid_lang(lang: str) -> bool:
     (True, False, False)
     """
     return _LANG.fullmatch(lang) is not None
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def normalize_lang(lang: str) -> str:
+    """The code with the case that BCP 47 gives it: language lower, Script, REGION; what is no such tag in lower case.
+
+    Two codes that differ in case only become the same one. Nothing else is changed.
+
+    >>> [normalize_lang(code) for code in ("EN", "zh-hant-tw", "ENG_LATN", "Code-Go", "de-1996", "en-x-OLD")]
+    ['en', 'zh-Hant-TW', 'eng_Latn', 'code-go', 'de-1996', 'en-x-old']
+    """
+    lowered = lang.lower()
+    if not _TAG.fullmatch(lowered):
+        return lowered
+    first, *rest = re.split("([-_])", lowered)
+    spelled = [first]
+    is_after_singleton = False
+    for part in rest:
+        is_after_singleton |= len(part) == 1 and part not in "-_"
+        is_region, is_script = len(part) == 2, len(part) == 4 and part.isalpha()
+        change = str.upper if is_region else str.title if is_script else str
+        spelled.append(part if is_after_singleton else change(part))
+    return "".join(spelled)
 
 
 def find_twins(langs: Iterable[str]) -> tuple[str, str] | None:

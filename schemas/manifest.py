@@ -25,8 +25,9 @@ Totals = TypeVar("Totals")
 Language = TypeVar("Language")  # the facts about each language
 About = TypeVar("About")  # the facts about each file
 
-# What depends on codec, file version or how work was keyed rather than on what is in the files.
-_NOT_CONTENT = frozenset({"sha256", "size_bytes", "identity", "decoded_from"})
+# What depends on codec, file version or how work was keyed rather than on what is in the files. Where lang_normalize
+# changes a code, the languages and the ledgers say so.
+_NOT_CONTENT = frozenset({"sha256", "size_bytes", "identity", "decoded_from", "lang_normalize"})
 
 # Consecutive entries of a manifest that have a tree of their own.
 ENTRIES_PER_PART = 10_000

@@ -47,6 +47,8 @@ class ReadSettings:
     validation: bool = dataclasses.field(default=False, metadata=LEFT_OUT)  # all documents are of that split
     group: str = dataclasses.field(default="", metadata=LEFT_OUT)  # field or column; its value decides the split
     name: str = dataclasses.field(default="", metadata=LEFT_OUT)  # of the source, for mixtures; empty: it has none
+    # How codes of lang_field are spelled: as BCP 47 does (schemas.document); empty: as they are, or there is no field.
+    lang_normalize: Literal["", "bcp47"] = dataclasses.field(default="", metadata=LEFT_OUT)
     # Documents to leave out, since they were removed from the output.
     removed: Tombstones | None = dataclasses.field(default=None, metadata=LEFT_OUT)
     # Path of a part of the output whose tokens are decoded in place of the files, which are gone; empty: none is.

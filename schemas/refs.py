@@ -49,6 +49,8 @@ class RangeLedger:
     rejected_file: str  # reason for which the file as a whole was rejected; empty if it was not
     skipped: dict[str, int] | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # kind of no document -> number
     num_removed: int = dataclasses.field(default=0, metadata=LEFT_OUT)  # documents that tombstones leave out
+    # Language -> documents whose records spell it otherwise, those that tombstones leave out included.
+    respelled: dict[str, int] | None = dataclasses.field(default=None, metadata=LEFT_OUT)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -66,6 +66,8 @@ class RecordTotals:
     rejected: dict[str, int]  # reason -> records
     skipped: dict[str, int] | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # kind of no document -> number
     removed: int = dataclasses.field(default=0, metadata=LEFT_OUT)  # documents that tombstones leave out
+    # Language -> documents whose records spell it otherwise, those that tombstones leave out included.
+    respelled: dict[str, int] | None = dataclasses.field(default=None, metadata=LEFT_OUT)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipelines.reading.records import BATCH_BYTES, BATCH_RECORDS, Batch
-from pipelines.stages.source_checks import Seen, SourceSample
+from pipelines.stages.samples import Seen, SourceSample
 from pipelines.work.learn_memory import ROW_BYTES
 from schemas.config import BuildConfig, make_pretokenizer
 from schemas.input_format import COLUMN_FORMATS

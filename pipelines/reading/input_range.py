@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 from pipelines.reading.jsonl import read_json_lines
 from pipelines.reading.limits import read_to_end_first
 from pipelines.reading.plain import read_plain_text
-from pipelines.reading.records import REASONS, Batch, FileRejected, Reject
+from pipelines.reading.records import REASONS, Batch, FileRejected, Reject, normalize_langs
 from pipelines.reading.streams import Meter, read_file_blocks, read_whole_file
 from pipelines.store.storage import FileId
+from schemas.document import normalize_lang
 from schemas.encodings import UTF8
 from schemas.input_format import Compression, FileFormat
 from schemas.plan import ReadSettings
@@ -39,11 +40,17 @@ __all__ = [
 
 
 def make_read_settings(
-    source: Source, format: FileFormat, compression: Compression, forbidden: tuple[str, ...] = ()
+    source: Source,
+    format: FileFormat,
+    compression: Compression,
+    forbidden: tuple[str, ...] = (),
+    *,
+    normalizes_langs: bool = True,
 ) -> ReadSettings:
     """How to read a file of a source of the build file. Settings that its format does not use stay empty.
 
     format, compression: the file's, as in ReadSettings. forbidden: special texts that reject a document.
+    normalizes_langs: as of BuildConfig.
     """
     has_fields = format != "text"
     is_delimited = format in ("csv", "tsv")
@@ -53,7 +60,7 @@ def make_read_settings(
         compression="none" if format in ("parquet", "arrow") else compression,
         text=source.text if has_fields and format != "warc" else "",
         id=(source.id or "") if has_fields else "",
-        lang=source.lang or "",
+        lang=normalize_lang(source.lang or "") if normalizes_langs else source.lang or "",
         lang_field=source.lang_field or "",
         invalid_utf8=source.invalid_utf8,
         max_document_bytes=source.max_document_bytes,
@@ -66,6 +73,7 @@ def make_read_settings(
         validation=source.validation,
         group=(source.group or "") if has_fields else "",
         name=source.name or "",
+        lang_normalize="bcp47" if normalizes_langs and source.lang_field else "",
     )
 
 
@@ -78,7 +86,12 @@ def read_documents(
     the whole file. Raises FileRejected before the first batch if the whole file is rejected, and StageError if it
     cannot be read or is not the pinned file. meter: counts the stored bytes read.
     """
-    meter = meter or Meter()
+    batches = _read_as_written(file, start, end, settings, meter or Meter())
+    return map(normalize_langs, batches) if settings.lang_normalize else batches
+
+
+def _read_as_written(file: FileId, start: int, end: int, settings: ReadSettings, meter: Meter) -> Iterator[Batch]:
+    """As read_documents, with languages as the records spell them."""
     if settings.format in ("parquet", "arrow"):
         # Imported late: few callers need it.
         from pipelines.reading.column_reader import read_columns

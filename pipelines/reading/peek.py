@@ -19,7 +19,7 @@ from pipelines.reading.compressed import decompress
 from pipelines.reading.input_range import read_documents
 from pipelines.reading.jsonl import name_json_type, read_json_lines
 from pipelines.reading.plain import read_plain_text
-from pipelines.reading.records import Batch, FileRejected
+from pipelines.reading.records import Batch, FileRejected, normalize_langs
 from pipelines.reading.sniff import COMPRESSED, Content, detect_content
 from pipelines.reading.utf8 import convert_to_utf8
 from pipelines.store import storage
@@ -77,7 +77,8 @@ def peek(file: storage.FileId, size_bytes: int) -> Peek:
         if (more := _LEAST_STORED_BYTES.get(compression, 0)) > size_bytes:
             start = storage.read_part(file.url, 0, min(more, file.size_bytes))
         head = _unfold(start, compression, 8 * size_bytes)
-    return Peek(file, stored, detect_content(head), head, len(start), len(start) == file.size_bytes)
+    is_whole = len(start) == file.size_bytes and (stored not in COMPRESSED or len(head) < 8 * size_bytes)
+    return Peek(file, stored, detect_content(head), head, len(start), is_whole)
 
 
 class _Start(io.BytesIO):
@@ -106,6 +107,11 @@ def read_first_documents(seen: Peek, settings: ReadSettings) -> Batch | None:
 
     Raises FileRejected if the file is rejected whole for what its start says of its encoding.
     """
+    batch = _read_first_as_written(seen, settings)
+    return normalize_langs(batch) if batch is not None and settings.lang_normalize else batch
+
+
+def _read_first_as_written(seen: Peek, settings: ReadSettings) -> Batch | None:
     if settings.format in COLUMN_FORMATS:
         if seen.file.size_bytes > _MAX_COLUMNS_BYTES:
             return None

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from schemas.document import compute_document_key
+from schemas.document import compute_document_key, normalize_lang
 from schemas.plan import ReadSettings
 from tokcore.errors import FormatError
 from tokcore.labels import Labels
@@ -98,6 +98,7 @@ class Batch(NamedTuple):
     num_records: accepted and rejected together.
     skipped: kind of record -> number, of what is no document by its kind and was neither accepted nor rejected.
     groups: n groups, which decide about splits, or None if the source has no group field.
+    respelled: language -> number of documents whose records spell it in other case.
     """
 
     texts: Texts
@@ -108,6 +109,7 @@ class Batch(NamedTuple):
     num_records: int
     skipped: Mapping[str, int] = MappingProxyType({})
     groups: list[str] | None = None
+    respelled: Mapping[str, int] = MappingProxyType({})
 
     def get_id(self, i: int) -> str | None:
         """The id of document i; None if the source has no id field."""
@@ -116,6 +118,21 @@ class Batch(NamedTuple):
     def compute_key(self, i: int) -> bytes:
         """The document key of document i."""
         return compute_document_key(self.langs[i], self.get_id(i), self.texts.text(i))
+
+
+def normalize_langs(batch: Batch) -> Batch:
+    """The batch with languages as BCP 47 spells them."""
+    was = batch.langs
+    names = [*map(normalize_lang, was.names)]
+    if names == [*was.names]:
+        return batch
+    code_of: dict[str, int] = {}
+    codes = np.array([code_of.setdefault(name, len(code_of)) for name in names], np.int32)
+    respelled: Counter[str] = Counter()
+    for name, spelled, number in zip(was.names, names, np.bincount(was.codes, minlength=len(names)), strict=True):
+        if spelled != name and number:
+            respelled[spelled] += int(number)
+    return batch._replace(langs=Labels(tuple(code_of), codes[was.codes]), respelled=respelled)
 
 
 class BatchBuilder:

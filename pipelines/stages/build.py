@@ -40,7 +40,7 @@ from pipelines.stages.make_tokenizer import make_tokenizer, make_tokenizer_key
 from pipelines.stages.mix_corpus import mix_corpus
 from pipelines.stages.pack_corpus import pack_corpus
 from pipelines.stages.plan_corpus import commit_plan, make_plan_key, plan_build
-from pipelines.stages.read_log import has_commits
+from pipelines.stages.read_log import has_commits, locate_part, read_log
 from pipelines.stages.recognition import find_finished, is_finished, needs_no_listing
 from pipelines.stages.replacing import (
     are_others_at_work,
@@ -54,6 +54,7 @@ from pipelines.stages.replacing import (
     replace,
 )
 from pipelines.stages.reuse import find_reusable
+from pipelines.stages.settle_languages import describe_kept_spelling, settle_languages
 from pipelines.stages.source_checks import refuse_wrong_sources
 from pipelines.stages.stage import BuildRun, StageKey
 from pipelines.stages.stage_passes import count_worthwhile_workers
@@ -70,7 +71,7 @@ from pipelines.work.make_jobs import find_special_ids
 from schemas.commit_log import LOG, PARTS
 from schemas.config import BuildConfig, check_draws_of, check_dtype_of, check_padding_of, take_over_roles
 from schemas.inheritance import Inheritance
-from schemas.plan import Plan
+from schemas.plan import Plan, ReadSettings
 from schemas.stage_manifests import (
     BUILD,
     STAGES,
@@ -134,6 +135,7 @@ class Build:
         if self.reuse and not storage.exists(self.reuse):
             storage.require_bucket(self.reuse)
             raise ConfigError(f"--from {redact(self.reuse)}: there is no output")
+        self.config = settle_languages(self.config, self._read_stored_settings)
         if self.options.share is not None:
             self._session = Session(self.output, self.options.share, self.progress.say)
         if self.options.runner:
@@ -142,11 +144,29 @@ class Build:
 
             check_runner_options(self.options.runner)
 
+    def _read_stored_settings(self) -> Iterator[ReadSettings]:
+        """How files were read for the plan that is there, or for the one that this build may take over."""
+        for output in filter(None, (self.output if self.replace != "plan" else "", self.reuse)):
+            with contextlib.suppress(FormatError):  # of a damaged plan later stages say more
+                if (planned := find_manifest(output, "plan")) is None:
+                    continue
+                yield from planned.config.settings
+                if not planned.config.settings and has_commits(output):  # a watcher began it
+                    for part in read_log(output).parts():
+                        yield from require_manifest(locate_part(output, part), "plan", "plan").config.settings
+                return
+
     def run(self) -> BuildManifest:
         """Run every stage whose manifest is missing; return the build's manifest.
 
         Raises ConfigError if the output holds a different build, StageError and LearnError if a stage fails.
         """
+        build = self._run()
+        if warning := describe_kept_spelling(self.config, build.languages):
+            self.progress.say(f"warning: {warning}")
+        return build
+
+    def _run(self) -> BuildManifest:
         with self.at_work():
             self.require_engine(BUILD)
             if (standing := read_standing(self.output, BUILD, self.config)) is None:

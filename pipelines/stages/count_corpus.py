@@ -162,7 +162,7 @@ def _check(run: BuildRun, totals: LedgerTotals, languages: Mapping[str, CountedL
     if not any(language.documents for language in languages.values()):
         raise StageError("the corpus is empty: no document was read. Check source.files and rejected/rejected.jsonl.")
     for number, source in enumerate(run.config.sources):
-        if source.lang is not None and source.lang not in languages:
+        if source.lang is not None and run.config.spell_lang(source.lang) not in languages:
             raise StageError(
                 f"source[{number}]: language {source.lang!r} has no documents. Check its files, or remove the source."
             )

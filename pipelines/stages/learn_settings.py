@@ -56,7 +56,9 @@ def read_learn_config(output: str, assigned: Sequence[str] = ()) -> BuildConfig:
         tables |= _describe_learning(learned)
     else:
         tables |= _describe_imported(spec)
-    tables["build"] = {"output": output, **({"seed": counts.seed} if counts.seed is not None else {})}
+    # Weights name languages as the tables do.
+    seed = {"seed": counts.seed} if counts.seed is not None else {}
+    tables["build"] = {"output": output, "lang_normalize": "none", **seed}
     config = parse_config(_write_text(tables), f"{output}/manifest.json", assigned)
     if config.chat_template == "" and config.learn.chat_template is None:
         config = dataclasses.replace(config, chat_template=spec.chat_template)

@@ -34,6 +34,7 @@ class FileLedger:
     rejected_file: str
     skipped: dict[str, int] | None = dataclasses.field(default=None, metadata=LEFT_OUT)
     removed: int = dataclasses.field(default=0, metadata=LEFT_OUT)  # documents that tombstones leave out
+    respelled: dict[str, int] | None = dataclasses.field(default=None, metadata=LEFT_OUT)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -96,9 +97,11 @@ def _make_file_ledger(plan: Plan, index: int, ranges: list[RangeLedger]) -> File
         )
     rejected: Counter[str] = Counter()
     skipped: Counter[str] = Counter()
+    respelled: Counter[str] = Counter()
     for r in ranges:
         rejected.update(r.rejected)
         skipped.update(r.skipped or {})
+        respelled.update(r.respelled or {})
     rejected_file = next((r.rejected_file for r in ranges if r.rejected_file), "")
     if not rejected_file and (read := sum(r.read_bytes for r in ranges)) != file.size_bytes:
         raise LedgerError(f"{file.uri}: planned with {file.size_bytes} bytes, its records are {read}")
@@ -112,6 +115,7 @@ def _make_file_ledger(plan: Plan, index: int, ranges: list[RangeLedger]) -> File
         rejected_file=rejected_file,
         skipped=dict(sorted(skipped.items())) or None,
         removed=sum(r.num_removed for r in ranges),
+        respelled=dict(sorted(respelled.items())) or None,
     )
 
 
@@ -120,9 +124,11 @@ def sum_up_ledgers(files: list[FileLedger]) -> LedgerTotals:
     records: Counter[str] = Counter()
     whole: Counter[str] = Counter()
     skipped: Counter[str] = Counter()
+    respelled: Counter[str] = Counter()
     for file in files:
         records.update(file.rejected)
         skipped.update(file.skipped or {})
+        respelled.update(file.respelled or {})
         if file.rejected_file:
             whole[file.rejected_file] += 1
     return LedgerTotals(
@@ -132,6 +138,7 @@ def sum_up_ledgers(files: list[FileLedger]) -> LedgerTotals:
             rejected=dict(sorted(records.items())),
             skipped=dict(sorted(skipped.items())) or None,
             removed=sum(f.removed for f in files),
+            respelled=dict(sorted(respelled.items())) or None,
         ),
         FileTotals(
             planned=len(files),

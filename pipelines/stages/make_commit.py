@@ -26,6 +26,7 @@ from schemas.build_tables import TokenizerTable
 from schemas.commit_log import (
     OWN,
     Commit,
+    CommitTotals,
     Part,
     Reason,
     add_up_totals,
@@ -36,6 +37,7 @@ from schemas.commit_log import (
     sum_up_part,
 )
 from schemas.config import BuildConfig
+from schemas.document import find_twins
 from schemas.inheritance import Inheritance
 from schemas.plan import Plan, ReadSettings
 from schemas.stage_manifests import BuildManifest
@@ -172,6 +174,10 @@ def create_commit(
     if not parts:
         raise StageError(f"{redact(output)}: no input file would be left. Nothing was changed: delete the output.")
     _require_same_tokenizer(output, log, added)
+    every = (*log.parts(), *added)
+    facts = dict(zip(every, _facts_of_parts.read_all(output, every), strict=True))
+    had, has = ({lang for part in of for lang in facts[part].languages} for of in (log.parts(), added))
+    _refuse_twins(output, had, has)
     number = log.newest + 1
     commit = Commit(
         number=number,
@@ -181,7 +187,7 @@ def create_commit(
         dropped=tuple(dropped),
         parts=parts,
         root=hash_parts(parts),
-        totals=add_up_totals(_totals_of_parts.read_all(output, parts)),
+        totals=add_up_totals(facts[part].totals for part in parts),
         removed=tuple(removed),
         oldest=log.oldest if oldest is None else oldest,
     )
@@ -204,7 +210,41 @@ def _require_same_tokenizer(output: str, log: Log, added: Iterable[Part]) -> Non
             )
 
 
-_totals_of_parts = KeptParts(lambda output, part: sum_up_part(read_part(output, part)))
+def list_languages(output: str, parts: Iterable[Part]) -> set[str]:
+    """The languages of the documents that some parts hold."""
+    return {lang for part in parts for lang in read_part(output, part).languages}
+
+
+def _refuse_twins(output: str, had: Collection[str], has: Collection[str]) -> None:
+    """Raise StageError if a language is new that differs from another one in case only.
+
+    Neither a fresh build of the same files nor a compaction would take the two. had, has: the languages of the commit
+    before, and those of new parts.
+    """
+    new = {*has} - {*had}
+    alike = {lang.lower() for lang in new}
+    there = {*(lang for lang in had if lang.lower() in alike), *new}
+    if (found := find_twins(there)) is not None:
+        raise StageError(
+            f"{redact(output)}: with new files it would have the languages {found[0]!r} and {found[1]!r}, which differ "
+            f"in case only, and no fresh build would take both. Nothing was committed: spell them alike in the data, "
+            f"or build into a new output, which does (build.lang_normalize)."
+        )
+
+
+class _Facts(NamedTuple):
+    """What commits take from the manifest of a part."""
+
+    totals: CommitTotals
+    languages: tuple[str, ...]
+
+
+def _read_facts(output: str, part: Part) -> _Facts:
+    build = read_part(output, part)
+    return _Facts(sum_up_part(build), (*build.languages,))
+
+
+_facts_of_parts = KeptParts(_read_facts)
 
 
 def name_some(uris: Iterable[str]) -> str:

@@ -11,14 +11,16 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from pipelines.reading.peek import Field, Peek, find_fields, peek, read_first_documents
-from pipelines.reading.records import Batch, FileRejected
+from pipelines.reading.peek import Field, find_fields, peek, read_first_documents
+from pipelines.reading.records import FileRejected
+from pipelines.stages.samples import Finding, Seen, SourceSample
 from pipelines.stages.suggest_fixes import KEYS, describe_wrong_content, find_source, is_json_as_text, suggest_fix
+from pipelines.stages.whole_checks import check_languages
 from pipelines.store import storage, urls
 from pipelines.store.redaction import redact
 from schemas.config import BuildConfig
 from schemas.input_format import COLUMN_FORMATS
-from schemas.plan import InputFile, Plan, ReadSettings
+from schemas.plan import InputFile, Plan
 from tokcore.errors import ConfigError
 
 _THREADS = 16
@@ -38,41 +40,6 @@ class Depth:
 
 BEFORE_A_BUILD = Depth(2, 1 << 16, 256, False)
 FOR_CHECK = Depth(24, 1 << 18, 256, True)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Seen:
-    """One file of a sample."""
-
-    file: InputFile
-    peek: Peek
-    batch: Batch | None  # its first records; None if one must read all of it to know them
-    refused: str = ""  # why the file is rejected whole
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class SourceSample:
-    """What was seen of the files that are read with the same settings."""
-
-    number: int  # of the settings in the plan
-    source: int  # number of the first source in the build file that reads like this
-    settings: ReadSettings
-    files: tuple[InputFile, ...]  # all of them
-    seen: tuple[Seen, ...]
-
-    @property
-    def stored_bytes(self) -> int:
-        return sum(file.size_bytes for file in self.files)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Finding:
-    """Something that is wrong with a source, or looks so."""
-
-    where: str  # the place in the build file
-    text: str
-    stops: bool  # whether a build would fail
-    example: str = ""  # a file and a record
 
 
 def sample_plan(config: BuildConfig, plan: Plan, depth: Depth) -> list[SourceSample]:
@@ -125,7 +92,7 @@ def check_samples(config: BuildConfig, samples: Sequence[SourceSample]) -> list[
         found += _check_content(config, sample, is_much)
         found += _check_records(config, sample, is_much)
         found += _check_long_texts(config, sample)
-    return found
+    return found + check_languages(config, samples)
 
 
 def describe(found: Sequence[Finding]) -> list[str]:

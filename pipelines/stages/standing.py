@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Literal, overload
 
-from pipelines.reading.input_range import make_read_settings
 from pipelines.stages.commit import find_manifest
 from pipelines.stages.plan_corpus import find_changed_inputs, make_plan_key
 from pipelines.stages.replacing import find_command, list_stages_to_remove
+from pipelines.stages.suggest_fixes import find_exact_source
 from pipelines.store.at_once import run_at_once
 from pipelines.store.pinned_files import read_pinned_files
 from pipelines.store.redaction import redact
@@ -184,7 +184,7 @@ def _find_key(config: BuildConfig, read: ReadSettings, key: str) -> str:
     """The key of the build file that says how a file is read, by the first source that says so."""
     if key == "forbidden":
         return 'encode.special_text = "reject" and [special]: texts that reject a document'
-    for number, source in enumerate(config.sources):
-        if make_read_settings(source, read.format, read.compression, read.forbidden) == read:
-            return f"source[{number}].{key}"
-    return f"source.{key}"
+    if key == "lang_normalize":
+        return f"build.{key}"
+    number = find_exact_source(config, read)
+    return f"source.{key}" if number is None else f"source[{number}].{key}"

@@ -57,10 +57,18 @@ _OTHERS = {
 def find_source(config: BuildConfig, read: ReadSettings) -> int:
     """The number of the first source that reads files so, whatever was removed from them."""
     read = dataclasses.replace(read, removed=None)
+    return find_exact_source(config, read) or 0
+
+
+def find_exact_source(config: BuildConfig, read: ReadSettings) -> int | None:
+    """As find_source, but None if no source does; what was removed must be the same."""
     for number, source in enumerate(config.sources):
-        if make_read_settings(source, read.format, read.compression, read.forbidden) == read:
+        made = make_read_settings(
+            source, read.format, read.compression, read.forbidden, normalizes_langs=config.normalizes_langs
+        )
+        if made == read:
             return number
-    return 0
+    return None
 
 
 def guess_field(fields: Sequence[Field], role: str, named: str = "") -> str:

@@ -171,6 +171,7 @@ def _make_ledger(one: AssignedRange, file: FileLedger) -> RangeLedger:
         rejected_file=file.rejected_file,
         skipped=file.skipped,
         num_removed=file.removed,
+        respelled=file.respelled,
     )
 
 

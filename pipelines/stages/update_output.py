@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from pipelines.local.pool import Workers
@@ -24,6 +24,7 @@ from pipelines.stages.make_commit import (
     NewPart,
     build_part,
     create_commit,
+    list_languages,
     name_some,
     plan_new_parts,
     plan_part,
@@ -31,6 +32,7 @@ from pipelines.stages.make_commit import (
 )
 from pipelines.stages.plan_corpus import plan_build
 from pipelines.stages.read_log import Log, read_log
+from pipelines.stages.settle_languages import describe_kept_spelling, settle_languages
 from pipelines.stages.small_parts import build_parts
 from pipelines.store import storage, urls
 from pipelines.store.at_once import run_at_once
@@ -42,7 +44,7 @@ from pipelines.work.work_items import make_plan
 from schemas.changed_settings import describe_changed_settings
 from schemas.commit_log import Commit, Part, Reason, name_commit
 from schemas.config import BuildConfig
-from schemas.plan import Plan
+from schemas.plan import Plan, ReadSettings
 from schemas.stage_manifests import BUILD, BuildManifest
 from schemas.tombstones import Tombstones
 from tokcore.errors import ConfigError, IdentityError, StageError
@@ -192,8 +194,6 @@ class Update:
                 f"commits would not follow from each other. Start again, if that is the output that you mean."
             )
         log = read_log(self.output, known=self._log or Log(build, ()))
-        if self._log is None:
-            self._require_own(build)
         if log.gap:
             raise StageError(
                 f"{redact(self.output)}: {name_commit(log.gap)} is missing, and later commits are there. Put the file "
@@ -206,8 +206,21 @@ class Update:
         if new or len(parts) < len(known):
             known = {**known, **dict(zip(new, found, strict=True))}
             self.held = HeldFiles(known[path] for path in parts)
+        self.config = settle_languages(self.config, self._list_settings)
+        if self._log is None:
+            self._require_own(build)
+            if self.config.keeps_spelling:
+                self._warn_of_spelling(list_languages(self.output, parts.values()))
         self._log = log
         return log
+
+    def _warn_of_spelling(self, languages: Collection[str]) -> None:
+        if warning := describe_kept_spelling(self.config, languages):
+            self.progress.say(f"warning: {warning}")
+
+    def _list_settings(self) -> Iterator[ReadSettings]:
+        """How the files that the output holds were read."""
+        return (settings for part in self.held.parts.values() for settings in part.settings)
 
     def _removed(self) -> Tombstones | None:
         return self._log.tombstones() if self._log is not None else None

@@ -29,6 +29,7 @@ def add_up_totals(parts: Sequence[_Totals]) -> _Totals:
         digest.add_up(one.documents_digest, one.records.documents)
     records, files = [one.records for one in parts], [one.files for one in parts]
     skipped = [one.skipped for one in records if one.skipped is not None]
+    respelled = [one.respelled for one in records if one.respelled is not None]
     return dataclasses.replace(
         parts[0],
         records=RecordTotals(
@@ -37,6 +38,7 @@ def add_up_totals(parts: Sequence[_Totals]) -> _Totals:
             rejected=add_up_counts(one.rejected for one in records),
             skipped=add_up_counts(skipped) if skipped else None,
             removed=sum(one.removed for one in records),
+            respelled=add_up_counts(respelled) if respelled else None,
         ),
         files=FileTotals(
             planned=sum(one.planned for one in files),

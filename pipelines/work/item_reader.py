@@ -95,7 +95,7 @@ class ItemReader:
         self, r: AssignedRange, file: storage.FileId | None, meter: Meter
     ) -> Iterator[tuple[AssignedRange, Batch]]:
         num_records = num_documents = text_bytes = num_removed = 0
-        rejected, skipped = Counter[str](), Counter[str]()
+        rejected, skipped, respelled = Counter[str](), Counter[str](), Counter[str]()
         rejected_file = ""
         last_ordinal = -1
         try:
@@ -104,6 +104,7 @@ class ItemReader:
                     raise LedgerError(f"{r.uri}: a record of the range at byte {r.start} came twice, or out of order")
                 last_ordinal = int(batch.ordinals[-1]) if len(batch.ordinals) else last_ordinal
                 num_records += batch.num_records
+                respelled.update(batch.respelled)
                 if r.settings.removed is not None:
                     batch, num = _leave_out(batch, r.settings.removed)
                     num_removed += num
@@ -134,6 +135,7 @@ class ItemReader:
                 rejected_file=rejected_file,
                 skipped=dict(sorted(skipped.items())) or None,
                 num_removed=num_removed,
+                respelled=dict(sorted(respelled.items())) or None,
             )
         )
 

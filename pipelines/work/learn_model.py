@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -52,10 +52,10 @@ def learn_tokenizers(
     progress: shows how far reading the tables is. merges_done: see LearnOptions.
     Raises LearnError if the tables cannot give a vocabulary, naming languages without documents.
     """
-    of_languages = {unit: _measure_sizes(counted.languages, unit) for unit in UNITS}
+    of_languages = _measure_sizes(counted.languages, config.mix.unit)
     if not of_languages["documents"]:
-        raise LearnError("the corpus is empty: no document was counted. Check source.files and the rejects.")
-    mix = _mix_languages(config, of_languages)
+        raise LearnError("the corpus is empty: no text was counted. Check source.files and the rejects.")
+    mix = _mix_languages(config, of_languages, counted.languages)
     # Several models that are learned one by one share the rows; a single one may drop them when it has its own form.
     rows = functools.partial(_weight_rows, config, counted, mix.weights, progress or StageProgress(-1))
     options = _make_options(config, mix, threads, merges_done)
@@ -172,22 +172,25 @@ def _require_size(config: BuildConfig, wanted: int, model: Model) -> None:
         )
 
 
-def _measure_sizes(languages: Mapping[str, CountedLanguage], unit: str) -> dict[str, int]:
-    """Size per language over what was counted; languages without a counted document are left out."""
-    return {
-        lang: {"bytes": of.counted_bytes, "pretokens": of.pretokens, "documents": of.counted_documents}[unit]
+def _measure_sizes(languages: Mapping[str, CountedLanguage], balanced: str) -> dict[str, dict[str, int]]:
+    """Unit -> size per language over what was counted. balanced: unit that is mixed by.
+
+    A language that has no bytes, or nothing of that unit, weighs nothing, and is left out: one empty text is no reason
+    to end a build.
+    """
+    sizes = {
+        lang: {"bytes": of.counted_bytes, "pretokens": of.pretokens, "documents": of.counted_documents}
         for lang, of in languages.items()
-        if of.counted_documents
     }
+    there = {lang: size for lang, size in sizes.items() if size["bytes"] and size[balanced]}
+    return {unit: {lang: size[unit] for lang, size in there.items()} for unit in UNITS}
 
 
-def _mix_languages(config: BuildConfig, sizes: Mapping[str, Mapping[str, int]]) -> mixing.Mix:
+def _mix_languages(
+    config: BuildConfig, sizes: Mapping[str, Mapping[str, int]], languages: Collection[str]
+) -> mixing.Mix:
+    """languages: all that were counted, those that weigh nothing included."""
     chosen = sizes[config.mix.unit]
-    if empty := sorted(lang for lang, size in chosen.items() if size == 0):
-        raise LearnError(
-            f"language {empty[0]!r} has documents but no {config.mix.unit}: nothing can be learned from it. "
-            f"Remove its source or choose another mix.unit."
-        )
     return mixing.mix(
         chosen,
         sizes["bytes"],
@@ -196,7 +199,7 @@ def _mix_languages(config: BuildConfig, sizes: Mapping[str, Mapping[str, int]]) 
         density=config.mix.exponents.density,
         density_cap=config.mix.exponents.density_cap,
         pretokens=sizes["pretokens"],
-        weights=config.mix.weights,
+        weights={lang: one for lang, one in config.mix.weights.items() if lang in chosen or lang not in languages},
         max_epochs=config.mix.max_epochs,
         budget=config.mix.budget,
     )

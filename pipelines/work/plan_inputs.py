@@ -52,7 +52,9 @@ def plan_inputs(
 
     @functools.cache  # files have few settings, and each key takes 4 kB
     def make_key(number: int, format: FileFormat, compression: Compression) -> bytes:
-        read = make_read_settings(config.sources[number], format, compression, forbidden)
+        read = make_read_settings(
+            config.sources[number], format, compression, forbidden, normalizes_langs=config.normalizes_langs
+        )
         key = write_canonical_json(to_jsonable(read))
         settings[key] = read
         return key

@@ -654,7 +654,9 @@ def test_every_smallest_vocabulary():
 
 def test_languages_that_differ_in_case_only():
     twins = SOURCE + SOURCE.replace('"en"', '"sw"') + SOURCE.replace('"en"', '"EN"')
-    assert '11: source[2].lang = "EN": differs from "en" in case only' in refused(START + twins)
+    as_written = START.replace("[build]", '[build]\nlang_normalize = "none"')
+    assert '12: source[2].lang = "EN": differs from "en" in case only' in refused(as_written + twins)
+    assert [source.lang for source in parse(START + twins).sources] == ["en", "sw", "EN"]
 
 
 def test_weights_of_languages_that_only_the_records_know():

@@ -1,0 +1,79 @@
+"""Which rule for the spelling of language codes holds in an output: what began without one goes on without it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
+
+from schemas.config import BuildConfig
+from schemas.document import find_twins, normalize_lang
+from schemas.plan import ReadSettings
+from tokcore.errors import ConfigError
+
+_MOST_NAMED = 3
+
+
+def settle_languages(config: BuildConfig, stored: Callable[[], Iterable[ReadSettings]]) -> BuildConfig:
+    """The build file with the rule that holds, and with languages of weights as that rule spells them.
+
+    stored: gives how the output has read files so far; it is asked only if the build file sets no rule and it matters.
+    Raises ConfigError for languages of two sources that differ in case only, where no rule makes them one.
+    """
+    if config.build.lang_normalize is None and _matters(config):
+        keeps = any(map(_is_as_written, stored()))
+        table = dataclasses.replace(config.build, lang_normalize="none" if keeps else "bcp47")
+        config = dataclasses.replace(config, build=table, keeps_spelling=keeps)
+    if not config.normalizes_langs:
+        _refuse_twins(config)
+        return config
+    mixture = config.mixture
+    if mixture.over == "languages":
+        mixture = dataclasses.replace(mixture, weights=_spell(mixture.weights))
+    return dataclasses.replace(
+        config, mix=dataclasses.replace(config.mix, weights=_spell(config.mix.weights)), mixture=mixture
+    )
+
+
+def describe_kept_spelling(config: BuildConfig, languages: Iterable[str]) -> str:
+    """A warning where an output keeps codes that a new build would spell otherwise; "" where it does not.
+
+    config: as settle_languages gives it. languages: of the output.
+    """
+    if not config.keeps_spelling:
+        return ""
+    others = [f"{lang} ({normalize_lang(lang)})" for lang in sorted(languages) if normalize_lang(lang) != lang]
+    if not others:
+        return ""
+    more = f" and {len(others) - _MOST_NAMED:,} more" if len(others) > _MOST_NAMED else ""
+    return (
+        f"language codes stay as records spell them, as this output began: a new build would spell otherwise "
+        f"{', '.join(others[:_MOST_NAMED])}{more}. build.lang_normalize decides"
+    )
+
+
+def _matters(config: BuildConfig) -> bool:
+    """Whether the rules can differ: languages come from records, or the build file spells some in other case."""
+    named = [source.lang for source in config.sources if source.lang is not None]
+    named += [*config.mix.weights, *config.mixture.weights]
+    return any(source.lang_field for source in config.sources) or any(normalize_lang(lang) != lang for lang in named)
+
+
+def _is_as_written(settings: ReadSettings) -> bool:
+    """Whether files were read so that no rule can have held."""
+    is_of_records = bool(settings.lang_field) and not settings.lang_normalize
+    return is_of_records or normalize_lang(settings.lang) != settings.lang
+
+
+def _spell(weights: Mapping[str, Decimal]) -> dict[str, Decimal]:
+    return {normalize_lang(lang): weight for lang, weight in weights.items()}
+
+
+def _refuse_twins(config: BuildConfig) -> None:
+    langs = [source.lang for source in config.sources]
+    if (found := find_twins(filter(None, langs))) is not None:
+        second = max(map(langs.index, found))
+        raise ConfigError(
+            f"{config.at('source', second, 'lang')}: {found[0]!r} and {found[1]!r} differ in case only, and languages "
+            f'name files: spell the two alike, or write build.lang_normalize = "bcp47".'
+        )
