@@ -13,7 +13,7 @@ from pipelines.stages.plan_corpus import hash_content, plan_build
 from pipelines.stages.source_checks import FOR_CHECK, check_samples, describe, sample_plan
 from pipelines.stages.whole_checks import check_whole
 from pipelines.store.redaction import redact
-from pipelines.work.inputs import OTHER_SPLIT, LeftOut
+from pipelines.work.inputs import LINK, OTHER_SPLIT, LeftOut
 from schemas.plan import Plan
 from schemas.stage_manifests import BUILD, STAGES
 from tokcore import kernel, unicode
@@ -46,7 +46,7 @@ def make_check_report(build: Build, progress: StageProgress) -> dict[str, Any]:
         "output_holds": holds,
         "refused": refused,
         "problems": [*_find_engine_problem(build), *describe(stopping)],
-        "warnings": left_out.idle + describe([finding for finding in findings if not finding.stops]),
+        "warnings": left_out.idle + left_out.links + describe([finding for finding in findings if not finding.stops]),
         "estimates": None if estimated is None else estimated._asdict(),
         "vocab_size": build.config.vocab_sizes[-1] if imported is None else imported.vocab_size,
         "files": len(plan.files),
@@ -116,10 +116,16 @@ def print_check(report: dict[str, Any]) -> None:
     for warning in report["warnings"]:
         print(f"warning: {make_printable(warning)}")
     for uri in report["duplicates"]:
-        print(f"listed by two patterns, read once: {uri}")
+        print(f"listed twice, read once: {uri}")
     of_other_splits = [name for name, why in report["no_data"].items() if why.startswith(OTHER_SPLIT)]
-    no_data = [name for name in report["no_data"] if name not in of_other_splits]
-    left_out = {"excluded": report["excluded"], "of another split": of_other_splits, "no data, left out": no_data}
+    links = [name for name, why in report["no_data"].items() if why.startswith(LINK)]
+    no_data = [name for name in report["no_data"] if name not in {*of_other_splits, *links}]
+    left_out = {
+        "excluded": report["excluded"],
+        "of another split": of_other_splits,
+        "links, left out": links,
+        "no data, left out": no_data,
+    }
     for what, names in left_out.items():
         if names:
             more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""

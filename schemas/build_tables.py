@@ -52,6 +52,7 @@ END_OF_TEXT = "<|endoftext|>"
 MAX_VOCAB_SIZE = 2**31 - 1  # ids are int32
 MAX_ROW_LENGTH = 2**26  # which every format holds as one document
 MAX_THETA = 1_000
+_LATER_KEYS = frozenset({"follow_links"})  # of [[source]], which the first outputs were built without
 
 
 def _list_defaults(name: str) -> str:
@@ -101,6 +102,11 @@ class Source:
         "globs of files to leave out; one without / matches names in any folder",
         Limits(or_one=True, is_path=True),
     ] = ()
+    follow_links: Annotated[
+        bool | None,
+        "for symbolic links that a pattern meets on a disk: true reads what they lead to, each file once; false leaves "
+        "them out; not set: they end planning",
+    ] = None
     split: Annotated[str | None, "for a Hugging Face folder, which files names: read only this split of it"] = None
     format: Annotated[FileFormat | None, "not set: follows from each file's suffix"] = None
     text: Annotated[str, "field or column of the text, or a path: data.body, messages[*].content"] = "text"
@@ -127,6 +133,12 @@ class Source:
         str | None, "field or column: records with the same value go to the same split, whatever their source"
     ] = None
     name: Annotated[str | None, "for a mixture over sources: what it mixes; several sources may share a name"] = None
+
+    def __repr__(self) -> str:
+        """All settings. hash_settings has them, so a key that came later is there only if it is set."""
+        every = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
+        shown = {name: one for name, one in every.items() if one is not None or name not in _LATER_KEYS}
+        return f"Source({', '.join(f'{name}={one!r}' for name, one in shown.items())})"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

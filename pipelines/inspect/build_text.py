@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from pipelines.inspect.estimate import Estimate, estimate
@@ -14,10 +14,11 @@ from pipelines.local.terminal import format_count, format_number, format_size, m
 from pipelines.stages.plan_corpus import plan_build
 from pipelines.stages.source_checks import FOR_CHECK, check_samples, describe, sample_plan
 from pipelines.store import urls
-from pipelines.store.patterns import quote
+from pipelines.store.disk_listing import Link
+from pipelines.store.patterns import compile_glob, compile_holders, quote
 from pipelines.store.redaction import redact
 from schemas.build_tables import VERSION
-from schemas.config import parse_config
+from schemas.config import Source, parse_config
 from tokcore.errors import ConfigError
 from tokcore.models import DEFAULT_MODEL, MODELS
 
@@ -61,8 +62,9 @@ def _write_text(proposal: Proposal, path: str, vocab_size: str, about: str) -> s
         "[build]",
         f"{_write_setting('output', output)}  # a folder, or a URL of s3, gs or az; relative to this file's folder",
     ]
+    own = [f"{output}/**"] if _covers(proposal.folder, base) else []
     for proposed in proposal.sources:
-        lines += ["", *_write_source(proposed, start, output if _covers(proposal.folder, base) else "")]
+        lines += ["", *_write_source(proposed, start, own, proposal.links)]
     if proposal.left_out:
         lines += ["", f"# Left out: {format_count(len(proposal.left_out), 'file')}."]
         lines += [
@@ -85,8 +87,8 @@ def _is_taken(path: Path) -> bool:
     return path.exists() and (not path.is_dir() or any(path.iterdir()))
 
 
-def _write_source(proposed: Proposed, start: str, output: str) -> Iterable[str]:
-    """output: the build's, if it is inside of what the source lists."""
+def _write_source(proposed: Proposed, start: str, own: Sequence[str], links: Mapping[str, Link]) -> Iterable[str]:
+    """own: the build's output as a glob, if it is inside of what the source lists."""
     source = proposed.source
     yield "[[source]]"
     yield f"# {proposed.num_files:,} file{'s' * (proposed.num_files > 1)}, {format_size(proposed.size_bytes)} as stored"
@@ -97,19 +99,42 @@ def _write_source(proposed: Proposed, start: str, output: str) -> Iterable[str]:
     name = "lang" if source.lang is not None else "lang_field"
     todo = "; not known: write a code such as en" if source.lang == UNKNOWN_LANGUAGE else ""
     yield f"{_write_setting(name, getattr(source, name))}  # {_ABOUT[name]}{todo}"
-    patterns = [_escape_dollars(start + pattern) for pattern in source.files]
-    if len(patterns) == 1:
-        yield _write_setting("files", patterns[0])
-    else:
-        yield "files = ["
-        yield from (f"    {_quote(pattern)}," for pattern in patterns)
-        yield "]"
-    if output:
-        yield f"{_write_setting('exclude', f'{output}/**')}  # what this build writes"
+    yield from _write_patterns("files", [_escape_dollars(start + pattern) for pattern in source.files])
+    missing = [name for name, link in sorted(links.items()) if link.kind == "missing" and _meets(source, name)]
+    if excluded := [*own, *(_escape_dollars(start + quote(name)) for name in missing)]:
+        said = [*(["what this build writes"] if own else []), *(["links that lead to nothing"] if missing else [])]
+        yield f"# Excluded: {', and '.join(said)}."
+        yield from _write_patterns("exclude", excluded)
+    if source.follow_links:
+        yield f"follow_links = true  # false leaves them out: {_write_comment(_describe_links(links))}"
     for key in _KEYS:
         value = getattr(source, key)
         if value is not None and value != {"text": "text", "encoding": "utf-8"}.get(key):
             yield f"{_write_setting(key, value)}  # {_ABOUT[key]}"
+
+
+def _write_patterns(key: str, patterns: Sequence[str]) -> Iterable[str]:
+    if len(patterns) == 1:
+        yield _write_setting(key, patterns[0])
+        return
+    yield f"{key} = ["
+    yield from (f"    {_quote(pattern)}," for pattern in patterns)
+    yield "]"
+
+
+def _meets(source: Source, name: str) -> bool:
+    """Whether a pattern of the source meets a link that leads to nothing, which may stand for a file or a folder."""
+    folders = [name[:i] for i, character in enumerate(name) if character == "/"]
+    return any(
+        all(map(may_hold, folders)) and (compile_glob(pattern).match(name) or may_hold(name))
+        for pattern in source.files
+        for may_hold in [compile_holders(pattern)]
+    )
+
+
+def _describe_links(links: Mapping[str, Link]) -> str:
+    shown = ", ".join(f"{name} -> {link.target}" for name, link in sorted(links.items())[:3])
+    return shown + (f" and {len(links) - 3:,} more" if len(links) > 3 else "")
 
 
 def _spell_start(folder: str, base: str) -> str:

@@ -20,6 +20,7 @@ from pipelines.reading.records import FileRejected
 from pipelines.reading.sniff import WORDS
 from pipelines.stages.suggest_fixes import describe_fields, describe_wrong_content, guess_field
 from pipelines.store import storage, urls
+from pipelines.store.disk_listing import Link, Links, describe_missing
 from pipelines.store.not_data import OwnOutputs, explain_bad_name, explain_not_data
 from pipelines.store.patterns import compile_glob, name_all_below, quote
 from pipelines.store.redaction import redact
@@ -64,6 +65,7 @@ class Proposal:
     folder: str  # URL
     sources: tuple[Proposed, ...]
     left_out: tuple[tuple[str, str], ...]  # (file or pattern, why)
+    links: Mapping[str, Link] = dataclasses.field(default_factory=dict)  # name below the folder -> a symbolic link
 
 
 class _Kind(NamedTuple):
@@ -77,7 +79,8 @@ class _Kind(NamedTuple):
 
 def propose(url: str) -> Proposal:
     """The sources that a folder, or one file, holds. Raises ConfigError if there are none."""
-    root, files, left_out = _list_files(url)
+    root, files, left_out, links = _list_files(url)
+    follow_links = True if links else None
     kept, held_out = _set_held_out_apart(files)
     left_out += [(name, "looks like a split for evaluation") for name in held_out]
     kinds: dict[_Kind, list[str]] = {}
@@ -105,7 +108,7 @@ def propose(url: str) -> Proposal:
         raise ConfigError(f"{redact(url)}: no data that tokcore reads: {redact(said) or empty}")
     sources = [
         Proposed(
-            Source(**dict(key), files=(*_find_patterns(names, [*files]),)),
+            Source(**dict(key), files=(*_find_patterns(names, [*files]),), follow_links=follow_links),
             len(names),
             sum(files[name].size_bytes for name in names),
             *about[key],
@@ -113,19 +116,26 @@ def propose(url: str) -> Proposal:
         for key, names in same.items()
     ]
     sources.sort(key=lambda one: (one.source.lang or "", one.source.files))
-    return Proposal(root, tuple(sources), tuple(sorted(left_out)))
+    return Proposal(root, tuple(sources), tuple(sorted(left_out)), links)
 
 
-def _list_files(url: str) -> tuple[str, dict[str, storage.FileId], list[tuple[str, str]]]:
-    """(the folder, its files by their names below it, those that are no data and why)."""
+class _Listed(NamedTuple):
+    root: str  # the folder
+    files: dict[str, storage.FileId]  # by their names below it
+    left_out: list[tuple[str, str]]  # those that are no data, and why
+    links: dict[str, Link]  # symbolic links to what may be data
+
+
+def _list_files(url: str) -> _Listed:
     if storage.is_file(url):
-        return posixpath.dirname(url), {posixpath.basename(url): storage.stat(url)}, []
+        return _Listed(posixpath.dirname(url), {posixpath.basename(url): storage.stat(url)}, [], {})
     root = url.rstrip("/") or "/"
     own = OwnOutputs()
     files: dict[str, storage.FileId] = {}
     left_out = []
     above = urls.open_file_system(root)[1].rstrip("/")
-    for pin in storage.list_files(name_all_below(root)):
+    links = Links(follows=True)
+    for pin in storage.list_files(name_all_below(root), links):
         at = urls.open_file_system(pin.url)[1]
         name = at.removeprefix(above).lstrip("/")
         why = explain_not_data(at, above, "**")
@@ -137,7 +147,10 @@ def _list_files(url: str) -> tuple[str, dict[str, storage.FileId], list[tuple[st
             if bad := explain_bad_name(pin.url):
                 raise ConfigError(bad)
             files[name] = pin
-    return root, files, left_out
+    met = {path.removeprefix(above).lstrip("/"): link for path, link in links.met.items()}
+    met = {name: link for name, link in met.items() if not explain_not_data(f"{name}/_", "", "**")}
+    left_out += [(name, describe_missing(link)) for name, link in met.items() if link.kind == "missing"]
+    return _Listed(root, files, left_out, met)
 
 
 def _set_held_out_apart(files: Iterable[str]) -> tuple[list[str], list[str]]:

@@ -200,7 +200,9 @@ class Build:
         if self.progress.level > 0:
             return None  # --verbose says for each stage that it is there
         with self.progress.stage("plan", minor=True):
-            self._listed = plan_build(self.config, self.output)
+            left_out = LeftOut()
+            self._listed = plan_build(self.config, self.output, left_out)
+            self._say_what_became_of_links(left_out)
         with self.progress.stage("look", minor=True):
             return find_finished(self.output, self.config, imported, self._listed)
 
@@ -218,6 +220,7 @@ class Build:
                 wrong = refuse_wrong_sources(self.config, choose_files_to_read(self._plan, self.inheritance))
                 for warning in (*left_out.idle, *wrong):
                     self.progress.say(f"warning: {warning}")
+            self._say_what_became_of_links(left_out)
         reach("plan.listed")
         if self.workers is None:
             self._workers.limit(count_worthwhile_workers(self._plan))
@@ -225,6 +228,10 @@ class Build:
         if self.inheritance is None and urls.is_local(self.output):
             self.inheritance = self._find_replaced(self._plan)
         return commit_plan(self.run_of_stages(), self._plan)
+
+    def _say_what_became_of_links(self, left_out: LeftOut) -> None:
+        for said in left_out.describe_links():
+            self.progress.say(said)
 
     def count(self) -> CountsManifest:
         """Count pre-tokens per language into tables; commit the rejects."""

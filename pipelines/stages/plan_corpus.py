@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import heapq
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 
+from pipelines.stages.commit import get_manifest_url
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
 from pipelines.stages.tokenizer_files import import_tokenizer
 from pipelines.store import storage, urls
@@ -36,13 +38,13 @@ def plan_build(
 
     output: URL of the build's output, which no source may read; empty: as the build file says. left_out: is told of
     the files that match and are not taken. grows, list_files: as for plan_inputs. Raises ConfigError for a pattern
-    without files, one that matches the output, a file of unknown format, and a file that two sources read differently;
-    StageError if a store does not answer.
+    without files, one that matches the output or meets links that its source does not speak of, a file of unknown
+    format, and a file that two sources read differently; StageError if a store does not answer.
     """
     where_to = urls.resolve(config.base, output or config.build.output)
-    return plan_inputs(
-        config, where_to, _list_forbidden(config, where_to), left_out, grows=grows, list_files=list_files
-    )
+    is_old = functools.partial(storage.exists, get_manifest_url(where_to, "plan"))
+    forbidden = _list_forbidden(config, where_to)
+    return plan_inputs(config, where_to, forbidden, left_out, grows=grows, list_files=list_files, is_old=is_old)
 
 
 def make_plan_key(config: BuildConfig, plan: Plan) -> StageKey[PlanConfig]:

@@ -117,6 +117,9 @@ class Update:
             everything = plan_build(
                 self.config, self.output, self.left_out, grows=self.grows, list_files=self.list_files
             )
+            if not self.grows:
+                for said in self.left_out.describe_links():
+                    self.progress.say(said)
             plan = _leave_out(everything, self._removed(), self.config.plan.range_bytes)
             return self._compare(plan)
 

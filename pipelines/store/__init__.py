@@ -2,8 +2,9 @@
 
 storage: start here: read, list, write and publish files, on local disks and in object stores.
 urls, azure_names: join and resolve URLs. options: [storage] of the build file.
-patterns: what a build file says of files. listing, listed_pages, not_data: what that matches, a page at a time, and
-what a glob never takes. listing_after: the part that sorts after a name. pins: notice a change.
+patterns: what a build file says of files. listing, listed_pages, disk_listing, not_data: what that matches, a page of a
+store at a time, with the links of a disk, and what a glob never takes. listing_after: the part that sorts after a name.
+pins: notice a change.
 read_file: reads local and remote files alike. read_ahead: small ones of a store, before they are asked for.
 whole_objects: reads such a file with one request.
 local_files, remote_files: where they differ. retries: tries again.

@@ -6,14 +6,14 @@ The library's own glob, find, isfile, isdir and exists take a failure for an emp
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from pipelines.store.disk_listing import Links, list_disk
 from pipelines.store.listed_pages import iterate_below, iterate_folder
-from pipelines.store.patterns import Pattern, compile_glob, find_fixed_folder, is_glob, unquote
-from pipelines.store.pins import FileId, find_version, pin_described, pin_local, stat
+from pipelines.store.patterns import Pattern, compile_glob, compile_holders, find_fixed_folder, is_glob, unquote
+from pipelines.store.pins import FileId, find_version, pin_described, stat
 from pipelines.store.redaction import redact
 from pipelines.store.refusals import NO_BUCKET
 from pipelines.store.retries import name_errors, retry
@@ -24,12 +24,13 @@ from tokcore.errors import ConfigError
 _WITH_BUCKETS = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
 
 
-def list_files(pattern: Pattern | str) -> Sequence[FileId]:
+def list_files(pattern: Pattern | str, links: Links | None = None) -> Sequence[FileId]:
     """The files that a URL names, pinned and sorted by URL: one file, or those a glob (* ** ? [...]) matches.
 
     pattern: as resolve_pattern gives it; a str, where no place is before it. Always asks the store. A file whose name
-    happens to be the pattern itself is that file. Empty if nothing matches; folders never match. Raises ConfigError for
-    a folder (say which files: `folder/**`) and StageError if the store does not answer.
+    happens to be the pattern itself is that file. Empty if nothing matches; folders never match. links: is told of the
+    symbolic links that a glob meets on a disk; None: links to files are files, and no link to a folder is followed.
+    Raises ConfigError for a folder (say which files: `folder/**`) and StageError if the store does not answer.
     """
     url, glob = (pattern, pattern) if isinstance(pattern, str) else pattern
     system, path = open_file_system(url)
@@ -54,9 +55,8 @@ def list_files(pattern: Pattern | str) -> Sequence[FileId]:
         elif is_glob(spelled) or unquote(spelled) != path:
             if find_scheme(url) in ("http", "https"):
                 raise ConfigError(f"{redact(url)}: a web server lists no files: name each one")
-            for info in _list_matching(system, spelled):
-                if (file := _pin_listed(url, system, info)) is not None:
-                    found.add(file)
+            for file in _list_matching(url, system, spelled, links or Links()):
+                found.add(file)
         elif kind == "directory":
             folder = redact(url).rstrip("/")
             raise ConfigError(f"{folder} is a folder: name the files in it, for example {folder}/**")
@@ -99,25 +99,17 @@ def _describe(system: Any, path: str) -> dict[str, Any] | None:
         return None
 
 
-def _list_matching(system: Any, pattern: str) -> Iterator[dict[str, Any]]:
-    """What the store says of everything that matches a glob; only folders that can hold a match are looked into."""
-    parts = pattern.split("/")
-    matches = [compile_glob("/".join(parts[: i + 1])).match for i in range(len(parts))]
-    any_depth = next((i for i, part in enumerate(parts) if "**" in part), len(parts))
-
-    if any_depth < len(parts) and is_object_store(system):
-        found = list_everything_below(system, find_fixed_folder(pattern))
-        return (info for info in found if matches[-1](info["name"]))
-
-    def may_hold(folder: str) -> bool:
-        depth = folder.count("/")
-        return depth >= any_depth or (depth < len(parts) - 1 and matches[depth](folder) is not None)
-
-    return (
-        info
-        for info in list_everything_below(system, find_fixed_folder(pattern), may_hold)
-        if matches[-1](info["name"])
-    )
+def _list_matching(url: str, system: Any, glob: str, links: Links) -> Iterator[FileId]:
+    """The pins of all files that match a glob; only folders that can hold one are looked into. url: of the store."""
+    matches, may_hold, start = compile_glob(glob).match, compile_holders(glob), find_fixed_folder(glob)
+    if is_local(url):
+        yield from list_disk(start, matches, may_hold, links)
+        return
+    is_whole = "**" in glob and is_object_store(system)
+    for info in list_everything_below(system, start, None if is_whole else may_hold):
+        name = info["name"]
+        if info["type"] == "file" and matches(name):
+            yield FileId(name_file(system, url, name), int(info["size"]), find_version(info))
 
 
 def list_everything_below(
@@ -126,7 +118,7 @@ def list_everything_below(
     """What the store says of everything below a folder; may_hold: whether to look into a folder there, None for all.
 
     Of a folder that cannot be listed the library's own glob and find say nothing, as if it were empty; here it raises.
-    A symbolic link is never followed. Where all is wanted, object stores are asked for it with one listing.
+    Where all is wanted, object stores are asked for it with one listing.
     """
     if may_hold is None and is_object_store(system):
         for info in iterate_below(system, folder):
@@ -146,38 +138,4 @@ def list_everything_below(
 def _iterate_level(system: Any, folder: str) -> Iterator[dict[str, Any]]:
     """What lies in a folder itself; nothing if there is none."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        if is_object_store(system):
-            yield from iterate_folder(system, folder)
-        elif "file" in system.protocol:
-            yield from _iterate_disk(folder)
-        else:
-            yield from system.ls(folder, detail=True)
-
-
-def _iterate_disk(folder: str) -> Iterator[dict[str, Any]]:
-    """What lies in a folder on a disk. The library's ls looks at each file three times, and keeps all it sees."""
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            kind = "directory" if entry.is_dir(follow_symlinks=False) else "file"
-            yield {"name": entry.path, "type": kind, "entry": entry}
-
-
-def _pin_listed(pattern: str, system: Any, info: dict[str, Any]) -> FileId | None:
-    """The pin of one listed name, None for what is no file."""
-    if is_local(pattern):
-        return _pin_entry(info["entry"])
-    if info["type"] != "file":
-        return None
-    name = info["name"]
-    return FileId(name_file(system, pattern, name), int(info["size"]), find_version(info))
-
-
-def _pin_entry(entry: os.DirEntry[str]) -> FileId | None:
-    if entry.is_symlink():
-        return stat(entry.path) if Path(entry.path).is_file() else None
-    if not entry.is_file(follow_symlinks=False):
-        return None
-    try:
-        return pin_local(entry.path, entry.stat(follow_symlinks=False))
-    except FileNotFoundError:  # removed since its folder was read
-        return None
+        yield from iterate_folder(system, folder) if is_object_store(system) else system.ls(folder, detail=True)

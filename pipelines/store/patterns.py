@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
 from fsspec.utils import glob_translate
@@ -87,3 +88,19 @@ def compile_glob(glob: str) -> re.Pattern[str]:
         return re.compile(glob_translate(glob))
     except ValueError as error:
         raise ConfigError(f"{redact(glob)}: ** stands for folders, and alone between slashes: a/**/*.txt") from error
+
+
+def compile_holders(glob: str) -> Callable[[str], bool]:
+    """Whether a folder, or one below it, may hold a file that a glob matches: given that the folder above it may.
+
+    Raises ConfigError as compile_glob().
+    """
+    parts = glob.split("/")
+    matches = [compile_glob("/".join(parts[: i + 1])).match for i in range(len(parts) - 1)]
+    any_depth = next((i for i, part in enumerate(parts) if "**" in part), len(parts))
+
+    def may_hold(folder: str) -> bool:
+        depth = folder.count("/")
+        return depth >= any_depth or (depth < len(parts) - 1 and matches[depth](folder) is not None)
+
+    return may_hold

@@ -10,9 +10,11 @@ import contextlib
 import heapq
 import itertools
 from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
 
 from pipelines.store import storage, urls
 from pipelines.store.at_once import run_at_once
+from pipelines.store.disk_listing import Link, Links
 from pipelines.store.listing_after import can_list_after, list_files_after
 from pipelines.store.patterns import Pattern, compile_glob, is_glob, name_exactly
 from schemas.packed_rows import PackedRows
@@ -23,6 +25,13 @@ _STORES = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs"}  # of which notific
 _NEAR_END = 10_000  # names; a listing from there on is a few requests
 
 
+class _Held(NamedTuple):
+    """What a pattern matched."""
+
+    files: Sequence[storage.FileId]  # sorted by URL
+    met: dict[str, Link]  # as in Links
+
+
 class KnownFiles:
     """Stands for storage.list_files. Say before each look how much of it is to be asked of the store."""
 
@@ -30,7 +39,7 @@ class KnownFiles:
         """keeps: whether any look asks for less than everything, so that what was listed is kept in memory."""
         self.keeps = keeps
         self.num_full = 0  # looks that listed everything
-        self._held: dict[Pattern, Sequence[storage.FileId]] = {}  # pattern -> its files, sorted by URL
+        self._held: dict[tuple[Pattern, bool], _Held] = {}  # pattern, whether links are followed -> what it matched
         self.is_full = True  # whether the look at hand lists everything
         self._is_sorted = False
         self._confirm: Collection[str] = ()
@@ -54,13 +63,18 @@ class KnownFiles:
             return
         self.is_full, self._is_sorted, self._confirm = False, is_sorted, confirm
 
-    def list_files(self, pattern: Pattern) -> Sequence[storage.FileId]:
+    def list_files(self, pattern: Pattern, links: Links | None = None) -> Sequence[storage.FileId]:
         """As storage.list_files."""
-        held = self._held.get(pattern)
-        is_known = held is not None and not self.is_full and is_glob(pattern.glob)
-        found = self._bring_up_to_date(pattern, held) if held is not None and is_known else storage.list_files(pattern)
+        links = links or Links()
+        held = self._held.get((pattern, links.follows))
+        is_asked = self._is_sorted and not can_list_after(pattern)
+        if held is None or self.is_full or is_asked or not is_glob(pattern.glob):
+            found = storage.list_files(pattern, links)
+        else:
+            found = self._bring_up_to_date(pattern, held.files)
+            links.met |= held.met
         if self.keeps:
-            self._held[pattern] = found
+            self._held[pattern, links.follows] = _Held(found, links.met)
         return found
 
     def _bring_up_to_date(self, pattern: Pattern, held: Sequence[storage.FileId]) -> Sequence[storage.FileId]:
@@ -69,8 +83,6 @@ class KnownFiles:
         tail: Sequence[storage.FileId] = ()
         start = len(held)
         if self._is_sorted:
-            if not can_list_after(pattern):
-                return storage.list_files(pattern)
             # Files that wait are mostly the newest: the listing begins before them, so that it shows them again.
             near = (place for url in confirm if (place := known[url]) is not None and place >= len(held) - _NEAR_END)
             start = min(near, default=start)

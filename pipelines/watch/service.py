@@ -279,6 +279,8 @@ class Service:
         self._newest = self._update.newest
         for url, why in self._update.left_out.no_data.items():
             self._tell_once(f"{redact(url)}: is not taken: {why}")
+        for warning in self._update.left_out.links:
+            self._tell_once(f"warning: {warning}")
         if self._update.stuck:
             self._tell_once(self._update.stuck.replace("--vanished remove", 'update.vanished = "remove"'))
         self._measure()

@@ -6,12 +6,14 @@ import contextlib
 import dataclasses
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from pipelines.local.terminal import format_count
 from pipelines.store import storage, urls
 from pipelines.store.at_once import run_at_once
+from pipelines.store.disk_listing import Link, Links, describe_missing
 from pipelines.store.listing import find_kind
 from pipelines.store.not_data import OwnOutputs, explain_bad_name, explain_not_data
 from pipelines.store.patterns import (
@@ -38,6 +40,8 @@ class Found(NamedTuple):
     where: str  # the place in the build file that names it, for messages
     uri: str  # as the plan names it: relative to the build file if its pattern is, so that a build can be moved
     pin: storage.FileId
+    real: str = ""  # where a file on a disk is; "" unless a source follows links
+    is_linked: bool = False  # whether it was found through a link
 
 
 @dataclasses.dataclass(slots=True)
@@ -47,18 +51,28 @@ class LeftOut:
     excluded: list[str] = dataclasses.field(default_factory=list)  # URLs
     no_data: dict[str, str] = dataclasses.field(default_factory=dict)  # URL -> why
     idle: list[str] = dataclasses.field(default_factory=list)  # what to warn of: globs that leave out no file
+    links: list[str] = dataclasses.field(default_factory=list)  # what to warn of: links that no key decides about
 
     def explain(self, most: int = 3) -> str:
         """The first of them and why; "" if there are none."""
-        reasons = dict.fromkeys(self.excluded, "excluded") | self.no_data
-        shown = [f"{redact(url)} ({why})" for url, why in sorted(reasons.items())[:most]]
-        more = f" and {len(reasons) - most:,} more" if len(reasons) > most else ""
-        return ", ".join(shown) + more
+        return _name_some(dict.fromkeys(self.excluded, "excluded") | self.no_data, most)
+
+    def describe_links(self) -> list[str]:
+        """What became of symbolic links, where a source says nothing of them or leaves them out, a sentence each."""
+        links = {url: why for url, why in self.no_data.items() if why.startswith(LINK)}
+        left = [f"{format_count(len(links), 'link')} left out: {_name_some(links, 3)}"] if links else []
+        return [f"warning: {one}" for one in self.links] + left
+
+
+def _name_some(reasons: Mapping[str, str], most: int) -> str:
+    shown = [f"{redact(url)} ({why})" for url, why in sorted(reasons.items())[:most]]
+    return ", ".join(shown) + (f" and {len(reasons) - most:,} more" if len(reasons) > most else "")
 
 
 OTHER_SPLIT = "not of the split"  # the start of the reason why such a file is left out
+LINK = "a link to"  # the same, of what follow_links = false leaves out
 
-ListFiles = Callable[[Pattern], Sequence[storage.FileId]]
+ListFiles = Callable[[Pattern, Links], Sequence[storage.FileId]]
 
 
 def find_inputs(
@@ -68,15 +82,18 @@ def find_inputs(
     *,
     grows: bool = False,
     list_files: ListFiles = storage.list_files,
+    is_old: Callable[[], bool] = lambda: False,
 ) -> Iterator[Found]:
     """The files of all sources, in the order of the build file. A file that two patterns match comes twice.
 
     output: URL of the build's output; None: there is none. left_out: is told of what is not taken. grows:
-    whether files are still to come, so that a pattern may leave none. list_files: what lists a pattern. Raises
-    ConfigError for one that does otherwise, and for one that would read the output; StageError if a store does not
-    answer.
+    whether files are still to come, so that a pattern may leave none. list_files: what lists a pattern. is_old: whether
+    there is an output already, which may have been begun when links to files were read and links to folders passed
+    over: so it goes on. Raises ConfigError for a pattern that leaves none otherwise, for one that would read the
+    output, and for one that meets a link, unless its source says what to do; StageError if a store does not answer.
     """
-    listings = _Listings(config, output, left_out, grows, list_files)
+    listings = _Listings(config, output, left_out, grows, list_files, is_old)
+    is_real_wanted = any(source.follow_links for source in config.sources)
     for number, source in enumerate(config.sources):
         excluded = _Excluded(config, number, source)
         if output is not None:
@@ -85,12 +102,17 @@ def find_inputs(
             where = config.at("source", number, "files", position)
             found: Iterable[storage.FileId]
             if source.split is not None:
-                found = _list_split(listings, pattern, where, source.split, excluded)
+                found = _list_split(listings, source, pattern, where, excluded)
             else:
-                found = _list_source(listings, pattern, where, excluded)
+                found = _list_source(listings, source, pattern, where, excluded)
+            start = _find_start(config.base, pattern, source.split is not None) if is_real_wanted else ""
             prefix = _find_omitted_prefix(config.base, pattern)
             for pin in found:
-                yield Found(number, where, pin.url.removeprefix(prefix), pin)
+                uri = pin.url.removeprefix(prefix)
+                if is_real_wanted and urls.is_local(pin.url):
+                    yield Found(number, where, uri, pin, *listings.places.find(pin.url, start))
+                else:
+                    yield Found(number, where, uri, pin)
         left_out.idle += excluded.describe_idle()
 
 
@@ -98,15 +120,23 @@ class _Listings:
     """What the patterns of all sources match. Those in stores are listed at once, some at a time, not one by one."""
 
     def __init__(
-        self, config: BuildConfig, output: str | None, left_out: LeftOut, grows: bool, list_files: ListFiles
+        self,
+        config: BuildConfig,
+        output: str | None,
+        left_out: LeftOut,
+        grows: bool,
+        list_files: ListFiles,
+        is_old: Callable[[], bool],
     ) -> None:
-        """output, left_out, grows, list_files: as for find_inputs."""
+        """output, left_out, grows, list_files, is_old: as for find_inputs."""
         self.base = config.base
+        self.is_old = is_old
         self.grows = grows
         self.output = output
         self.left_out = left_out
         self._list_files = list_files
         self.own = OwnOutputs()  # outputs of tokcore among the inputs
+        self.places = _Places()
         resolved: list[Pattern] = []
         for source in config.sources:
             with contextlib.suppress(ConfigError):  # raised again where its place in the build file is known
@@ -117,16 +147,16 @@ class _Listings:
                 urls.open_file_system(one.url)  # here, so that one thread sets up the store's library
         self._found = dict(zip(remote, run_at_once(self._list, remote), strict=True))
 
-    def find(self, pattern: Pattern) -> Sequence[storage.FileId]:
+    def find(self, pattern: Pattern, links: Links) -> Sequence[storage.FileId]:
         """As storage.list_files()."""
         found = self._found.get(pattern)
         if isinstance(found, TokError):
             raise found
-        return self._list_files(pattern) if found is None else found
+        return self._list_files(pattern, links) if found is None else found
 
     def _list(self, pattern: Pattern) -> Sequence[storage.FileId] | TokError:
         try:
-            return self._list_files(pattern)
+            return self._list_files(pattern, Links())
         except TokError as error:
             return error
 
@@ -172,36 +202,46 @@ def _is_excluded_by(pattern: str, regex: re.Pattern[str], path: str) -> bool:
 
 
 def _list_source(
-    listings: _Listings, pattern: str, where: str, excluded: _Excluded, is_split: bool = False
+    listings: _Listings, source: Source, pattern: str, where: str, excluded: _Excluded
 ) -> Iterator[storage.FileId]:
-    """The files of a pattern that the source takes. where: its place in the build file. is_split: as for _resolve."""
+    """The files of a pattern that the source takes. where: its place in the build file."""
     shown, output = f"{where} = {redact(pattern)!r}", listings.output
+    links = Links(source.follow_links is True)
     try:
-        resolved = _resolve(listings.base, pattern, is_split)
+        resolved = _resolve(listings.base, pattern, source.split is not None)
         url = resolved.url
         system, _ = urls.open_file_system(url)
         path = urls.find_path(system, resolved.glob)
         if output is not None:
             _refuse_output(shown, url, path, output, excluded)
-        found = listings.find(resolved)
+        found = listings.find(resolved, links)
     except ConfigError as error:
         raise error if str(error).startswith(where) else ConfigError(f"{where}: {error}") from error
+    start, globbed = split_glob(path)
+    dropped = LeftOut()
+    met = {
+        one: link
+        for one, link in links.met.items()
+        if not _is_passed_over(one, link, start, globbed, excluded) and not listings.own.holding(one)
+    }
+    _decide_about_links(listings, source, shown, met, dropped)
     if not found and not listings.grows:
-        raise ConfigError(f"{shown}: no file matches {redact(url)}.{_explain_no_match(pattern)}")
+        said = "".join(f" {one}." for one in dropped.describe_links()) or _explain_no_match(pattern)
+        raise ConfigError(f"{shown}: no file matches {redact(url)}.{said}")
     alone = len(found) == 1 and found[0].url == url
     local_output = output if output is not None and urls.is_local(url) and urls.is_local(output) else ""
     is_any_kept = False
-    dropped = LeftOut()
-    start, globbed = split_glob(path)
     for pin in found:
         own = urls.find_path(system, pin.url)
+        if pin.url in dropped.no_data:
+            continue
         if excluded(own):
             dropped.excluded.append(pin.url)
         elif not alone and (why := explain_not_data(own, start, globbed)):
             dropped.no_data[pin.url] = why
-        elif not alone and (folder := listings.own.holding(pin.url)):
+        elif not alone and (folder := listings.own.holding(listings.places.find(own)[0] if links.met else pin.url)):
             dropped.no_data[pin.url] = f"of the tokcore output {redact(folder)}"
-        elif local_output and _is_link_into(pin.url, local_output):
+        elif local_output and _is_link_into(pin.url, local_output, links):
             raise ConfigError(f"{shown}: {pin.url} is a link into the build's output {local_output}. Remove it.")
         elif why := explain_bad_name(pin.url):
             if not listings.grows:
@@ -219,12 +259,54 @@ def _list_source(
         )
 
 
-def _list_split(listings: _Listings, folder: str, where: str, split: str, excluded: _Excluded) -> list[storage.FileId]:
-    """The files of a split in a folder, by their names below it."""
+def _is_passed_over(path: str, link: Link, start: str, globbed: str, excluded: _Excluded) -> bool:
+    """Whether a link leads to nothing that the source would take. start, globbed: as for explain_not_data."""
+    below = f"{path}/_"
+    if excluded(path) or (link.kind != "file" and excluded(below)):
+        return True
+    as_file, as_folder = (explain_not_data(one, start, globbed) for one in (path, below))
+    return bool((as_file or link.kind == "folder") and (as_folder or link.kind == "file"))
+
+
+def _decide_about_links(
+    listings: _Listings, source: Source, shown: str, met: Mapping[str, Link], dropped: LeftOut
+) -> None:
+    """Take the links that a pattern met as the source says. Raises ConfigError if it does not say.
+
+    shown: the pattern, for messages. dropped: is told of those that are left out.
+    """
+    if not met:
+        return
+    path, link = min(met.items())
+    more = f" (and {len(met) - 1:,} more)" if len(met) > 1 else ""
+    if source.follow_links is None:
+        said = f"{shown}: {path} is a link to {link.target}{more}."
+        keys = "follow_links = true reads what links lead to, follow_links = false leaves them out"
+        if not listings.is_old():
+            raise ConfigError(f"{said} Say in this source what to do: {keys}.")
+        listings.left_out.links.append(
+            f"{said} As this output was begun without the key, links to files are read, and folders that links lead to "
+            f"are not. A new output asks for the key: {keys}."
+        )
+    elif not source.follow_links:
+        dropped.no_data |= {one: f"{LINK} {link.target}" for one, link in met.items()}
+    else:
+        missing = {one: link for one, link in met.items() if link.kind == "missing"}
+        for one, link in sorted(missing.items()):
+            if not listings.grows:
+                raise ConfigError(f"{shown}: {one} is {describe_missing(link)}. Put that back, or exclude the link.")
+            dropped.no_data[one] = describe_missing(link)
+
+
+def _list_split(
+    listings: _Listings, source: Source, folder: str, where: str, excluded: _Excluded
+) -> list[storage.FileId]:
+    """The files of the source's split in a folder, by their names below it."""
+    split = source.split or ""
     shown = f"{where} = {redact(folder)!r}"
     if is_glob(folder) and not _is_folder(urls.resolve(listings.base, folder)):
         raise ConfigError(f"{shown}: split chooses files in a folder. Name the folder alone, or remove split.")
-    found = _list_source(listings, folder, where, excluded, True)
+    found = _list_source(listings, source, folder, where, excluded)
     start = _get_path(urls.resolve(listings.base, folder)).rstrip("/")
     files = {_get_path(pin.url).removeprefix(f"{start}/"): pin for pin in found}
     for name in [name for name in files if _is_no_data(name)]:
@@ -261,8 +343,15 @@ def _is_folder(url: str) -> bool:
 
 
 def _resolve(base: str, pattern: str, is_split: bool) -> Pattern:
-    """is_split: whether a folder is named, all of whose files are asked for."""
+    """is_split: whether the pattern names a folder, all of whose files are asked for."""
     return name_all_below(urls.resolve(base, pattern)) if is_split else resolve_pattern(base, pattern)
+
+
+def _find_start(base: str, pattern: str, is_split: bool) -> str:
+    """The folder on a disk in which a pattern begins to choose; "" if it is in a store, or wrong."""
+    with contextlib.suppress(ConfigError):
+        return find_fixed_folder(_get_glob(_resolve(base, pattern, is_split)))
+    return ""
 
 
 def _get_path(url: str) -> str:
@@ -273,11 +362,32 @@ def _get_glob(pattern: Pattern) -> str:
     return urls.find_path(urls.open_file_system(pattern.url)[0], pattern.glob)
 
 
-def _is_link_into(url: str, output: str) -> bool:
-    """Whether a local file is a link to what lies in a local output."""
-    if not os.path.islink(url):  # noqa: PTH114 - making a Path takes longer, and there may be millions
+def _is_link_into(url: str, output: str, links: Links) -> bool:
+    """Whether a local file is a link to what lies in a local output, or may lie below such a link, and does."""
+    if not links.met and not os.path.islink(url):  # noqa: PTH114 - making a Path takes longer, and there may be millions
         return False
     return Path(url).resolve().is_relative_to(Path(urls.get_local_path(output)).resolve())
+
+
+class _Places:
+    """Where files on a disk are. Those of a folder come together, so few folders are looked at."""
+
+    def __init__(self) -> None:
+        self._folder = ("", "")  # the last folder, and where it is
+        self._start = ("", "")  # the same, of where a pattern begins to choose
+
+    def find(self, path: str, start: str = "") -> tuple[str, bool]:
+        """(where a file is, whether a link below start leads there)."""
+        folder, _, name = path.rpartition("/")
+        if self._folder[0] != folder:
+            self._folder = folder, os.path.realpath(folder)
+        if self._start[0] != start:
+            self._start = start, os.path.realpath(start)
+        if os.path.islink(path):  # noqa: PTH114 - making a Path takes longer, and there may be millions
+            return os.path.realpath(path), True
+        below = folder.removeprefix(start).strip("/")
+        unlinked = os.path.join(self._start[1], below).rstrip("/")  # noqa: PTH118 - as above
+        return f"{self._folder[1].rstrip('/')}/{name}", self._folder[1].rstrip("/") != unlinked
 
 
 def _refuse_output(shown: str, url: str, path: str, output: str, excluded: _Excluded) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, get_args
 
 from pipelines.reading.input_range import make_read_settings
@@ -37,14 +37,15 @@ def plan_inputs(
     *,
     grows: bool = False,
     list_files: ListFiles = storage.list_files,
+    is_old: Callable[[], bool] = lambda: False,
 ) -> Plan:
     """The plan of the sources of a build file over the inputs as they are now.
 
     output: URL of the folder that no source may read; None: there is none. forbidden: special texts that reject a
     document. left_out: is told of the files that match and are not taken. grows: whether files are still to come: then
-    a pattern may match none, and a file of unknown format is left out. list_files: what lists a pattern. Raises
-    ConfigError for these otherwise, for a pattern that matches the output, and a file that two sources read
-    differently; StageError if a store does not answer.
+    a pattern may match none, and a file of unknown format is left out. list_files, is_old: as for find_inputs. Raises
+    ConfigError for these otherwise, for a pattern that matches the output or meets links that its source does not
+    speak of, and a file that two sources read differently; StageError if a store does not answer.
     """
     settings: dict[bytes, ReadSettings] = {}
     keys: dict[bytes, int] = {}
@@ -60,7 +61,8 @@ def plan_inputs(
         return key
 
     left_out = left_out or LeftOut()
-    for number, where, uri, pin in find_inputs(config, output, left_out, grows=grows, list_files=list_files):
+    listed = find_inputs(config, output, left_out, grows=grows, list_files=list_files, is_old=is_old)
+    for number, where, uri, pin, real, is_linked in listed:
         try:
             key = make_key(number, *_find_format(config.sources[number], pin.url, where))
         except _UnknownFormatError as error:
@@ -68,7 +70,8 @@ def plan_inputs(
                 raise ConfigError(f"{error}{_guess_format(pin)}") from None
             left_out.no_data[pin.url] = "its name does not tell the format"
             continue
-        found.add(_Matched(pin.url, uri, pin.size_bytes, pin.version, keys.setdefault(key, len(keys)), where))
+        known = keys.setdefault(key, len(keys))
+        found.add(_Matched(real or pin.url, uri, pin.size_bytes, pin.version, known, where, is_linked))
     order = {keys[key]: index for index, key in enumerate(sorted(settings))}
     duplicates: list[str] = []
     return make_plan(
@@ -82,12 +85,13 @@ def plan_inputs(
 class _Matched(NamedTuple):
     """A file that a pattern matches, beside its key: a number of its read settings."""
 
-    url: str
+    url: str  # of where it is, if links are followed
     uri: str
     size_bytes: int
     version: str
     key: int
     where: str
+    is_linked: bool
 
 
 def _join_equal(found: Iterable[_Matched], duplicates: list[str]) -> Iterator[_Matched]:
@@ -104,12 +108,18 @@ def _join_equal(found: Iterable[_Matched], duplicates: list[str]) -> Iterator[_M
                         f"{one.where}: {redact(one.uri)} is also matched by {earlier.where}, "
                         f"with other settings. A file is read once: let only one source match it, or exclude it in one."
                     )
-            # Of several spellings the same one wins in any order of sources; a relative one lets a build move.
-            uris = (one.uri for one in (file, *others))
-            uri = min(uris, key=lambda uri: (uri.startswith("/") or "://" in uri, uri))
-            file = others[-1]._replace(uri=uri)
-            duplicates.append(uri)
+            # Of several spellings the same one wins in any order of sources: the file's own, which stays if another
+            # link to it comes, and a relative one, which lets a build move.
+            first = min(
+                (file, *others), key=lambda one: (one.is_linked, one.uri.startswith("/") or "://" in one.uri, one.uri)
+            )
+            file = others[-1]._replace(uri=first.uri)
+            duplicates.append(first.uri)
         yield file
+
+
+def _rank_spelling(one: _Matched) -> tuple[bool, bool, str]:
+    return one.is_linked, one.uri.startswith("/") or "://" in one.uri, one.uri
 
 
 def _guess_format(pin: storage.FileId) -> str:
