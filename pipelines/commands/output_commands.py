@@ -260,7 +260,8 @@ def repair(output: str, base: str, at: int | None, workers: int | None, as_json:
 
     Looks at the parts of all commits that can be read, or of the commit --at, and at all tokenizers. Makes them from
     the pinned inputs, and from what is left. A file is put in its place only if it has the bytes that were committed.
-    Exit code 1 if a file stays damaged: each such file is named, with what to do.
+    Then verifies the output, without --decode. Exit code 1 if verify would find a problem: each is named, with what to
+    do. Writes nothing while the build's manifest or the log is damaged.
     """
     from pipelines.inspect.repair import repair as run
     from pipelines.local.run_options import RunOptions

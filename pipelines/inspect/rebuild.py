@@ -12,9 +12,10 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from pipelines.inspect.chain import read_manifests
 from pipelines.inspect.decoded_files import describe_decoded, find_decoded
 from pipelines.inspect.derived_jobs import DERIVED, derive_again
-from pipelines.inspect.verify import check_file, read_base, read_manifests
+from pipelines.inspect.verify import check_file, read_base
 from pipelines.inspect.verify_manifests import BuiltManifests, require_all_manifests
 from pipelines.stages.commit import find_package_versions, read_run_facts, require_output
 from pipelines.store import urls
@@ -54,9 +55,9 @@ def rebuild(output: str, name: str, base: str = "") -> Rebuilt:
     """
     started = time.monotonic()
     require_output(output)
-    problems: list[str] = []
     notes: list[str] = []
-    manifests = read_manifests(output, problems)
+    read = read_manifests(output)
+    manifests, problems = read.found, [*read.problems.values()]
     for stage, made in manifests.items():
         for entry in made.files:
             if stage == "plan" or (stage, entry.path) == ("tokenizer", FILE_NAME):

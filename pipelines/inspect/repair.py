@@ -1,30 +1,34 @@
 """`tokcore repair OUTPUT`: make the files again that are gone or damaged, from the pinned inputs and from each other.
 
-A file gets its place only if its bytes are those that its manifest names, so a repaired output is the one that was
-committed, root and all. Manifests, the plan's table of files and tokcore.json follow from nothing that is left: where
-one of them is damaged, the way out is to build again.
+A file gets its place only if its bytes are those that its manifest names, and that manifest is the one that the build
+committed, so a repaired output is the one that was committed, root and all. Manifests, the log, the plan's table of
+files and tokcore.json follow from nothing that is left: where one of them is damaged, the way out is to build again.
+While the build's manifest or the log is damaged, nothing is written. In the end the output is verified: repair says
+that it is whole only where verification does.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import re
 import tempfile
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from pipelines.inspect.chain import Chain, Manifests, read_chain, read_manifests, require_commit
 from pipelines.inspect.decoded_files import describe_decoded, find_decoded
 from pipelines.inspect.derived_jobs import DERIVED, derive_again
 from pipelines.inspect.repair_beside import repair_beside
 from pipelines.inspect.stored_shards import open_formats
-from pipelines.inspect.verify import check_file, read_base
+from pipelines.inspect.verify import check_file, read_base, verify
 from pipelines.inspect.verify_log import check_commit_card
 from pipelines.local.run_options import RunOptions
-from pipelines.stages.commit import MANIFEST, find_manifest, get_folder, get_path_below, name_once, require_output
+from pipelines.stages.commit import MANIFEST, get_folder, get_path_below, name_once, require_manifest, require_output
 from pipelines.stages.count_corpus import count_again
-from pipelines.stages.dataset_card import CARD, follow_commits, write_dataset_card
-from pipelines.stages.read_log import Log, read_log
+from pipelines.stages.dataset_card import CARD, follow_commits, is_card, write_dataset_card
+from pipelines.stages.read_log import Log
 from pipelines.stages.replacing import find_command
 from pipelines.stages.standing import describe_way_out
 from pipelines.stages.tokenizer_files import make_artifact_files
@@ -35,16 +39,18 @@ from pipelines.store.tokenizers import load_spec
 from pipelines.work.make_again import make_shards_again
 from pipelines.work.make_jobs import make_encode_job
 from pipelines.work.read_plan import read_plan
-from schemas.commit_log import OWN
+from schemas.commit_log import OWN, PARTS
 from schemas.manifest import AnyManifest, FileEntry
 from schemas.plan import Plan
 from schemas.shard_entries import list_named_shards, make_shard_settings, write_folder_indexes
-from schemas.stage_manifests import BUILD, STAGES, ImportedConfig
+from schemas.stage_manifests import BUILD, ImportedConfig
 from tokcore import token_counts
-from tokcore.errors import FormatError, TokError
+from tokcore.errors import TokError
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.kernel import IdCounter
 from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
+
+_PART = re.compile(f"{PARTS}/[0-9a-f]+")  # as a card names it
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -52,7 +58,7 @@ class Repaired:
     """What repair found and did; the output is as committed if left is empty."""
 
     repaired: tuple[str, ...]  # paths below the output
-    left: tuple[str, ...]  # why a file is still damaged, and what to do
+    left: tuple[str, ...]  # what is still wrong, and what to do
     num_files: int  # looked at
     seconds: float
 
@@ -62,18 +68,31 @@ def repair(output: str, base: str = "", options: RunOptions | None = None, at: i
 
     base: folder of the build file, as for verify. at: only the parts of this commit; None: of all commits that can be
     read. Raises ConfigError if there is no such commit, ConfigError if there is no output, StageError naming an input
-    that changed.
+    that changed. What is left is empty only if verify, without decoding, finds no problem.
     """
     started = time.monotonic()
+    options = options or RunOptions()
     require_output(output)
-    log, left = _read_log(output, at)
-    reachable = [OWN] if log is None else [one.path for one in (log.reachable() if at is None else log.parts(at))]
+    chain = read_chain(output)
+    log = chain.log
+    if at is not None:
+        require_manifest(output, BUILD, "build")
+    if chain.is_broken:
+        left = [*chain.breaks, *_describe_manifests(chain.own, is_broken=True)]
+        return Repaired((), tuple(left), 0, time.monotonic() - started)
+    reachable = [OWN]
+    if log is not None:
+        require_commit(log, at)
+        reachable = [one.path for one in (log.reachable() if at is None else log.parts(at))]
+    lost = [*_find_lost_commit(output, log)] if log is not None else []
+    left = [*lost]
     repaired: list[str] = []
     num_files = 0
     for path in dict.fromkeys(reachable):
         url = output if path == OWN else urls.join(output, path)
-        follows = path == OWN and log is not None and bool(log.commits)
-        one = _Repair(url, base or read_base(url), options or RunOptions(), follows)
+        follows = path == OWN and log is not None and bool(log.commits or lost)
+        own = chain.own if path == OWN else read_manifests(url)
+        one = _Repair(url, base or read_base(url), options, own, follows)
         one.run()
         prefix = "" if path == OWN else f"{path}/"
         repaired.extend(f"{prefix}{name}" for name in one.repaired)
@@ -84,42 +103,83 @@ def repair(output: str, base: str = "", options: RunOptions | None = None, at: i
         repaired.extend(found.repaired)
         left.extend(found.left)
         num_files += found.num_files
-        if not left and [*check_commit_card(output, log)] and log.commits:
-            follow_commits(output, log)
-            repaired.append(CARD)
+        if not left and log.commits and [*check_commit_card(output, log)]:
+            _repair_commit_card(output, log, repaired, left)
+    if not left:
+        left.extend(_list_problems(output, chain, base, at, options))
     return Repaired(tuple(repaired), tuple(left), num_files, time.monotonic() - started)
 
 
-def _read_log(output: str, at: int | None) -> tuple[Log | None, list[str]]:
-    """The log, None of an output that is not finished; and what is wrong with it, which nothing can make again."""
+def _list_problems(output: str, chain: Chain, base: str, at: int | None, options: RunOptions) -> Iterator[str]:
+    """What verification finds, now that everything is made again that can be."""
+    if chain.own.is_unfinished:
+        yield f"{chain.own.problems[BUILD]}: `tokcore build BUILD.toml` finishes it, and keeps what is here"
+    else:
+        yield from verify(output, base=base, at=at, options=options).problems
+
+
+def _find_lost_commit(output: str, log: Log) -> Iterator[str]:
+    """What is wrong if README.md is that of a commit which the log does not have: its last files may be lost."""
     try:
-        if find_manifest(output, BUILD) is not None or at is not None:
-            return read_log(output, at), []
-    except FormatError as error:
-        if at is not None:
-            raise
-        return None, [] if MANIFEST in str(error) else [f"log: {error}"]
-    return None, []
+        card = storage.read_if_there(urls.join(output, CARD)) or b""
+    except TokError:
+        return
+    known = {part.path for commit in log.commits for part in commit.added}
+    lost = sorted({*_PART.findall(card.decode(errors="replace"))} - known) if is_card(card) else []
+    if lost:
+        yield (
+            f"{CARD}: names {lost[0]}, which no commit adds: the newest files of log/ are lost. Restore them from a "
+            f"copy; to go on without their documents, delete {CARD} and repair again"
+        )
+
+
+def _repair_commit_card(output: str, log: Log, repaired: list[str], left: list[str]) -> None:
+    try:
+        if urls.is_local(output):
+            storage.remove_file(urls.join(output, CARD))  # also a link, which a new file would not replace
+        follow_commits(output, log)
+        repaired.append(CARD)
+    except TokError as error:
+        left.append(name_once(CARD, error))
+
+
+def _describe_manifests(own: Manifests, is_broken: bool = False) -> Iterator[str]:
+    """What is wrong with the manifests of a build, each with a way out. is_broken: see Chain.is_broken."""
+    is_imported = _finds_no_counts(own.found)
+    for stage, problem in own.problems.items():
+        if stage == BUILD and own.is_unfinished:
+            continue
+        if is_broken and stage != BUILD:
+            continue  # a build's manifest that is damaged, too, says nothing of them
+        if not problem.endswith(": missing"):
+            yield f"{problem}. The manifest is damaged: {describe_way_out(stage, 'BUILD.toml', is_imported)}"
+            continue
+        # A build reads the corpus again for any other stage, but not for what was rejected alone.
+        how = f" --replace {find_command(stage, is_imported)}" if stage == "rejected" else ""
+        yield f"{problem}. Restore {stage}/ from a copy, or make it again: `tokcore build BUILD.toml{how}`"
+
+
+def _finds_no_counts(found: Mapping[str, AnyManifest]) -> bool:
+    """Whether the build imports its tokenizer, so that no stage counts."""
+    if (build := found.get(BUILD)) is not None:
+        return "counts" not in build.inputs
+    tokenizer = found.get("tokenizer")
+    return tokenizer is not None and isinstance(tokenizer.config, ImportedConfig)
 
 
 class _Repair:
-    def __init__(self, output: str, base: str, options: RunOptions, follows: bool = False) -> None:
+    def __init__(self, output: str, base: str, options: RunOptions, own: Manifests, follows: bool) -> None:
         """follows: whether README.md is no longer that of the build."""
         self.repaired: list[str] = []
-        self.left: list[str] = []
+        self.left = [*_describe_manifests(own)]
         self.num_files = 0
         self._output = output
         self._base = base
         self._follows = follows
         self._options = options
         self._plan: Plan | None = None  # None if it is damaged itself
-        self._manifests, unreadable = self._read_manifests()
-        self._is_imported = self._finds_no_counts()
-        for stage, error in unreadable.items():
-            way_out = describe_way_out(stage, "BUILD.toml", self._is_imported)
-            what = name_once(get_path_below(stage, MANIFEST), error)
-            self.left.append(f"{what}. The manifest is damaged: {way_out}")
-        self.left.extend(self._name_missing(unreadable))
+        self._manifests = own.found
+        self._is_imported = _finds_no_counts(own.found)
 
     def run(self) -> None:
         damaged = self._damaged()
@@ -148,37 +208,6 @@ class _Repair:
             self._repair_card(entry)
         if not storage.list_tree(urls.join(self._output, FOLDER)):
             storage.remove_tree(urls.join(self._output, FOLDER))
-
-    def _read_manifests(self) -> tuple[dict[str, AnyManifest], dict[str, TokError]]:
-        """The manifests that can be read, and why others cannot."""
-        found: dict[str, AnyManifest] = {}
-        unreadable: dict[str, TokError] = {}
-        for stage in (*STAGES, BUILD):
-            try:
-                if (made := find_manifest(self._output, stage)) is not None:
-                    found[stage] = made
-            except TokError as error:
-                unreadable[stage] = error
-        return found, unreadable
-
-    def _finds_no_counts(self) -> bool:
-        """Whether the build imports its tokenizer, so that no stage counts."""
-        if (build := self._manifests.get(BUILD)) is not None:
-            return "counts" not in build.inputs
-        tokenizer = self._manifests.get("tokenizer")
-        return tokenizer is not None and isinstance(tokenizer.config, ImportedConfig)
-
-    def _name_missing(self, unreadable: Collection[str]) -> Iterator[str]:
-        """The manifests that others were made from and that are gone."""
-        needed = {stage for made in self._manifests.values() for stage in made.inputs}
-        for stage in STAGES:
-            if stage in needed and stage not in self._manifests and stage not in unreadable:
-                # A build reads the corpus again for any other stage, but not for what was rejected alone.
-                how = f" --replace {find_command(stage, self._is_imported)}" if stage == "rejected" else ""
-                yield (
-                    f"{get_path_below(stage, MANIFEST)}: missing. Restore {stage}/ from a copy, or make it again: "
-                    f"`tokcore build BUILD.toml{how}`"
-                )
 
     def _damaged(self) -> Mapping[str, list[FileEntry[Any]]]:
         entries = [
@@ -344,6 +373,19 @@ class _Repair:
         folder = get_folder(self._output, stage)
         attempts = Attempts(self._output, "repair", self._manifests[stage].identity, folder)
         data = storage.read_bytes(source)
+        if len(data) != entry.size_bytes:
+            self._give_up(stage, entry, f"named with {entry.size_bytes} bytes, and bytes of its hash are {len(data)}")
+            return
+        try:
+            storage.require_inside(self._output, get_path_below(stage, entry.path).rpartition("/")[0])
+            self._place(attempts, folder, entry, data)
+        except TokError as error:
+            self.left.append(f"{name_once(get_path_below(stage, entry.path), error)}. Move it away, and repair again")
+            return
+        self.repaired.append(get_path_below(stage, entry.path))
+
+    def _place(self, attempts: Attempts, folder: str, entry: FileEntry[Any], data: bytes) -> None:
+        """Write a file under its name, in place of what has it."""
         if not urls.is_local(self._output):
             storage.remove_file(urls.join(folder, entry.path))
         with attempts.new_final(entry.path) as new:
@@ -353,7 +395,6 @@ class _Repair:
             storage.remove_file(urls.join(folder, entry.path))
         publish(attempts, folder, [stored])
         storage.remove_tree(attempts.folder)
-        self.repaired.append(get_path_below(stage, entry.path))
 
 
 def _make_again(command: str) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from pipelines.stages.commit import name_once
 from pipelines.stages.tokenizer_files import make_artifact_files
 from pipelines.stages.tokenizers_beside import FOLDER, list_beside
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER as ATTEMPTS
+from schemas.manifest import FileEntry
 from tokcore.canonical import hash_sha256
-from tokcore.errors import FormatError
+from tokcore.errors import FormatError, TokError
 from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
 
 _SCRATCH = "repair-beside"
@@ -37,7 +39,7 @@ def repair_beside(output: str) -> RepairedBeside:
         folder = urls.join(output, FOLDER, fingerprint)
         hashes = {entry.path: entry.sha256 for entry in made.files}
         num_files += len(hashes)
-        stored = {path: storage.read_if_there(urls.join(folder, path)) for path in hashes}
+        stored = {entry.path: _read_as_large(output, f"{FOLDER}/{fingerprint}", entry) for entry in made.files}
         damaged = [path for path, data in stored.items() if data is None or hash_sha256(data) != hashes[path]]
         if not damaged:
             continue
@@ -53,7 +55,22 @@ def repair_beside(output: str) -> RepairedBeside:
             if hash_sha256(files.get(path, b"")) != hashes[path]:
                 done.left.append(f"{FOLDER}/{fingerprint}/{path}: what was made again has other bytes")
                 continue
-            storage.replace_file(urls.join(folder, path), files[path], urls.join(output, ATTEMPTS, _SCRATCH))
+            try:
+                storage.require_inside(output, f"{FOLDER}/{fingerprint}")
+                storage.replace_file(urls.join(folder, path), files[path], urls.join(output, ATTEMPTS, _SCRATCH))
+            except TokError as error:
+                done.left.append(name_once(f"{FOLDER}/{fingerprint}/{path}", error))
+                continue
             done.repaired.append(f"{FOLDER}/{fingerprint}/{path}")
     storage.remove_empty_folders(urls.join(output, ATTEMPTS))
     return done._replace(num_files=num_files)
+
+
+def _read_as_large(output: str, folder: str, entry: FileEntry[Any]) -> bytes | None:
+    """The bytes of a file that has its size; None if it has not, or cannot be read."""
+    try:
+        storage.require_inside(output, f"{folder}/{entry.path}")
+        pin = storage.find_pin(urls.join(output, folder, entry.path))
+        return storage.read_bytes(pin.url) if pin is not None and pin.size_bytes == entry.size_bytes else None
+    except TokError:
+        return None

@@ -18,9 +18,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pipelines.inspect.chain import Manifests, read_build, read_chain, read_manifests, require_commit
 from pipelines.inspect.derived_jobs import make_mix_job_again, make_pack_job_again
 from pipelines.inspect.verify_beside import CheckedBeside, check_beside
-from pipelines.inspect.verify_log import check_commit_card, check_log, find_brought_back
+from pipelines.inspect.verify_log import check_commit_card, find_brought_back
 from pipelines.inspect.verify_manifests import (
     BuiltManifests,
     check_count_table,
@@ -38,7 +39,6 @@ from pipelines.local.run_options import RunOptions
 from pipelines.stages.commit import (
     MANIFEST,
     RUN,
-    find_manifest,
     get_folder,
     get_path_below,
     name_once,
@@ -67,16 +67,14 @@ from schemas.shuffle import choose_num_parts, get_interval
 from schemas.stage_manifests import (
     BUILD,
     STAGES,
-    BuildManifest,
     EncodedLanguage,
     MixtureManifest,
     PackedManifest,
     ShardsManifest,
     TokenizerTotals,
-    parse_manifest,
 )
 from tokcore.documents_digest import DocumentsDigest
-from tokcore.errors import ConfigError, FormatError, TokError
+from tokcore.errors import FormatError, TokError
 from tokcore.jsonable import to_jsonable
 from tokcore.token_counts import add_up
 from tokcore.tokenizer_spec import TokenizerSpec
@@ -135,24 +133,22 @@ def verify(
     started = time.monotonic()
     require_output(output)
     options, progress = options or RunOptions(), progress or StageProgress(-1)
-    unread: list[str] = []
-    problems: list[str] = []
     with progress.stage("look", minor=True):
-        build = _read_build(output, unread)
+        build, _ = first = read_build(output)
         if build is not None and build.totals.shards >= _MANY_SHARDS:  # reading their manifest takes seconds
             progress.say(f"look       at what manifest.json names: {build.totals.shards:,} shards, and all other files")
-        manifests = _read_stages(output, build, unread)
-        log = check_log(output, build, problems) if build is not None else None
+        chain = read_chain(output, first)
         there = storage.list_tree(output)
+    log, problems, unread = chain.log, [*chain.breaks], [*chain.own.problems.values()]
     beside = check_beside(output, log, there, problems) if log is not None else CheckedBeside(frozenset(), 0, 0, 0)
     with contextlib.closing(Workers(options, ())) as workers:
         how = _How(decode, quick, base, options, progress, workers)
         if log is None or unread or problems or (not log.commits and not at):
             apart = beside.paths | {CARD} if log is not None and log.commits else beside.paths
-            found = _verify_part(output, manifests, unread, root, how, apart)
+            found = _verify_part(output, chain.own, root, how, apart)
         else:
-            _require_commit(log, at)
-            found = _verify_commit(output, log, at, manifests, beside.paths, root, how)
+            require_commit(log, at)
+            found = _verify_commit(output, log, at, chain.own, beside.paths, root, how)
             unnamed = {*_list_unnamed(output, log, there)}
             found = dataclasses.replace(found, num_leftovers=found.num_leftovers + len(unnamed))
     return dataclasses.replace(
@@ -163,13 +159,6 @@ def verify(
         num_leftovers=found.num_leftovers + beside.num_leftovers,
         seconds=time.monotonic() - started,
     )
-
-
-def _require_commit(log: Log, at: int | None) -> None:
-    if at is not None and not 0 <= at <= log.newest:
-        raise ConfigError(f"--at {at}: the output has the commits 0 to {log.newest}")
-    if at is not None and at < log.oldest:
-        raise ConfigError(f"--at {at}: that commit is expired; the oldest is {log.oldest}")
 
 
 def _list_unnamed(output: str, log: Log, there: Sequence[str]) -> Iterator[str]:
@@ -183,7 +172,7 @@ def _verify_commit(
     output: str,
     log: Log,
     at: int | None,
-    manifests: Mapping[str, AnyManifest],
+    own: Manifests,
     beside: frozenset[str],
     root: str,
     how: _How,
@@ -192,11 +181,11 @@ def _verify_commit(
     problems = [*check_commit_card(output, log)]
     parts, removed = [], log.tombstones(at)
     for part in log.parts(at):
-        url, unread = locate_part(output, part), list[str]()
+        url = locate_part(output, part)
         with how.progress.stage("look", minor=True):
-            of_part = manifests if url == output else read_manifests(url, unread)
+            of_part = own if url == output else read_manifests(url)
         apart = beside | {CARD} if url == output else frozenset[str]()
-        made = _verify_part(url, of_part, unread, "", how, apart)
+        made = _verify_part(url, of_part, "", how, apart)
         parts.append(made)
         prefix = "" if url == output else f"{part.path}/"
         if removed is not None and not how.quick and not made.problems:
@@ -220,20 +209,12 @@ def _verify_commit(
     )
 
 
-def _verify_part(
-    output: str,
-    manifests: Mapping[str, AnyManifest],
-    unread: Sequence[str],
-    root: str,
-    how: _How,
-    apart: Collection[str],
-) -> Report:
-    """As verify, of what one build made. unread: why manifests are missing, which are problems.
-
-    apart: paths of files that are not of this build any more.
-    """
+def _verify_part(output: str, made: Manifests, root: str, how: _How, apart: Collection[str]) -> Report:
+    """As verify, of what one build made. apart: paths of files that are not of this build any more."""
     started = time.monotonic()
-    problems = list(unread)
+    # Without the build's, nothing vouches for the manifests of its stages.
+    manifests = made.found if made.build is not None else {}
+    problems = [*made.problems.values()] if manifests else [made.problems[BUILD]]
     entries = [(stage, entry) for stage, made in manifests.items() for entry in made.files]
     present = [path for path in storage.list_tree(output) if not is_of_history(path) and path not in apart]
     named = _check_names(manifests, entries, present, problems)
@@ -336,61 +317,19 @@ def may_be_unnamed(path: str) -> bool:
     return path == RUN or parts[0] == FOLDER or (len(parts) == 2 and parts[0] in STAGES and parts[1] == RUN)
 
 
-def read_manifests(output: str, problems: list[str]) -> dict[str, AnyManifest]:
-    """Stage -> manifest, "build" included; what cannot be read becomes a problem."""
-    return _read_stages(output, _read_build(output, problems), problems)
-
-
-def _read_build(output: str, problems: list[str]) -> BuildManifest | None:
-    """The manifest of the build; None if it cannot be read, which becomes a problem."""
-    try:
-        storage.require_inside(output, MANIFEST)
-        build = find_manifest(output, BUILD)
-    except TokError as error:
-        problems.append(str(error) if MANIFEST in str(error) else f"{MANIFEST}: {error}")
-        return None
-    if build is None:
-        problems.append(f"{MANIFEST}: missing; the build did not finish, or it was removed")
-    return build
-
-
-def _read_stages(output: str, build: BuildManifest | None, problems: list[str]) -> dict[str, AnyManifest]:
-    """As read_manifests; build: None if it could not be read."""
-    if build is None:
-        return {}
-    found: dict[str, AnyManifest] = {BUILD: build}
-    for stage, made_from in build.inputs.items():
-        if stage not in STAGES:
-            problems.append(f"{MANIFEST}: inputs: there is no stage {stage!r:.80}")
-            continue
-        try:
-            storage.require_inside(output, f"{stage}/{MANIFEST}")
-            url = urls.join(output, stage, MANIFEST)
-            data = storage.read_bytes(url)
-            if hashlib.sha256(data).hexdigest() != made_from.sha256:
-                problems.append(f"{stage}/{MANIFEST}: not the manifest that the build committed")
-                continue
-            found[stage] = parse_manifest(data, url, stage)
-        except TokError as error:
-            problems.append(name_once(f"{stage}/{MANIFEST}", error))
-    return found
-
-
 def check_file(output: str, stage: str, entry: FileEntry[Any] | StoredFile) -> list[str]:
     path = get_path_below(stage, entry.path)
     try:
         hasher = hashlib.sha256()
-        size = 0
         url = urls.join(get_folder(output, stage), entry.path)  # refuses a path that is not a plain one
         storage.require_inside(output, path)
         with storage.open_read(url) as file:
+            if file.size() != entry.size_bytes:  # before it is read: it may be a sparse file of any size
+                return [f"{path}: {file.size()} bytes, committed with {entry.size_bytes}"]
             while block := file.read(_BLOCK_BYTES):
                 hasher.update(block)
-                size += len(block)
     except TokError as error:
         return [name_once(path, error)]
-    if size != entry.size_bytes:
-        return [f"{path}: {size} bytes, committed with {entry.size_bytes}"]
     if hasher.hexdigest() != entry.sha256:
         return [f"{path}: its bytes are not the ones that were committed"]
     return []

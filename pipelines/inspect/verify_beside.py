@@ -74,9 +74,9 @@ def _check(output: str, folder: str, log: Log, made: TokenizerManifest, present:
         yield f"{path}: no manifest names it"
     for entry in made.files:
         storage.require_inside(output, f"{folder}/{entry.path}")
-        data = storage.read_if_there(urls.join(output, folder, entry.path))
-        if data is None or hash_sha256(data) != entry.sha256 or len(data) != entry.size_bytes:
-            yield f"{entry.path}: {'missing' if data is None else 'its bytes are not the ones that were committed'}"
+        pin = storage.find_pin(urls.join(output, folder, entry.path))
+        if pin is None or pin.size_bytes != entry.size_bytes or storage.compute_sha256(pin.url) != entry.sha256:
+            yield f"{entry.path}: {'missing' if pin is None else 'its bytes are not the ones that were committed'}"
             return
     url = urls.join(output, folder, FILE_NAME)
     spec = TokenizerSpec.from_json_bytes(storage.read_bytes(url), f"{folder}/{FILE_NAME}")

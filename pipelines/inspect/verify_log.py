@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from pipelines.inspect.verify_manifests import compute_identity_under
 from pipelines.local.pool import Workers
-from pipelines.stages.commit import MANIFEST, find_manifest
+from pipelines.stages.commit import MANIFEST, find_manifest, name_once
 from pipelines.stages.dataset_card import CARD, write_commit_card
 from pipelines.stages.find_removed import find_removed
 from pipelines.stages.read_log import Log, describe_break, list_numbers, locate_part
@@ -30,7 +30,7 @@ from schemas.commit_log import (
     parse_commit,
     sum_up_parts,
 )
-from schemas.stage_manifests import BUILD, BuildManifest
+from schemas.stage_manifests import BUILD, BuildManifest, PlanManifest
 from schemas.tombstones import Tombstones
 from tokcore.errors import TokError
 
@@ -63,21 +63,39 @@ def check_log(output: str, build: BuildManifest, problems: list[str]) -> Log:
             problems.extend(f"{name}: {one}" for one in wrong)
             return log
         log = log.add(commit)
+    name = name_commit(log.newest + 1)  # a listing names files alone
+    if urls.is_local(output) and storage.exists(urls.join(output, name)):
+        problems.append(f"{name}: expected a file, found a folder")
     return log
 
 
 def check_commit_card(output: str, log: Log) -> Iterator[str]:
-    """What is wrong with README.md of an output with commits.
+    """What is wrong with README.md of an output with commits: it must be that of the newest one.
 
-    It is that of the newest commit; or of an earlier one, if a command was killed before it had written the next.
+    A command that was killed after its commit has left the card of an earlier one, which the next command replaces.
     """
-    data = storage.read_if_there(urls.join(output, CARD))
-    if data is None:
-        yield f"{CARD}: missing"
-    elif log.build.identity != compute_identity_under(SEMANTICS, log.build):
-        return  # another release may have found other words for it
-    elif all(data != write_commit_card(output, log, at) for at in range(log.newest, log.oldest - 1, -1)):
+    try:
+        storage.require_inside(output, CARD)
+        if (pin := storage.find_pin(urls.join(output, CARD))) is None:
+            yield f"{CARD}: missing"
+            return
+        if log.build.identity != compute_identity_under(SEMANTICS, log.build):
+            return  # another release may have found other words for it
+        if _is_card(output, log, log.newest, pin):
+            return
+        for number in range(log.newest - 1, log.oldest - 1, -1):
+            if _is_card(output, log, number, pin):
+                yield f"{CARD}: that of commit {number}, not of commit {log.newest}; `tokcore repair` writes it again"
+                return
         yield f"{CARD}: not what follows from the manifests of a commit; `tokcore repair` writes it again"
+    except TokError as error:
+        yield name_once(CARD, error)
+
+
+def _is_card(output: str, log: Log, number: int, pin: storage.FileId) -> bool:
+    """Whether README.md is that of a commit. pin: of the file, whose size is compared before it is read."""
+    card = write_commit_card(output, log, number)
+    return pin.size_bytes == len(card) and storage.read_bytes(pin.url) == card
 
 
 def _find_oldest(output: str, numbers: Sequence[int]) -> int:
@@ -152,10 +170,19 @@ def _find_foreign(output: str, part: Part, build: BuildManifest, found: BuildMan
         return f"{part.path}: a part of another output: its tokenizer is {found.totals.fingerprint}"
     if (found.config.shards, found.config.counts) != (build.config.shards, build.config.counts):
         return f"{part.path}: a part of another output: it was built with other settings"
-    planned = find_manifest(locate_part(output, part), "plan")
-    if planned is None or part.path != name_part(planned.identity):
+    planned = _find_planned(output, part)
+    if planned is not None and part.path != name_part(planned.identity):
         return f"{part.path}: a part of another output: its name does not follow from its plan"
     return ""
+
+
+def _find_planned(output: str, part: Part) -> PlanManifest | None:
+    """The manifest of a part's plan; None if it is gone or damaged, which is found where manifests are hashed."""
+    try:
+        storage.require_inside(output, f"{part.path}/plan/{MANIFEST}")
+        return find_manifest(locate_part(output, part), "plan")
+    except TokError:
+        return None
 
 
 def _count_documents(log: Log) -> int:
@@ -164,7 +191,7 @@ def _count_documents(log: Log) -> int:
 
 def _find_unburied(output: str, part: Part, log: Log, commit: Commit) -> str:
     """What is wrong with the tombstones that a part was read with; empty if the log has them all."""
-    planned = find_manifest(locate_part(output, part), "plan")
+    planned = _find_planned(output, part)
     buried = log.list_removed() | {*commit.removed}
     for settings in planned.config.settings if planned is not None else ():
         removed = settings.removed

@@ -189,7 +189,11 @@ def require_inside(folder: str, path: str) -> None:
     if not is_local(folder):
         return
     root = Path(open_file_system(folder)[1]).resolve()
-    if not (root / path).resolve().is_relative_to(root):
+    try:
+        found = (root / path).resolve()
+    except (RuntimeError, OSError) as error:  # which of the two differs between releases of Python
+        raise StageError("a link that leads back to itself, or cannot be followed") from error
+    if not found.is_relative_to(root):
         raise StageError("a link to a place outside of the output")
 
 
