@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SERVERS = $(VENV)/servers
 FLINK = $(SERVERS)/flink.classpath $(SERVERS)/flink-overlay $(SERVERS)/loopback.so
 
-.PHONY: demo test proof budgets image-check servers prism flink flink-faults check lint chaos history soak fuzz mutants conformance fingerprints bench bench-record bench-quick clients schema charts browser clean help
+.PHONY: demo test change proof budgets image-check servers prism flink flink-faults check lint chaos history soak fuzz mutants conformance fingerprints bench bench-record bench-quick clients schema charts browser clean help
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -42,6 +42,10 @@ test: $(VENV)/installed ## run all tests that need no server
 proof: export TOKCORE_TEST_PROFILE ?= proof
 proof: servers browser ## run the tests with servers, engines, a browser and sanitizers; longer chaos: make proof [FULL=1]
 	TMPDIR=$(TEST_TMPDIR) $(BIN)/python tests/run.py proof $(if $(FULL),--full)
+
+change: export TOKCORE_TEST_PROFILE ?= change
+change: $(VENV)/installed ## run the tests nearest to what changed, for ten minutes: make change [CHANGE="--since HEAD~3"] [CHANGE=--list]
+	TMPDIR=$(TEST_TMPDIR) PYTHONPATH=tests $(BIN)/python -m change $(CHANGE)
 
 # The servers that tests/stores starts. moto, for S3, comes with .[dev]; these need Node.js and Go.
 servers: $(VENV)/installed $(SERVERS)/azurite/installed $(SERVERS)/fake-gcs-server $(SERVERS)/fake-pubsub $(SERVERS)/promtool $(SERVERS)/prism $(SERVERS)/boot $(SERVERS)/hclfmt $(FLINK) ## install the stores and engines that tests start

@@ -119,6 +119,12 @@ def run_tests(name: str, processes: int) -> int:
     return 0 if all(one.code in (0, _NO_TESTS) for one in ended) and total["passed"] and not exceeded else 1
 
 
+def count_processes() -> int:
+    """One more than there are cores, because tests of builds also wait; 8 at most."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores + 1, 8)
+
+
 def find_places(name: str) -> list[str]:
     """The files below tests/ that hold tests of a set, in order. A file that has none costs seconds to import."""
     files = [path.relative_to(TESTS).as_posix() for path in sorted(TESTS.rglob("test_*.py"))]
@@ -217,12 +223,10 @@ def _read(path: Path) -> dict[str, dict[str, float]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code: 1 if a test failed or a budget is exceeded."""
+    """The exit code: 1 if a test failed or a file costs more than its budget."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=[*SETS, "record"])
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    # One more than there are cores, because tests of builds also wait; 8 at most.
-    parser.add_argument("--processes", type=int, default=min(cores + 1, 8), help="of each of the two runs")
+    parser.add_argument("--processes", type=int, default=count_processes(), help="of each of the two runs")
     parser.add_argument("--full", action="store_true", help="then the programs that take hours")
     options = parser.parse_args(arguments)
     if options.what == "record":

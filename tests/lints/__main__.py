@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from lints import code_from_data, layers, seeded_defects
 from lints.offence import Offence
+from support.source import no_search_for_garbage
 
 ROOT = Path(__file__).parents[2]
 
@@ -22,8 +22,8 @@ LINTS: tuple[Callable[[Path], Iterable[Offence]], ...] = (
 
 def main() -> int:
     """0 if no lint found anything, otherwise 1."""
-    gc.disable()  # it would look for circles in the trees of all files again and again, as long as all else takes
-    offences = [offence for lint in LINTS for offence in lint(ROOT)]
+    with no_search_for_garbage():
+        offences = [offence for lint in LINTS for offence in lint(ROOT)]
     print(*offences, sep="\n", end="\n" if offences else "")
     return 1 if offences else 0
 

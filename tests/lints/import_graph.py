@@ -88,13 +88,14 @@ def product_graph(root: Path) -> Graph:
 
 
 @functools.cache
-def whole_graph(root: Path) -> Graph:
-    """What the files of the packages and of the tests import, or name in a string; tests also have their conftest.py.
+def whole_graph(root: Path, gone: frozenset[str] = frozenset()) -> Graph:
+    """What the files of the packages and of the tests import, or name in a string.
 
-    Tests find modules beside them, in tests/ and in the root, as pytest does.
+    Tests find modules beside them, in tests/ and in the root, as pytest does. gone: files that are no longer there, but
+    which others may still import.
     """
     texts = {path: (root / path).read_text() for path in find_python(root, (*PACKAGES, "tests"))}
-    files = frozenset(texts)
+    files = frozenset(texts) | gone
     graph: Graph = {}
     for path, text in texts.items():
         beside = path.rpartition("/")[0] + "/"
