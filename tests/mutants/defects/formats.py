@@ -212,4 +212,12 @@ DEFECTS = (
         "num = end - start",
         in_tests("tokcore/test_conversion.py::test_large_documents_are_read_some_at_a_time"),
     ),
+    Defect(
+        "added-tokens-at-once",
+        "added tokens of normalized text are looked for together with those of raw text",
+        "_read_added_tokens",
+        "return special if has_normalizer else _search_at_once(special)",
+        "return _search_at_once(special)",
+        in_tests("tokcore/formats/test_added_tokens.py::test_any_added_tokens_give_their_ids"),
+    ),
 )

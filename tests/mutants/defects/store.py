@@ -200,7 +200,7 @@ DEFECTS = (
         "missing-bucket-is-empty",
         "a bucket that is not there is taken for one without files",
         "list_files",
-        "require_bucket(pattern)",
+        "require_bucket(url)",
         "pass",
         in_tests("stores/test_trouble.py::test_a_bucket_that_is_not_there"),
     ),
@@ -215,9 +215,9 @@ DEFECTS = (
     Defect(
         "named-file-asked-twice",
         "a file that a source names is asked for its size after it was found",
-        "list_files.listing",
-        "found.add(stat(pattern) if described is None else",
-        "found.add(stat(pattern) if True else",
+        "list_files.find_named",
+        'return kind, pin_described(url, system, path, described) if kind == "file"',
+        'return kind, stat(url) if kind == "file"',
         in_tests("stores/test_listing.py::test_a_named_file_costs_one_request"),
     ),
     Defect(
@@ -371,5 +371,21 @@ DEFECTS = (
         'if not said.get("IsTruncated"):',
         'if said.get("IsTruncated") is not None:',
         in_tests("stores/test_listing.py::test_listings_in_pages_name_what_the_library_finds"),
+    ),
+    Defect(
+        "place-read-as-a-pattern",
+        "the build file's own folder is read as a part of its patterns",
+        "resolve_pattern",
+        "urls.resolve(quote(base), pattern)",
+        "urls.resolve(base, pattern)",
+        in_tests("pipelines/test_inputs.py::test_the_folder_of_the_build_file_is_no_pattern"),
+    ),
+    Defect(
+        "linked-folder-passed-over",
+        "a link to a folder that may hold files of a pattern is passed over without a word",
+        "_list_below",
+        'and not (kind != "file" and may_hold(path)):',
+        'and not (kind == "missing" and may_hold(path)):',
+        in_tests("pipelines/test_links.py"),
     ),
 )

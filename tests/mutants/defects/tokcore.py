@@ -120,7 +120,7 @@ DEFECTS = (
         "text that spells a special token becomes its id",
         "Tokenizer._encode_list",
         "return self.encode_strings(texts, threads)",
-        "return self._encode_special(make_texts_from_strings(texts), threads, self._shared.special_ids)",
+        "return self._encode_special(make_texts_from_strings(texts), threads, self._shared.added.special_ids)",
         in_tests("tokcore/test_tokenizer.py::test_special_text_is_ordinary_unless_allowed"),
     ),
     Defect(

@@ -307,4 +307,12 @@ DEFECTS = (
         "rows.rows.num_tokens, 0)",
         in_tests("pipelines/test_pack.py::test_every_id_of_every_document_is_in_one_row"),
     ),
+    Defect(
+        "linked-file-read-twice",
+        "a file that is found under its own name and through a link is read twice",
+        "plan_inputs",
+        "_Matched(real or pin.url,",
+        "_Matched(pin.url,",
+        in_tests("pipelines/test_links.py::test_each_file_is_read_once_under_its_own_name"),
+    ),
 )
