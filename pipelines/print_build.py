@@ -28,7 +28,7 @@ from schemas.stage_manifests import BuildManifest, BuiltLanguage
 _SPECIAL_TEXT = {"ordinary": "ordinary text", "special": "the special token"}
 
 # Those with a run.json whose time is no part of another's.
-_TIMED = ("plan", "counts", "tokenizers", "tokenizer", "shards", "packed")
+_TIMED = ("plan", "counts", "tokenizers", "tokenizer", "shards", "mixed", "packed")
 
 _SHOWN_LINES = 4  # of one decoded document
 _MOST_RESPELLED = 8  # languages
@@ -159,6 +159,9 @@ def _print_totals(output: str, build: BuildManifest) -> None:
         assert isinstance(sizes, tuple)
         print(f"and        {urls.join(output, 'tokenizers')}  ({', '.join(f'{size:,}' for size in sizes)} ids)")
     print(f"shards     {urls.join(output, 'shards')}")
+    if (mixed := find_manifest(output, "mixed")) is not None:
+        told = f"{mixed.totals.documents:,} documents, {mixed.totals.tokens:,} tokens"
+        print(f"mixture    {urls.join(output, 'mixed')}  ({told})")
     if (packed := find_manifest(output, "packed")) is not None:
         rows = packed.totals
         padding = rows.padding / max(1, rows.tokens + rows.padding) * 100

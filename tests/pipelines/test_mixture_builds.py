@@ -23,7 +23,9 @@ from pipelines.inspect.rebuild import rebuild
 from pipelines.inspect.repair import repair
 from pipelines.inspect.verify import verify
 from pipelines.inspect.verify_manifests import compute_identity_under
+from pipelines.print_build import print_build
 from pipelines.stages.build import Build
+from pipelines.stages.commit import find_manifest
 from pipelines.work.semantics import SEMANTICS
 from schemas import copies
 from schemas.config import load_config, parse_config
@@ -109,6 +111,16 @@ def output(folder, tmp_path, whole_segments):
 
 def read_mixture(output):
     return parse_manifest((output / "mixed" / "manifest.json").read_bytes(), "", "mixed")
+
+
+def test_the_end_of_a_build_names_the_mixture_and_counts_its_time(folder, capsys):
+    print_build(str(folder / "out"), find_manifest(str(folder / "out"), "build"))
+    shown = capsys.readouterr().out
+    made = read_mixture(folder / "out").totals
+    assert f"mixture    {folder}/out/mixed  ({made.documents:,} documents, {made.tokens:,} tokens)\n" in shown
+    stages = ("plan", "counts", "tokenizer", "shards", "mixed", "packed")
+    seconds = sum(json.loads((folder / "out" / stage / "run.json").read_bytes())["seconds"] for stage in stages)
+    assert f"time       {seconds:.1f} s in all stages" in shown
 
 
 def read_documents(folder, output, name="arrow"):
