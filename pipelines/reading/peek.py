@@ -33,6 +33,7 @@ _LEAST_STORED_BYTES: Mapping[Compression, int] = {"bz2": 1 << 20, "xz": 1 << 20}
 _TAIL_BYTES = 1 << 16  # in which most footers lie
 _MAX_FOOTER_BYTES = 1 << 22
 _NEXT_ANSWER = b"\r\n\r\nWARC/"
+_MAX_LINE_BYTES = 1 << 22  # as stored, that are read to see the end of a file's first line
 _MAX_VALUES = 200  # records whose fields are looked at
 _MAX_NAMES = 200
 
@@ -68,16 +69,27 @@ class Peek:
 
 
 def peek(file: storage.FileId, size_bytes: int) -> Peek:
-    """The start of a file, about size_bytes of it as stored. Raises StageError if the store does not answer."""
+    """The start of a file, about size_bytes of it as stored: more if its first record, of JSON lines, is longer.
+
+    Raises StageError if the store does not answer.
+    """
+    seen = _look(file, size_bytes)
+    while seen.inner == "json lines" and not seen.is_whole and b"\n" not in seen.head and size_bytes < _MAX_LINE_BYTES:
+        size_bytes *= 4
+        seen = _look(file, size_bytes)
+    return seen
+
+
+def _look(file: storage.FileId, size_bytes: int) -> Peek:
     start = storage.read_part(file.url, 0, min(size_bytes, file.size_bytes))
     stored = detect_content(start)
-    head = start
+    head, is_unfolded = start, True
     if stored in COMPRESSED:
         compression: Compression = stored  # type: ignore[assignment]  # the names are the same
         if (more := _LEAST_STORED_BYTES.get(compression, 0)) > size_bytes:
             start = storage.read_part(file.url, 0, min(more, file.size_bytes))
-        head = _unfold(start, compression, 8 * size_bytes)
-    is_whole = len(start) == file.size_bytes and (stored not in COMPRESSED or len(head) < 8 * size_bytes)
+        head, is_unfolded = _unfold(start, compression, 8 * size_bytes)
+    is_whole = len(start) == file.size_bytes and is_unfolded
     return Peek(file, stored, detect_content(head), head, len(start), is_whole)
 
 
@@ -88,23 +100,25 @@ class _Start(io.BytesIO):
         return len(self.getbuffer())
 
 
-def _unfold(start: bytes, compression: Compression, most: int) -> bytes:
+def _unfold(start: bytes, compression: Compression, most: int) -> tuple[bytes, bool]:
+    """(what bytes unfold to, about the first most bytes of it; whether that is all)."""
     pieces: list[bytes] = []
     size_bytes = 0
     try:
         for piece in decompress(_Start(start), compression):  # type: ignore[arg-type]
+            if size_bytes >= most:
+                return b"".join(pieces), False
             pieces.append(piece)
             size_bytes += len(piece)
-            if size_bytes >= most:
-                break
     except FileRejected:
-        pass  # it goes on after the start, or it is damaged: reading will tell
-    return b"".join(pieces)
+        return b"".join(pieces), False  # it goes on after the start, or it is damaged: reading will tell
+    return b"".join(pieces), True
 
 
 def read_first_documents(seen: Peek, settings: ReadSettings) -> Batch | None:
     """The documents and rejects at the start of a file; None if nothing can be told without reading all of it.
 
+    A record that the start ends in is not among them, unless it is plain text: what its rest would say is unknown.
     Raises FileRejected if the file is rejected whole for what its start says of its encoding.
     """
     batch = _read_first_as_written(seen, settings)
@@ -139,19 +153,24 @@ def _read_first_as_written(seen: Peek, settings: ReadSettings) -> Batch | None:
 def _read_first_answers(seen: Peek, settings: ReadSettings) -> Batch | None:
     from pipelines.reading.warc import read_warc
 
-    end = len(seen.head) if seen.is_whole else seen.head.rfind(_NEXT_ANSWER) + len(_NEXT_ANSWER) - len(b"WARC/")
+    end = len(seen.head) if seen.is_whole else seen.head.rfind(_NEXT_ANSWER)
+    if end < 0:
+        return None
+    if not seen.is_whole:
+        end += len(_NEXT_ANSWER) - len(b"WARC/")
     try:
-        return next(read_warc([seen.head[: max(0, end)]], settings), None)
+        return next(read_warc([seen.head[:end]], settings), None)
     except FileRejected:
         return None
 
 
 def _cut_to_whole_records(seen: Peek, settings: ReadSettings) -> bytes:
-    """The start of a file as UTF-8, up to the end of a line."""
+    """The start of a file as UTF-8, up to the end of a line; nothing if it ends in its first line of several fields."""
     data = b"".join(convert_to_utf8([seen.head], settings, True))
     if seen.is_whole:
         return data
-    return data[: data.rfind(b"\n") + 1] or data.decode(errors="ignore").encode()
+    lines = data[: data.rfind(b"\n") + 1]
+    return lines or (data.decode(errors="ignore").encode() if settings.format == "text" else b"")
 
 
 def find_fields(seen: Peek, settings: ReadSettings) -> list[Field]:

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import math
+import random
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 from support.builds import jsonl, run, texts, tokcore, write
 
+import pipelines.reading.peek
 from pipelines.inspect.estimate import Estimate, estimate
+from pipelines.inspect.propose import propose
 from pipelines.reading.sniff import detect_content
 from pipelines.stages.plan_corpus import plan_build
 from pipelines.stages.source_checks import BEFORE_A_BUILD, FOR_CHECK, check_samples, describe, sample_plan
+from pipelines.work.item_reader import ItemReader
 from schemas.config import load_config
 from tokcore.errors import ConfigError, StageError
 from tokcore.pretokenize import pretokenize
@@ -153,6 +157,62 @@ def test_good_sources_of_every_format_give_nothing(tmp_path):
     (tmp_path / "a.csv").write_text('id,text,lang\n1,"a\nb",ru\n')
     names = ["a.jsonl", "a.jsonl.gz", "a.jsonl.zst", "a.parquet", "a.arrow", "empty.jsonl", "a.csv"]
     assert found(build_of(tmp_path, f'lang = "ru"\nfiles = {json.dumps(names)}')) == ([], [])
+
+
+def _long_files() -> dict[str, tuple[bytes, str]]:
+    """Name -> (a file whose first record is longer than any sample, keys of its source)."""
+    chance = random.Random(1)
+    long = " ".join(chance.choice(["quick", "brown", '"fox"', "día", f"{chance.random()}"]) for _ in range(80_000))
+    plain = long.replace('"', "")
+    line = jsonl([{"text": long}])
+    answer = f"WARC/1.0\r\nWARC-Type: conversion\r\nContent-Type: text/plain\r\nContent-Length: {len(plain.encode())}"
+    row = f'id,text\n1,"{plain.replace(" ", chr(10))}"\n2,short\n'.encode()
+    return {
+        "a.jsonl": (line * 2, ""),
+        "a.jsonl.gz": (line * 2, ""),
+        "dense.jsonl.gz": (jsonl([{"text": "so " * 1_000_000}]), ""),  # all of it stored, but not unfolded
+        "utf-16.jsonl": (
+            json.dumps({"text": long}, ensure_ascii=False).encode("utf-16") + b"\n\0",
+            'encoding = "utf-16"',
+        ),
+        "a.csv": (row, ""),
+        "line.csv": (f"text,id\n{plain},1\n".encode(), ""),
+        "header.csv": (f"{plain},text\n1,2\n".encode(), ""),
+        "a.tsv": (row.replace(b",", b"\t"), ""),
+        "a.txt": (plain.encode() + b"\n", 'unit = "line"'),
+        "b.txt": (plain.encode() + b"\n", 'unit = "paragraph"'),
+        "c.txt": (plain.encode() + b"\n", 'separator = "nowhere"'),
+        "d.txt": (plain.encode(), 'unit = "file"'),
+        "a.warc": (f"{answer}\r\n\r\n{plain}\r\n\r\n".encode(), ""),
+    }
+
+
+@pytest.mark.parametrize("name", _long_files())
+@pytest.mark.parametrize("depth", [BEFORE_A_BUILD, FOR_CHECK])
+def test_a_sample_that_ends_inside_its_only_record_is_no_evidence(tmp_path, monkeypatch, name, depth):
+    monkeypatch.setattr(pipelines.reading.peek, "_MAX_LINE_BYTES", 0)
+    content, keys = _long_files()[name]
+    write(tmp_path / name, content)
+    config = load_config(str(build_of(tmp_path, f'lang = "en"\nfiles = "{name}"\n{keys}')))
+    plan = plan_build(config)
+    (sample,) = sample_plan(config, plan, depth)
+    assert not sample.seen[0].peek.is_whole
+    assert describe(check_samples(config, [sample])) == []
+    estimate(config, [sample], 1)
+    (assignment,) = [plan.assignment(item) for item in plan.items]
+    rejects: list[Any] = []
+    num = sum(batch.texts.num_texts for _, batch in ItemReader(assignment, str(tmp_path), rejects.append))
+    assert (num > 0, rejects) == (True, [])
+
+
+def test_more_is_read_of_json_lines_whose_first_line_is_long(tmp_path):
+    """So that a book a line has fields, estimates and advice, as short records have."""
+    write(tmp_path / "a.jsonl", jsonl([{"body": "word " * 200_000}] * 20))
+    stopping, _ = found(build_of(tmp_path, 'lang = "en"\nfiles = "a.jsonl"'))
+    assert "The records have 'body': write text = \"body\"" in stopping[0]
+    assert exactly(build_of(tmp_path, 'lang = "en"\nfiles = "a.jsonl"\ntext = "body"')).text_bytes > 15e6
+    (proposed,) = propose(str(tmp_path / "a.jsonl")).sources
+    assert proposed.source.text == "body"
 
 
 @pytest.mark.parametrize(
