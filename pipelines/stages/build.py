@@ -405,7 +405,8 @@ class Build:
 
     def _gives_way(self, there: Standing) -> bool:
         """Whether the output holds another build that failed before it had made anything, and no build is at work."""
-        return there.is_worth_nothing and not there.inputs_changed and not are_others_at_work(self.output, self._sign)
+        is_worth_nothing = there.is_worth_nothing(self.config.build.max_rejected)
+        return is_worth_nothing and not are_others_at_work(self.output, self._sign)
 
     def _identity(self, plan: Plan | None) -> str:
         """The identity of the build: sha256 of what it is made from."""

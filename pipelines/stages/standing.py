@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Literal, overload
 
 from pipelines.stages.commit import find_manifest
+from pipelines.stages.ledger import compute_rejected_share
 from pipelines.stages.plan_corpus import find_changed_inputs, make_plan_key
 from pipelines.stages.replacing import find_command, list_stages_to_remove
 from pipelines.stages.suggest_fixes import find_exact_source
@@ -41,12 +43,23 @@ class Standing:
         """What to replace, so that all that is left is of this build."""
         return min((find_command(stage, self.is_imported) for stage in self.differences), key=_COMMANDS.index)
 
-    @property
-    def is_worth_nothing(self) -> bool:
-        """Whether the output holds only what a build makes in a moment, or wrote to say why it failed."""
-        tokenizer = self.found.get("tokenizer")
+    def is_worth_nothing(self, max_rejected: Decimal) -> bool:
+        """Whether the output holds only what a build makes in a moment, or wrote to say why it failed.
+
+        If inputs changed, then only if no work would be lost: where all was read and no document was found, or no
+        fault in more records than max_rejected, so that a source without documents ended the build.
+        """
+        tokenizer, counts, rejected = (self.found.get(stage) for stage in ("tokenizer", "counts", "rejected"))
         is_copy = tokenizer is not None and isinstance(tokenizer.config, ImportedConfig)
-        return self.found.keys() <= {"plan", "rejected", *(["tokenizer"] if is_copy else [])}
+        is_nothing = counts is not None and not any(one.pretokens for one in counts.languages.values())
+        made_at_once = {"plan", "rejected", *(["tokenizer"] if is_copy else []), *(["counts"] if is_nothing else [])}
+        if not self.found.keys() <= made_at_once:
+            return False
+        if not self.inputs_changed:
+            return True
+        if rejected is None:
+            return False
+        return not rejected.totals.records.documents or compute_rejected_share(rejected.totals) <= max_rejected
 
     def error(self, output: str, build_file: str, of_commit: bool = False) -> ConfigError:
         """The error for a build that is not the one in the output: says what differs, and what to do.

@@ -31,6 +31,7 @@ from pipelines.inspect.verify import verify
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.build import Build
 from pipelines.stages.commit import find_manifest
+from pipelines.stages.plan_corpus import plan_build
 from pipelines.stages.replacing import list_stages_to_remove
 from schemas.build_tables import TABLES
 from schemas.changed_settings import _iterate_settings, describe_changed_settings
@@ -179,6 +180,54 @@ def test_a_raised_limit_goes_on_and_counts_nothing_again(tmp_path, capfd):
     run(path, tmp_path / "out")
     assert "goes on with plan, rejected, made on 2" in capfd.readouterr().err
     assert verify(str(tmp_path / "out")).problems == ()
+
+
+NOTHING = {
+    "empty": b"",
+    "rejected": jsonl([{"body": "not named text"}] * 3),
+    "no text": jsonl([{"text": ""}] * 3),
+}
+
+
+@pytest.mark.parametrize("wrong", NOTHING)
+@pytest.mark.parametrize("corrected", ["the build file", "the input"])
+def test_after_a_corpus_without_text_the_corrected_build_goes_on(tmp_path, wrong, corrected):
+    """Nothing was committed that another run could use, so nothing is asked."""
+    good = jsonl([{"text": text} for text in texts("en", 40)])
+    write(tmp_path / "a.jsonl", NOTHING[wrong])
+    write(tmp_path / "b.jsonl", good)
+    settings = "[learn]\nvocab_size = 280\n"
+    path = build_file(tmp_path, '[[source]]\nlang = "en"\nfiles = "a.jsonl"\n', settings, build="max_rejected = 1")
+    with pytest.raises((StageError, LearnError), match=r"empty|no bytes"):
+        run(path, tmp_path / "out")
+    if corrected == "the input":
+        write(tmp_path / "a.jsonl", good)
+    else:
+        path = build_file(tmp_path, '[[source]]\nlang = "en"\nfiles = "b.jsonl"\n', settings)
+    assert "which this one replaces" in build(path, tmp_path / "out").standing(plan_build(load_config(str(path))))
+    root = run(path, tmp_path / "out").root
+    assert root == run(path, tmp_path / "fresh").root
+
+
+def test_after_a_source_without_documents_the_corrected_build_goes_on(tmp_path):
+    write(tmp_path / "a.jsonl", b"")
+    write(tmp_path / "b.jsonl", jsonl([{"text": text} for text in texts("en", 40)]))
+    sources = ['[[source]]\nlang = "fr"\nfiles = "a.jsonl"\n', '[[source]]\nlang = "en"\nfiles = "b.jsonl"\n']
+    with pytest.raises(StageError, match="language 'fr' has no documents"):
+        run(build_file(tmp_path, "".join(sources), "[learn]\nvocab_size = 280\n"), tmp_path / "out")
+    run(build_file(tmp_path, sources[1], "[learn]\nvocab_size = 280\n"), tmp_path / "out")
+
+
+def test_what_a_changed_input_would_cost_is_asked(tmp_path):
+    """All was counted, and a higher limit would go on; so a changed file is named first."""
+    documents = jsonl([{"text": text} for text in texts("en", 40)])
+    write(tmp_path / "a.jsonl", documents + b"{\n")
+    path = build_file(tmp_path, '[[source]]\nlang = "en"\nfiles = "a.jsonl"\n', "[learn]\nvocab_size = 280\n")
+    with pytest.raises(StageError, match="max_rejected"):
+        run(path, tmp_path / "out")
+    write(tmp_path / "a.jsonl", documents)
+    with pytest.raises(ConfigError, match=r"a\.jsonl was modified(?s:.)*--replace plan"):
+        run(path, tmp_path / "out")
 
 
 def test_a_build_that_may_be_at_work_does_not_give_way(corpus, tmp_path):
