@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -36,6 +37,17 @@ class Padded(NamedTuple):
 
     ids: Ids  # int32 [n, width], writable
     mask: npt.NDArray[np.bool_]  # [n, width], whether the id is of the text
+
+
+def interleave(encoded: Sequence[Encoded], places: Sequence[Offsets]) -> Encoded:
+    """The texts of several batches as one. places: of each batch, where its texts are among all."""
+    order = np.argsort(np.concatenate(places), kind="stable")
+    lengths = np.concatenate([np.diff(one.offsets) for one in encoded])
+    starts = compute_starts(lengths)[:-1]
+    offsets = compute_starts(lengths[order])
+    ids = np.concatenate([one.ids for one in encoded])
+    taken = np.arange(len(ids)) - np.repeat(offsets[:-1] - starts[order], lengths[order])
+    return Encoded(ids[taken], offsets, np.concatenate([one.pretokens for one in encoded])[order])
 
 
 def make_list_array(ids: Ids, offsets: Offsets) -> pa.ListArray:

@@ -215,7 +215,7 @@ class PieceRules(NamedTuple):
 # What a TextStep does, in the order of the kernel's numbers.
 STEP_KINDS = (
     *("prepend", "replace", "replace-spans", "strip-left", "strip-right", "charsmap"),
-    *("metaspace", "metaspace-first", "words", "ascii-words"),
+    *("metaspace", "metaspace-first", "words", "ascii-words", "metaspace-start"),
 )
 
 
@@ -227,7 +227,8 @@ class TextStep(NamedTuple):
     metaspace: spaces become U+2581. metaspace-first: the same, and one U+2581 goes before a text that does not begin
     with it. words: the same as metaspace-first for each part between white space, which is left out. ascii-words: one
     U+2581 before each part between ASCII's white space and U+2581, which are left out, as are, before any step, bytes
-    outside of well-formed UTF-8; without this step, such bytes become U+FFFD.
+    outside of well-formed UTF-8; without this step, such bytes become U+FFFD. metaspace-start: as metaspace-first, but
+    only where the first character is what the steps before have made of the first one of the text.
     """
 
     kind: str  # one of STEP_KINDS

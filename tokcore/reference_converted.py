@@ -19,8 +19,8 @@ _WHITE = "\t\n\v\f\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 _MAX_GRAPHEME_BYTES = 5
 
 
-def apply_charsmap(charsmap: bytes, text: str) -> str:
-    """The text after its replacements, each by the shortest rule: of a grapheme of up to five bytes as one, or else of
+def list_replacements(charsmap: bytes, text: str) -> list[tuple[str, str]]:
+    """The parts of the text and what each becomes, by the shortest rule: a grapheme of up to five bytes as one, or else
     its characters one by one.
     """
 
@@ -29,11 +29,54 @@ def apply_charsmap(charsmap: bytes, text: str) -> str:
         found = (find_rule(charsmap, data[:size]) for size in range(1, len(data) + 1))
         return next((by.decode() for size, by in found if size), None)
 
-    out: list[str] = []
+    out: list[tuple[str, str]] = []
     for grapheme in regex.findall(r"\X", text):
         whole = replace(grapheme) if len(grapheme.encode()) <= _MAX_GRAPHEME_BYTES else None
-        out += [whole] if whole is not None else [c if (by := replace(c)) is None else by for c in grapheme]
-    return "".join(out)
+        if whole is not None:
+            out.append((grapheme, whole))
+        else:
+            out += [(c, c if (by := replace(c)) is None else by) for c in grapheme]
+    return out
+
+
+def apply_charsmap(charsmap: bytes, text: str) -> str:
+    """The text after its replacements."""
+    return "".join(by for _, by in list_replacements(charsmap, text))
+
+
+def follow_charsmap(charsmap: bytes, text: str, stands_for: list[int]) -> list[int]:
+    """Of each character after the replacements, which one of the raw text it stands for, as tokenizers aligns them.
+
+    stands_for: the same of the text. Where there are more new characters than old ones, the last ones stand for the
+    last old one; where there are fewer, the last one before takes the rest. At the start of a text there is none.
+    """
+    changes: list[int] = []  # of each new character: 1 if it is added; else 0, less the old ones that it takes
+    for old, new in list_replacements(charsmap, text):
+        more = len(new) - len(old)
+        changes += [0] * (len(new) - max(more, 0)) + [1] * max(more, 0)
+        if more < 0 and changes:
+            changes[-1] += more
+    found, place = [], 0
+    for change in changes:
+        found.append(stands_for[max(place - 1, 0)] if change > 0 else stands_for[place])
+        place += 1 - change if change <= 0 else 0
+    return found
+
+
+def follow_step(kind: str, pattern: str, by: bytes, text: str, stands_for: list[int]) -> list[int]:
+    """Of each character after one step, which one of the raw text it stands for. stands_for: the same of the text."""
+    if kind == "prepend":
+        return stands_for[:1] * len(by.decode()) + stands_for
+    if kind in ("replace", "replace-spans"):
+        found = []
+        for part in re.finditer(f"{re.escape(pattern) if kind == 'replace' else ' {2,}'}|(.)", text, re.DOTALL):
+            found += [stands_for[part.end() - 1]] * (1 if part[1] else len(by.decode()))
+        return found
+    if kind == "strip-left":
+        return stands_for[len(text) - len(apply_step(kind, "", b"", text)) :]
+    if kind == "strip-right":
+        return stands_for[: len(apply_step(kind, "", b"", text))]
+    return follow_charsmap(by, text, stands_for) if kind == "charsmap" else stands_for
 
 
 def apply_step(kind: str, pattern: str, by: bytes, text: str) -> str:
@@ -135,7 +178,11 @@ class ConvertedEncoder:
         text = data.decode(errors="surrogateescape")
         by_kind = "" if any(kind == "ascii-words" for kind, _, _ in self._steps) else "\ufffd"
         text = "".join(by_kind if "\udc80" <= c <= "\udcff" else c for c in text)
+        stands_for = [*range(len(text))]
         for kind, pattern, by in self._steps:
+            if kind == "metaspace-start":
+                kind = "metaspace" if stands_for[:1] != [0] else "metaspace-first"
+            stands_for = follow_step(kind, pattern, by, text, stands_for)
             text = apply_step(kind, pattern, by, text)
         return text.encode()
 

@@ -7,7 +7,8 @@ import threading
 import weakref
 
 from tokcore import kernel
-from tokcore.kernel import DropoutBpe, DropoutWordpiece, SampledUnigram
+from tokcore.kernel import DropoutBpe, DropoutWordpiece, NormalizingEncoder, SampledUnigram
+from tokcore.models.converted import find_model_within
 from tokcore.normalize import Normalizer
 from tokcore.pretokenizer import Pretokenizer
 from tokcore.sampling import Probability, make_dropout_encoder, make_sampled_encoder
@@ -28,6 +29,12 @@ class SharedTables:
         self.decoder = spec.model.decoder({id: text.encode() for text, id in self.added.ids.items()})
         self._model = spec.model
         self._sampled: tuple[Probability, SampledUnigram] | None = None
+
+    @functools.cached_property
+    def encoder_within(self) -> NormalizingEncoder | None:
+        """The encoder for parts that do not begin their text; None if it is the same."""
+        model = find_model_within(self._model)
+        return None if model is None else model.piece_encoder(CACHE_BYTES)
 
     @functools.cached_property
     def dropout_encoder(self) -> DropoutBpe | DropoutWordpiece:

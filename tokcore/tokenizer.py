@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tokcore.encoded import Encoded, Padded, Side, cut, make_list_array, pad
+from tokcore.encoded import Encoded, Padded, Side, cut, interleave, make_list_array, pad
 from tokcore.errors import ConfigError, FormatError, IdentityError
 from tokcore.formats import vocabulary_files
 from tokcore.formats.exports import export_to, write_files
@@ -31,8 +31,9 @@ from tokcore.models.converted import require_unigram
 from tokcore.normalize import Normalizer
 from tokcore.pretokenizer import Pretokenizer
 from tokcore.sampling import Randomness, derive_seeds, list_best
+from tokcore.special_text import Cut
 from tokcore.stream_decoder import StreamDecoder
-from tokcore.texts import Texts, list_strings, make_texts_from_arrow, make_texts_from_strings
+from tokcore.texts import Offsets, Texts, list_strings, make_texts_from_arrow, make_texts_from_strings
 from tokcore.token_ids import list_integers, list_rows_of_ids
 from tokcore.token_spans import TokenSpans, find_token_spans
 from tokcore.tokenizer_spec import FILE_NAME, SpecialToken, TokenizerSpec, make_learned_spec, parse_special_tokens
@@ -239,13 +240,15 @@ class Tokenizer(Vocabulary):
             seeds = derive_seeds(seeds, numbers.tolist()) if numbers.any() else seeds
         if randomness.sampling is not None:
             sampled = shared.sampled_encoder(randomness.sampling)
-            pieces = cast(NormalizingEncoder, shared.encoder).normalize(cut.texts)
-            return cut.join(Encoded(*sampled.encode(pieces, seeds)))
+            encoded = self._encode_by_place(
+                cut, lambda encoder, texts, where: sampled.encode(encoder.normalize(texts), seeds[where])
+            )
+            return cut.join(encoded)
         if (last := randomness.last_passed) < 0:
-            return cut.join(self._encode_normalized(cut.texts, 1))
+            return cut.join(self._encode_cut(cut, 1))
         ends, firsts = shared.pretokenizer.split(cut.texts)
-        encoded = shared.dropout_encoder.encode(cut.texts, ends, firsts, seeds, last)
-        return cut.join(Encoded(*encoded, np.diff(firsts)))
+        ids, offsets = shared.dropout_encoder.encode(cut.texts, ends, firsts, seeds, last)
+        return cut.join(Encoded(ids, offsets, np.diff(firsts)))
 
     def nbest(self, text: str | bytes, num: int) -> list[tuple[Ids, float]]:
         """The best ways to cut a text by a Unigram, the best first: (ids, sum of scores); fewer if there are no more.
@@ -516,7 +519,31 @@ class Tokenizer(Vocabulary):
         if not (allowed or added.has_always):
             return self._encode_normalized(self._shared.normalizer.apply(texts), threads)
         cut = added.cut(texts, allowed)
-        return cut.join(self._encode_normalized(cut.texts, threads))
+        return cut.join(self._encode_cut(cut, threads))
+
+    def _encode_cut(self, cut: Cut, threads: int) -> Encoded:
+        if self._shared.encoder_within is None:
+            return self._encode_normalized(cut.texts, threads)
+        return self._encode_by_place(cut, lambda encoder, texts, where: encoder.encode(texts, threads))
+
+    def _encode_by_place(
+        self, cut: Cut, encode: Callable[[NormalizingEncoder, Texts, Offsets], tuple[Ids, Offsets, Offsets]]
+    ) -> Encoded:
+        """The ids of parts, by the encoder for those that begin a text and the one for the others.
+
+        encode: takes an encoder, the parts that are for it, and their places.
+        """
+        first = cast(NormalizingEncoder, self._shared.encoder)
+        within = self._shared.encoder_within
+        begins = cut.begins
+        if within is None or begins.all():
+            return Encoded(*encode(first, cut.texts, np.arange(len(begins))))
+        places = [np.flatnonzero(begins), np.flatnonzero(~begins)]
+        encoded = [
+            Encoded(*encode(encoder, cut.texts.take(where), where))
+            for encoder, where in zip((first, within), places, strict=True)
+        ]
+        return interleave(encoded, places)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Tokenizer) and self.fingerprint == other.fingerprint

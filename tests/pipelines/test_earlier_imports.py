@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from support.builds import jsonl, write
+from support.sentencepiece_models import METASPACE, make_tokenizer_json, train
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 import tokcore as api
@@ -13,7 +15,7 @@ from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.build import Build
 from schemas.config import load_config
-from tokcore.formats.earlier import read_as_before
+from tokcore.formats.earlier import describe_earlier, read_as_before
 from tokcore.formats.huggingface import read_tokenizer_json
 
 CODE = "def f(x):\n    if x:\n        return x<|endoftext|>\n"
@@ -78,3 +80,13 @@ def test_added_tokens(tmp_path):
     again, warnings = build(tmp_path, "tokenizer.json", "old")
     assert again == before != made
     assert "text that spells '        ', '    ', '  ' stays text there" in warnings[0]
+
+
+def test_what_earlier_releases_did_otherwise_is_said():
+    content = make_tokenizer_json("bpe", train("bpe", "bytes"), [], METASPACE | {"prepend_scheme": "first"})
+    spec = read_tokenizer_json(json.dumps(content).encode(), "x")
+    before = read_as_before(spec)
+    assert before != spec
+    assert api.Tokenizer(before).encode("a<s>a", True).tolist() == api.Tokenizer(spec).encode("a<s> a", True).tolist()
+    assert describe_earlier(spec).startswith("Metaspace puts U+2581 before each part of a text there")
+    assert read_as_before(before) == before

@@ -24,7 +24,13 @@ from tokcore.models.sentencepiece_text import BYTE_NAMES, SPACE
 from tokcore.tokenizer_spec import UNKNOWN, SpecialToken, TokenizerSpec
 
 _SPANS = {"Regex": " {2,}"}
-_PRE_TOKENIZERS = ("metaspace", "metaspace-first", "words")  # kinds of steps that a pre_tokenizer gives
+_PRE_TOKENIZERS = (
+    "metaspace",
+    "metaspace-first",
+    "metaspace-start",
+    "words",
+)  # kinds of steps that a pre_tokenizer gives
+_KIND_OF_SCHEME = {"always": "metaspace-first", "first": "metaspace-start", "never": "metaspace"}
 _ALL_BYTES = frozenset(name.decode() for name in BYTE_NAMES)
 
 
@@ -127,14 +133,14 @@ def _read_pre_tokenizer(value: Any, steps: list[TextStep]) -> bool:
         scheme = "never"
     if metaspace.get("replacement") != SPACE:
         raise FormatError(f"{place} with the replacement {metaspace.get('replacement')!r:.20}: expected {SPACE!r}")
-    if scheme not in ("always", "first", "never"):
+    if scheme not in _KIND_OF_SCHEME:
         raise FormatError(f"{place} with the prepend_scheme {scheme!r:.20}: expected always, first or never")
     if len(parts) == 2:
         if scheme != "always" or not splits:
             raise FormatError(f"{place} is supported only with the prepend_scheme always and with split")
         steps.append(TextStep("words", "", b""))
         return True
-    steps.append(TextStep("metaspace" if scheme == "never" else "metaspace-first", "", b""))
+    steps.append(TextStep(_KIND_OF_SCHEME[scheme], "", b""))
     return bool(splits)
 
 
@@ -259,7 +265,7 @@ def make_converted_parts(spec: TokenizerSpec, model: ConvertedModel) -> dict[str
     pre_tokenizers: list[dict[str, Any]] = []
     for step in model.steps:
         if step.kind in _PRE_TOKENIZERS:
-            scheme = "never" if step.kind == "metaspace" else "always"
+            scheme = next((scheme for scheme, kind in _KIND_OF_SCHEME.items() if kind == step.kind), "always")
             split = model.splits_every_space
             pre_tokenizers += [{"type": "WhitespaceSplit"}] if step.kind == "words" else []
             pre_tokenizers.append({"type": "Metaspace", "replacement": SPACE, "prepend_scheme": scheme, "split": split})

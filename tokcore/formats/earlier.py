@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 
+from tokcore.models.converted import rename_steps
 from tokcore.tokenizer_spec import TokenizerSpec
 
 
 def read_as_before(spec: TokenizerSpec) -> TokenizerSpec:
     """The tokenizer as earlier releases read it from the file that spec was read from.
 
-    Added tokens that are not special were ordinary text unless special ones were allowed.
+    Added tokens that are not special were ordinary text unless special ones were allowed. Metaspace with the
+    prepend_scheme first put U+2581 before every part of a text.
     """
     special = [dataclasses.replace(token, is_special=True, normalized=False) for token in spec.special]
-    return dataclasses.replace(spec, special=tuple(special))
+    return dataclasses.replace(
+        spec, special=tuple(special), model=rename_steps(spec.model, "metaspace-start", "metaspace-first")
+    )
 
 
 def describe_earlier(spec: TokenizerSpec) -> str:
     """What earlier releases did otherwise with this tokenizer."""
-    texts = [token.text for token in spec.special if not token.is_special]
-    more = f" and {len(texts) - 3} more" if len(texts) > 3 else ""
-    return f"text that spells {', '.join(map(repr, texts[:3]))}{more} stays text there"
+    said = []
+    if texts := [token.text for token in spec.special if not token.is_special]:
+        more = f" and {len(texts) - 3} more" if len(texts) > 3 else ""
+        said.append(f"text that spells {', '.join(map(repr, texts[:3]))}{more} stays text there")
+    if rename_steps(spec.model, "metaspace-start", "metaspace-first") is not spec.model:
+        said.append("Metaspace puts U+2581 before each part of a text there, not only before the first")
+    return ", and ".join(said)

@@ -24,7 +24,7 @@ from tokcore.texts import make_texts_from_strings
 
 M = TypeVar("M", bound="ConvertedModel")
 
-_PREFIXING = ("prepend", "metaspace-first", "words", "ascii-words")
+_PREFIXING = ("prepend", "metaspace-first", "metaspace-start", "words", "ascii-words")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -137,6 +137,20 @@ class WordUnigramModel(ConvertedModel):
 def is_converted_model(model: Model) -> bool:
     """Whether a model is one of a tokenizer.json that was made from a SentencePiece model."""
     return isinstance(model, ConvertedModel)
+
+
+def rename_steps(model: Model, kind: str, to: str) -> Model:
+    """The model with steps of another kind in place of these; itself if it has none."""
+    if not isinstance(model, ConvertedModel) or all(step.kind != kind for step in model.steps):
+        return model
+    steps = (step._replace(kind=to) if step.kind == kind else step for step in model.steps)
+    return dataclasses.replace(model, steps=tuple(steps))
+
+
+def find_model_within(model: Model) -> ConvertedModel | None:
+    """The model for parts that do not begin their text, if that is another one: those have no U+2581 before them."""
+    renamed = rename_steps(model, "metaspace-start", "metaspace")
+    return None if renamed is model else require_converted(renamed)
 
 
 def require_converted(model: Model) -> ConvertedModel:

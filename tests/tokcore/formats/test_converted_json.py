@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 
 import numpy as np
@@ -47,6 +48,12 @@ KINDS = {
         {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False},
     ),
     "bpe words": ("bpe", "crossing", ["Precompiled"], WORDS),
+    "unigram first": (
+        "unigram",
+        "plain",
+        ["Precompiled", STRIP | {"strip_left": True}, SPANS],
+        METASPACE | {"prepend_scheme": "first"},
+    ),
 }
 
 
@@ -132,6 +139,70 @@ def test_any_merges_give_their_ids(data, text):
     content["model"] |= {"vocab": vocab, "merges": merges, "byte_fallback": False}
     theirs, ours = load(content)
     assert ours.encode(text).tolist() == encode(theirs, [text])[0]
+
+
+@functools.cache
+def charsmap() -> dict:
+    return make_tokenizer_json("unigram", train("unigram", "plain"), ["Precompiled"], None)["normalizer"][
+        "normalizers"
+    ][0]
+
+
+def make_small(kind: str, steps: list, splits: bool) -> dict:
+    """A tokenizer.json of a few pieces, whose Metaspace puts a space before the first character of a text."""
+    content = small(kind) | {"pre_tokenizer": METASPACE | {"prepend_scheme": "first", "split": splits}}
+    normalizers = [charsmap() if step == "Precompiled" else step for step in steps]
+    return content | {"normalizer": {"type": "Sequence", "normalizers": normalizers}}
+
+
+@functools.cache
+def small(kind: str) -> dict:
+    content = make_tokenizer_json(kind, train(kind, "plain"), [], None)
+    pieces = ["<unk>", "<s>", "</s>", SPACE, "a", "b", f"{SPACE}a", f"{SPACE}b", "aa", "1", "."]
+    if kind == "unigram":
+        content["model"]["vocab"] = [[piece, -float(id > 2) * len(piece)] for id, piece in enumerate(pieces)]
+    else:
+        merges = [[SPACE, "a"], [SPACE, "b"], ["a", "a"]]
+        content["model"] |= {"vocab": {piece: id for id, piece in enumerate(pieces)}, "merges": merges}
+    return content
+
+
+NORMALIZERS = [
+    *[
+        "Precompiled",
+        REPLACE,
+        SPANS,
+        STRIP,
+        STRIP | {"strip_left": True},
+        STRIP | {"strip_left": True, "strip_right": False},
+    ],
+    {"type": "Replace", "pattern": {"String": "bb"}, "content": ""},
+    {"type": "Replace", "pattern": {"String": "a"}, "content": " aa"},
+    {"type": "Prepend", "prepend": " "},
+]
+spaced = st.sampled_from(["a", "b", " ", "  ", SPACE, "\u00a0", "\u00ad", "\u00b4", "…", "ﬁ", "①", "\u200b", "e\u0301"])
+
+
+@settings(max_examples=250, deadline=None)
+@given(
+    st.sampled_from(["unigram", "bpe"]),
+    st.lists(st.sampled_from(NORMALIZERS), max_size=4).filter(lambda steps: steps.count("Precompiled") < 2),
+    st.booleans(),
+    st.lists(st.one_of(spaced, spaced, st.sampled_from(["<s>", "</s>"])), max_size=10).map("".join),
+)
+def test_the_first_space_is_before_the_first_character_of_the_text_alone(kind, steps, splits, text):
+    """Not after a special token, nor before a character that steps have made the first one."""
+    theirs, ours = load(make_small(kind, steps, splits))
+    theirs.encode_special_tokens = False
+    expected = theirs.encode(text, add_special_tokens=False).ids
+    assert ours.encode(text, "all").tolist() == expected
+    assert read_tokenizer_json(write_tokenizer_json(ours.spec), "again") == ours.spec
+    drawn = ours.encode(text, "all", sampling=60000.0, seed=1).tolist() if kind == "unigram" else expected
+    assert [id for id in drawn if id < 3] == [id for id in expected if id < 3]
+    with kernel.force("reference"):
+        slow = ours.spec.model.piece_encoder(0)
+    one = make_texts_from_strings([text])
+    assert slow.normalize(one).text(0) == ours.spec.model.piece_encoder(0).normalize(one).text(0)
 
 
 def test_graphemes_are_theirs():

@@ -1,5 +1,6 @@
 #include "text/step_normalizer.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -32,15 +33,25 @@ size_t find_last(const std::string& text) {
   return end;
 }
 
-void replace_all(const std::string& text, const std::string& pattern, const std::string& by,
+// What replaces something stands for the last byte of it.
+void replace_all(const std::string& text, const std::string& pattern, const std::string& by, size_t* lead,
                  std::string* out) {
-  size_t from = 0;
-  for (size_t at; (at = text.find(pattern, from)) != std::string::npos; from = at + pattern.size())
-    out->append(text, from, at - from).append(by);
-  out->append(text, from);
+  size_t from = 0, kept = 0;
+  const auto copy_to = [&](size_t end) {
+    if (from < *lead) kept = out->size() + std::min(end, *lead) - from;
+    out->append(text, from, end - from);
+  };
+  for (size_t at; (at = text.find(pattern, from)) != std::string::npos; from = at + pattern.size()) {
+    copy_to(at);
+    out->append(by);
+    if (at + pattern.size() <= *lead) kept = out->size();
+  }
+  copy_to(text.size());
+  *lead = kept;
 }
 
-void replace_spans(const std::string& text, const std::string& by, std::string* out) {
+void replace_spans(const std::string& text, const std::string& by, size_t* lead, std::string* out) {
+  size_t kept = 0;
   for (size_t at = 0; at < text.size();) {
     size_t end = at;
     while (end < text.size() && text[end] == ' ') ++end;
@@ -50,13 +61,72 @@ void replace_spans(const std::string& text, const std::string& by, std::string* 
     } else {
       out->push_back(text[at++]);
     }
+    if (at <= *lead) kept = out->size();
   }
+  *lead = kept;
 }
+
+size_t count_characters(const char* text, size_t size) {
+  size_t count = 0;
+  for (size_t i = 0; i < size; ++i) count += (static_cast<uint8_t>(text[i]) & 0xC0) != 0x80;
+  return count;
+}
+
+// Follows which characters of a text those of another stand for, as far as the first `lead` bytes matter. As
+// in tokenizers, of a part that is replaced the new characters stand for the old ones one by one, further
+// ones for the last one, and where there are fewer the last one stands for the rest as well. What is removed
+// belongs to the character before it; if there is none, the next ones stand for it.
+class LeadFollower {
+ public:
+  LeadFollower(const std::string& text, size_t lead) : text_(text), lead_(lead) {}
+
+  void replace(size_t old_characters, const char* by, size_t size) {
+    if (read_ > lead_) return;
+    const size_t characters = count_characters(by, size);
+    for (size_t i = 0, number = 0; i < size; ++number) {
+      settle();
+      width_ = 1;
+      while (i + width_ < size && (static_cast<uint8_t>(by[i + width_]) & 0xC0) == 0x80) ++width_;
+      i += width_;
+      change_ = number < old_characters ? 0 : 1;
+    }
+    if (characters < old_characters && width_ > 0)
+      change_ -= static_cast<int64_t>(old_characters - characters);
+  }
+
+  size_t finish() {
+    settle();
+    return kept_;
+  }
+
+ private:
+  // Decides about the last character that was written, now that nothing can be added to it.
+  void settle() {
+    if (width_ == 0) return;
+    const size_t stands_for = change_ <= 0 ? read_ : read_ < 1 ? 0 : read_ - 1;
+    if (stands_for < lead_ && is_leading_) {
+      kept_ += width_;
+    } else {
+      is_leading_ = false;
+    }
+    for (int64_t left = change_ <= 0 ? 1 - change_ : 0; left > 0 && read_ < text_.size(); --left)
+      read_ += character_at(bytes_of(text_), text_.size(), read_).size;
+    width_ = 0;
+  }
+
+  const std::string& text_;
+  const size_t lead_;
+  size_t read_ = 0;  // of the text
+  size_t kept_ = 0;
+  bool is_leading_ = true;
+  size_t width_ = 0;  // of the last character; 0: there is none
+  int64_t change_ = 0;
+};
 
 }  // namespace
 
 bool StepNormalizer::add(uint8_t kind, std::string pattern, std::string text) {
-  if (kind > static_cast<uint8_t>(StepKind::kAsciiWords)) return false;
+  if (kind > static_cast<uint8_t>(StepKind::kMetaspaceStart)) return false;
   Step step{static_cast<StepKind>(kind), std::move(pattern), std::move(text), {}};
   if (step.kind == StepKind::kReplace && step.pattern.empty()) return false;
   if (step.kind == StepKind::kCharsmap &&
@@ -79,9 +149,10 @@ void StepNormalizer::normalize(const uint8_t* text, size_t size, PaddedBytes* ou
     }
     i += c.size;
   }
+  size_t lead = now.empty() ? 0 : character_at(bytes_of(now), now.size(), 0).size;
   for (const Step& step : steps_) {
     next.clear();
-    apply(step, now, &next);
+    apply(step, now, &lead, &next);
     now.swap(next);
   }
   out->reserve_more(now.size());
@@ -89,28 +160,35 @@ void StepNormalizer::normalize(const uint8_t* text, size_t size, PaddedBytes* ou
   out->set_size(out->size() + now.size());
 }
 
-void StepNormalizer::apply(const Step& step, const std::string& text, std::string* out) {
+void StepNormalizer::apply(const Step& step, const std::string& text, size_t* lead, std::string* out) {
   switch (step.kind) {
     case StepKind::kPrepend:
       if (!text.empty()) out->append(step.text).append(text);
+      if (*lead > 0) *lead += step.text.size();
       return;
     case StepKind::kReplace:
-      return replace_all(text, step.pattern, step.text, out);
+      return replace_all(text, step.pattern, step.text, lead, out);
     case StepKind::kReplaceSpans:
-      return replace_spans(text, step.text, out);
-    case StepKind::kStripLeft:
-      out->append(text, skip_space(text, 0));
+      return replace_spans(text, step.text, lead, out);
+    case StepKind::kStripLeft: {
+      const size_t start = skip_space(text, 0);
+      out->append(text, start);
+      *lead -= std::min(*lead, start);
       return;
+    }
     case StepKind::kStripRight:
       out->append(text, 0, find_last(text));
       return;
     case StepKind::kCharsmap:
-      return apply_charsmap(step.charsmap, text, out);
+      return apply_charsmap(step.charsmap, text, lead, out);
     case StepKind::kMetaspace:
-      return replace_all(text, " ", kSpace, out);
+      return replace_all(text, " ", kSpace, lead, out);
+    case StepKind::kMetaspaceStart:
     case StepKind::kMetaspaceFirst:
-      if (!text.empty() && text[0] != ' ' && !text.starts_with(kSpace)) out->append(kSpace);
-      return replace_all(text, " ", kSpace, out);
+      if (!text.empty() && text[0] != ' ' && !text.starts_with(kSpace) &&
+          (*lead > 0 || step.kind == StepKind::kMetaspaceFirst))
+        out->append(kSpace);
+      return replace_all(text, " ", kSpace, lead, out);
     case StepKind::kWords:
       return apply_words(text, out);
     case StepKind::kAsciiWords:
@@ -118,14 +196,18 @@ void StepNormalizer::apply(const Step& step, const std::string& text, std::strin
   }
 }
 
-void StepNormalizer::apply_charsmap(const Charsmap& charsmap, const std::string& text, std::string* out) {
+void StepNormalizer::apply_charsmap(const Charsmap& charsmap, const std::string& text, size_t* lead,
+                                    std::string* out) {
   const uint8_t* const bytes = bytes_of(text);
   const size_t size = text.size();
+  LeadFollower follower(text, *lead);
   // The shortest rule counts, and stands for all that was looked at.
   const auto replace = [&](size_t at, size_t length) {
     const Charsmap::Found found = charsmap.find_shortest(bytes + at, length);
     if (found.size == 0) return false;
-    out->append(reinterpret_cast<const char*>(found.text), found.text_size);
+    const char* const by = reinterpret_cast<const char*>(found.text);
+    out->append(by, found.text_size);
+    follower.replace(count_characters(text.data() + at, length), by, found.text_size);
     return true;
   };
   for (size_t at = 0; at < size;) {
@@ -137,10 +219,14 @@ void StepNormalizer::apply_charsmap(const Charsmap& charsmap, const std::string&
     }
     while (at < end) {
       const size_t width = character_at(bytes, size, at).size;
-      if (!replace(at, width)) out->append(text, at, width);
+      if (!replace(at, width)) {
+        out->append(text, at, width);
+        follower.replace(1, text.data() + at, width);
+      }
       at += width;
     }
   }
+  *lead = follower.finish();
 }
 
 void StepNormalizer::apply_words(const std::string& text, std::string* out) {

@@ -25,7 +25,8 @@ enum class StepKind : uint8_t {
   kMetaspace,       // spaces become U+2581
   kMetaspaceFirst,  // and one is put before a text that does not begin with it
   kWords,           // the same for each of the parts between white space, which is left out
-  kAsciiWords       // U+2581 before each of the parts between it and ASCII's white space, which are left out
+  kAsciiWords,      // U+2581 before each of the parts between it and ASCII's white space, which are left out
+  kMetaspaceStart   // as kMetaspaceFirst, if the first character is what the first one of the raw text became
 };
 
 class StepNormalizer {
@@ -47,8 +48,11 @@ class StepNormalizer {
     Charsmap charsmap;
   };
 
-  static void apply(const Step& step, const std::string& text, std::string* out);
-  static void apply_charsmap(const Charsmap& charsmap, const std::string& text, std::string* out);
+  // lead: how many bytes at the start of the text stand for the first character of the raw text, as
+  // tokenizers aligns them. Becomes that of out.
+  static void apply(const Step& step, const std::string& text, size_t* lead, std::string* out);
+  static void apply_charsmap(const Charsmap& charsmap, const std::string& text, size_t* lead,
+                             std::string* out);
   static void apply_words(const std::string& text, std::string* out);
   static void apply_ascii_words(const std::string& text, std::string* out);
 
