@@ -38,7 +38,8 @@ _MODULES = {
     **dict.fromkeys(("init", "check", "build", "count", "learn", "encode", "mix", "pack", "update"), "build_commands"),
     **dict.fromkeys(("watch", "status"), "watch_commands"),
     **dict.fromkeys(
-        ("verify", "log", "remove", "expire", "compact", "repair", "show", "curve", "audit"), "output_commands"
+        ("verify", "log", "remove", "restore", "expire", "compact", "repair", "show", "curve", "audit"),
+        "output_commands",
     ),
     **dict.fromkeys(("report", "view"), "look_commands"),
     "export": "tokenizer_commands",
@@ -52,7 +53,21 @@ EXIT_INTERRUPTED, EXIT_BROKEN_PIPE, EXIT_TERMINATED = 130, 141, 143
 # These run no stage. What stops them is a wrong argument, so they end with EXIT_USAGE.
 _TOOLS = frozenset(
     (
-        *("init", "status", "log", "expire", "audit", "diff", "gc", "export", "convert", "fsck", "show", "curve"),
+        *(
+            "init",
+            "status",
+            "log",
+            "restore",
+            "expire",
+            "audit",
+            "diff",
+            "gc",
+            "export",
+            "convert",
+            "fsck",
+            "show",
+            "curve",
+        ),
         *("report", "view", "encode-text", "decode-ids", "explain"),
     )
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pipelines.local.terminal import format_count, format_size
+from pipelines.local.terminal import format_count, format_size, make_printable
 from pipelines.stages.commit import describe_commit_date
 from pipelines.stages.read_log import locate_part, read_log
 from pipelines.stages.tokenizers_beside import FOLDER, find_commit_of, list_beside
@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # a command that prints a log need not import what makes comm
     from pipelines.stages.expire_commits import Expired
     from pipelines.stages.learn_beside import LearnedBeside
     from pipelines.stages.remove_documents import Removed
+    from pipelines.stages.restore_documents import Restored
 
 
 def describe_log(output: str) -> list[dict[str, Any]]:
@@ -80,8 +81,13 @@ def print_log(commits: list[dict[str, Any]]) -> None:
         click.echo(f"  root {commit['root']}")
 
 
-def print_updated(output: str, commit: Commit | None, quiet: bool) -> None:
-    """Print what an update did. commit: None if nothing had changed. quiet: only the root."""
+def print_updated(output: str, commit: Commit | None, quiet: bool, held_back: str = "") -> None:
+    """Print what an update did. commit: None if nothing had changed. quiet: only the root.
+
+    held_back: what tombstones held back, in words; empty: nothing.
+    """
+    if held_back and not quiet:
+        click.echo(f"{redact(output)}: {held_back}")
     if commit is not None:
         click.echo(commit.root) if quiet else print_log([_describe_commit(output, commit)])
         return
@@ -98,8 +104,8 @@ def print_learned(output: str, learned: Sequence[LearnedBeside], quiet: bool) ->
         click.echo(one.fingerprint if quiet else said)
 
 
-def print_removed(output: str, done: Removed) -> None:
-    """Print what a removal did."""
+def print_removed(output: str, done: Removed, dry_run: bool = False) -> None:
+    """Print what a removal did, or would do."""
     for pattern in done.unmatched:
         click.echo(f"{redact(output)}: no input file that it has now matches {pattern!r}")
     if done.unknown:
@@ -108,6 +114,12 @@ def print_removed(output: str, done: Removed) -> None:
     if done.rejects:
         said = "an id; its part holds" if done.rejects == 1 else "ids; their parts hold"
         click.echo(f"{format_count(done.rejects, 'reject')} quoted {said} no samples of rejects now")
+    if dry_run:
+        click.echo(
+            f"would remove {format_count(done.documents, 'document')}, make {format_count(done.parts, 'part')} again, "
+            f"and read {format_count(done.read_again, 'input file')} for that. {_NOTHING_DONE}"
+        )
+        return
     if done.commit is None:
         why = ": all of it was removed before" if done.names else ""
         click.echo(f"{redact(output)}: nothing to remove{why}")
@@ -117,8 +129,32 @@ def print_removed(output: str, done: Removed) -> None:
         click.echo("if a file is renamed, its documents come back: --ids keeps documents away whatever their file")
 
 
-def print_expired(output: str, done: Expired) -> None:
-    """Print what an expiry did."""
+def print_restored(output: str, done: Restored, dry_run: bool = False) -> None:
+    """Print what a restoration did, or would do."""
+    for name in done.missing:
+        click.echo(f"{make_printable(name)!r} was never removed")
+    if not done.names:
+        click.echo(f"{redact(output)}: nothing to restore")
+        return
+    if done.commit is not None:
+        print_log([_describe_commit(output, done.commit)])
+    else:
+        click.echo(f"would take {format_count(done.names, 'tombstone')} back. {_NOTHING_DONE}")
+    for uris, what in ((done.files, "as new"), (done.read_again, "again, since documents of theirs are missing")):
+        if uris:
+            more = f" and {len(uris) - _MOST_FILES:,} more" if len(uris) > _MOST_FILES else ""
+            shown = ", ".join(make_printable(redact(uri)) for uri in uris[:_MOST_FILES])
+            click.echo(f"the next `tokcore update` reads {what}: {shown}{more}")
+
+
+def print_expired(output: str, done: Expired, dry_run: bool = False) -> None:
+    """Print what an expiry did, or would do."""
+    if dry_run:
+        click.echo(
+            f"the oldest that could be read would be commit {done.oldest}; would remove "
+            f"{format_count(done.files, 'file')} of {format_size(done.size_bytes)}. {_NOTHING_DONE}"
+        )
+        return
     if done.commit is None:
         click.echo(f"{redact(output)}: no further commit expires")
     else:
@@ -126,8 +162,14 @@ def print_expired(output: str, done: Expired) -> None:
     click.echo(f"removed {format_count(done.files, 'file')} of {format_size(done.size_bytes)}")
 
 
-def print_compacted(output: str, done: Compacted) -> None:
-    """Print what a compaction did."""
+def print_compacted(output: str, done: Compacted, dry_run: bool = False) -> None:
+    """Print what a compaction did, or would do."""
+    if dry_run and done.parts:
+        click.echo(
+            f"would make one part of {done.parts:,} with {format_count(done.shards_before, 'shard')}, and read "
+            f"{format_count(done.files, 'input file')} again for that. {_NOTHING_DONE}"
+        )
+        return
     if done.commit is None:
         verb = "stays as it is" if done.shards_before == 1 else "stay as they are"
         click.echo(f"{redact(output)}: nothing to gain: {format_count(done.shards_before, 'small shard')} {verb}")
@@ -148,11 +190,14 @@ def _describe_reason(why: dict[str, Any]) -> str:
     """The reason of a commit in words: `update: files 3 new, 1 changed`."""
     files = Reason(**why).describe_files() if "new" in why else ""
     documents = f"{format_count(why['removed'], 'document')} removed" if why.get("removed") else ""
-    told = "; ".join(filter(None, (documents, files)))
+    restored = f"{format_count(why['restored'], 'tombstone')} taken back" if why.get("restored") else ""
+    told = "; ".join(filter(None, (documents, restored, files)))
     return f"{why['command']}: {told}" if told else str(why["command"])
 
 
 _MOST_LANGUAGES = 10
+_MOST_FILES = 10
+_NOTHING_DONE = "Nothing was done."
 
 
 def print_status(output: str, status: dict[str, Any]) -> None:

@@ -49,6 +49,7 @@ class Reason:
     vanished: int = 0  # files whose documents were removed
     read_again: int = 0  # files that were as before, but read for a part that took another's place
     removed: int = dataclasses.field(default=0, metadata=LEFT_OUT)  # documents that tokcore remove took away
+    restored: int = dataclasses.field(default=0, metadata=LEFT_OUT)  # tombstones that tokcore restore took back
 
     def describe_files(self) -> str:
         """What became of files, in words; empty if nothing did.
@@ -89,6 +90,7 @@ class Commit:
     totals: CommitTotals
     # Tombstones that this commit adds to those of earlier ones (schemas.tombstones).
     removed: tuple[str, ...] = dataclasses.field(default=(), metadata=LEFT_OUT)
+    restored: tuple[str, ...] = dataclasses.field(default=(), metadata=LEFT_OUT)  # those that it takes back
     oldest: int = dataclasses.field(default=0, metadata=LEFT_OUT)  # commit that can be read from now on; 0: all can
     format: str = COMMIT_FORMAT
     format_version: int = COMMIT_VERSION

@@ -263,11 +263,12 @@ def update(build_file: str, chosen: RunChoices, vanished: str | None, as_json: b
 
     build = open_to_run(build_file, chosen)
     rule: Any = vanished or build.config.update.vanished
-    commit = Update(build.config, build.options, build.output, build.progress, rule).run()
+    follow = Update(build.config, build.options, build.output, build.progress, rule)
+    commit = follow.run()
     if as_json:
         print_json(json.loads(commit.to_bytes()) if commit is not None else None)
     else:
-        print_updated(build.output, commit, chosen.quiet)
+        print_updated(build.output, commit, chosen.quiet, follow.describe_held_back(commit))
 
 
 def _learn_at(build: Any, chosen: RunChoices, as_json: bool, at: int | None) -> bool:

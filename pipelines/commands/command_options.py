@@ -88,6 +88,8 @@ AT_ANY = click.option(
     "--at", type=click.IntRange(0), metavar="COMMIT", help="The parts of this commit; default: those of all."
 )
 
+DRY_RUN = click.option("--dry-run", is_flag=True, help="Show what would be done, and change nothing.")
+
 JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
 ALL = click.option("--all", "show_all", is_flag=True, help="Show all rows, not only the first ones.")

@@ -17,7 +17,7 @@ from pipelines.commands.command_inputs import (
     read_lines,
     show_progress,
 )
-from pipelines.commands.command_options import ALL, AT, AT_ANY, JSON, VOCAB_SIZE, WORKERS, format_examples
+from pipelines.commands.command_options import ALL, AT, AT_ANY, DRY_RUN, JSON, VOCAB_SIZE, WORKERS, format_examples
 from tokcore.jsonable import to_jsonable
 
 
@@ -150,6 +150,7 @@ def log(output: str, as_json: bool) -> None:
     epilog=format_examples(
         "tokcore remove out/first --ids takedown.txt",
         "tokcore remove out/first --source 'crawl/2024-*.jsonl' --lang xx",
+        "tokcore remove out/first --lang xx --dry-run",
     )
 )
 @click.argument("output")
@@ -163,6 +164,8 @@ def log(output: str, as_json: bool) -> None:
 )
 @click.option("--lang", "langs", multiple=True, metavar="XX", help="Remove the documents of this language. Repeatable.")
 @click.option("--base", default="", metavar="FOLDER", help="Folder of the build file, if it has moved.")
+@click.option("--allow-missing", is_flag=True, help="Accept names that nothing has, to keep later documents away.")
+@DRY_RUN
 @WORKERS
 @JSON
 def remove(
@@ -171,6 +174,8 @@ def remove(
     sources: tuple[str, ...],
     langs: tuple[str, ...],
     base: str,
+    allow_missing: bool,
+    dry_run: bool,
     workers: int | None,
     as_json: bool,
 ) -> None:
@@ -179,7 +184,7 @@ def remove(
     Makes the parts that hold them again from their pinned inputs, without them, and ends with one commit. It keeps a
     keyed hash of each name, so that no later commit brings a document back. Earlier commits still hold the documents:
     `tokcore verify --removed` names these. --source goes by the names of files: if one is renamed, its documents come
-    back. Use --ids where documents must stay away whatever their file is called.
+    back. Use --ids where documents must stay away whatever their file is called. `tokcore restore` takes it back.
     """
     from pipelines.local.progress import StageProgress
     from pipelines.local.run_options import RunOptions
@@ -190,11 +195,63 @@ def remove(
         raise click.UsageError("what is to be removed? Name it: --ids FILE, --source GLOB or --lang XX")
     url = make_absolute(output)
     chosen = tuple(read_lines(ids)) if ids is not None else ()
-    done = Remove(url, chosen, langs, sources, expand_path(base), RunOptions(workers), StageProgress()).run()
+    done = Remove(
+        url,
+        chosen,
+        langs,
+        sources,
+        expand_path(base),
+        RunOptions(workers),
+        StageProgress(),
+        allow_missing=allow_missing,
+        dry_run=dry_run,
+    ).run()
     if as_json:
-        print_json({"commit": to_jsonable(done.commit) if done.commit is not None else None, "unknown": done.unknown})
+        commit = to_jsonable(done.commit) if done.commit is not None else None
+        more = {name: getattr(done, name) for name in ("unknown", "documents", "parts", "read_again")}
+        print_json({"dry_run": dry_run, "commit": commit, **more})
     else:
-        print_removed(url, done)
+        print_removed(url, done, dry_run)
+
+
+@click.command(
+    epilog=format_examples("tokcore restore out/first --lang xx", "tokcore restore out/first --ids back.txt --dry-run")
+)
+@click.argument("output")
+@click.option("--ids", metavar="FILE", help="Take back what keeps away the documents of these ids, a line each.")
+@click.option("--source", "sources", multiple=True, metavar="GLOB", help="The same of these input files. Repeatable.")
+@click.option("--lang", "langs", multiple=True, metavar="XX", help="The same of this language. Repeatable.")
+@click.option("--allow-missing", is_flag=True, help="Accept names that were never removed.")
+@DRY_RUN
+@JSON
+def restore(
+    output: str,
+    ids: str | None,
+    sources: tuple[str, ...],
+    langs: tuple[str, ...],
+    allow_missing: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Take a removal back: what `tokcore remove` took out may come again.
+
+    Ends with one commit, after which no commit leaves such documents out. It reads nothing: it names the input files
+    that lack documents, and the next `tokcore update`, or a watcher, reads these again.
+    """
+    from pipelines.print_log import print_restored
+    from pipelines.stages.restore_documents import Restore
+
+    if ids is None and not sources and not langs:
+        raise click.UsageError("what is to be restored? Name it: --ids FILE, --source GLOB or --lang XX")
+    url = make_absolute(output)
+    chosen = tuple(read_lines(ids)) if ids is not None else ()
+    with show_progress("restore"):
+        done = Restore(url, chosen, langs, sources, allow_missing, dry_run).run()
+    if as_json:
+        commit = to_jsonable(done.commit) if done.commit is not None else None
+        print_json({"dry_run": dry_run, **done._asdict(), "commit": commit})
+    else:
+        print_restored(url, done, dry_run)
 
 
 @click.command(epilog=format_examples("tokcore expire out/first --keep 3", "tokcore expire out/first --older-than 30d"))
@@ -203,8 +260,9 @@ def remove(
 @click.option(
     "--older-than", metavar="DURATION", help="Give up what was followed by another commit so long ago: 90s, 24h, 30d."
 )
+@DRY_RUN
 @JSON
-def expire(output: str, keep: int | None, older_than: str | None, as_json: bool) -> None:
+def expire(output: str, keep: int | None, older_than: str | None, dry_run: bool, as_json: bool) -> None:
     """Give up earlier commits of an output, and remove what only they name.
 
     Ends with one commit, which says which one is the oldest from now on. The log stays, so that its chain can be
@@ -218,19 +276,21 @@ def expire(output: str, keep: int | None, older_than: str | None, as_json: bool)
         raise click.UsageError("what is to stay? Name one of the two: --keep N or --older-than DURATION")
     url = make_absolute(output)
     with show_progress("expire"):
-        done = run(url, keep, parse_seconds(older_than) if older_than is not None else None)
+        done = run(url, keep, parse_seconds(older_than) if older_than is not None else None, dry_run)
     if as_json:
-        print_json({**done._asdict(), "commit": to_jsonable(done.commit) if done.commit is not None else None})
+        commit = to_jsonable(done.commit) if done.commit is not None else None
+        print_json({"dry_run": dry_run, **done._asdict(), "commit": commit})
     else:
-        print_expired(url, done)
+        print_expired(url, done, dry_run)
 
 
 @click.command(epilog=format_examples("tokcore compact out/first"))
 @click.argument("output")
 @click.option("--base", default="", metavar="FOLDER", help="Folder of the build file, if it has moved.")
+@DRY_RUN
 @WORKERS
 @JSON
-def compact(output: str, base: str, workers: int | None, as_json: bool) -> None:
+def compact(output: str, base: str, dry_run: bool, workers: int | None, as_json: bool) -> None:
     """Make few large shards out of the many small ones of updates.
 
     Reads the inputs of parts with small shards again, into one part, and compares all documents by their digest. Ends
@@ -242,11 +302,12 @@ def compact(output: str, base: str, workers: int | None, as_json: bool) -> None:
     from pipelines.stages.compact_output import Compact
 
     url = make_absolute(output)
-    done = Compact(url, expand_path(base), RunOptions(workers), StageProgress()).run()
+    done = Compact(url, expand_path(base), RunOptions(workers), StageProgress(), dry_run).run()
     if as_json:
-        print_json({**done._asdict(), "commit": to_jsonable(done.commit) if done.commit is not None else None})
+        commit = to_jsonable(done.commit) if done.commit is not None else None
+        print_json({"dry_run": dry_run, **done._asdict(), "commit": commit})
     else:
-        print_compacted(url, done)
+        print_compacted(url, done, dry_run)
 
 
 @click.command(epilog=format_examples("tokcore repair out/first"))
@@ -409,7 +470,7 @@ def diff(one: str, other: str, at: int | None, other_at: int | None, as_json: bo
 
 @click.command("gc", epilog=format_examples("tokcore gc out/first --dry-run", "tokcore gc out/first --older-than 0"))
 @click.argument("output")
-@click.option("--dry-run", is_flag=True, help="Show what would be removed.")
+@DRY_RUN
 @click.option(
     "--older-than",
     default="24h",
@@ -435,4 +496,4 @@ def collect(output: str, dry_run: bool, older_than: str, as_json: bool) -> None:
         print_collected(collected, dry_run, older_than)
 
 
-COMMANDS = (verify, log, remove, expire, compact, repair, show, curve, audit, diff, collect)
+COMMANDS = (verify, log, remove, restore, expire, compact, repair, show, curve, audit, diff, collect)

@@ -192,7 +192,7 @@ def _count_documents(log: Log) -> int:
 def _find_unburied(output: str, part: Part, log: Log, commit: Commit) -> str:
     """What is wrong with the tombstones that a part was read with; empty if the log has them all."""
     planned = _find_planned(output, part)
-    buried = log.list_removed() | {*commit.removed}
+    buried = log.list_buried() | {*commit.removed}
     for settings in planned.config.settings if planned is not None else ():
         removed = settings.removed
         if removed is not None and (removed.key != log.tombstone_key or not buried >= {*removed.hashes}):

@@ -37,6 +37,8 @@ class Compacted(NamedTuple):
     shards_before: int  # of the parts that it replaced, or would have
     shards_after: int
     left: tuple[str, ...]  # paths of parts with small shards whose inputs are gone or have changed
+    parts: int = 0  # with small shards, which would become one
+    files: int = 0  # of the input, which would be read again for that
 
 
 @dataclasses.dataclass(slots=True)
@@ -47,6 +49,7 @@ class Compact:
     base: str = ""  # folder against which relative uris are resolved; empty: where the build file was
     options: RunOptions = dataclasses.field(default_factory=RunOptions)
     progress: StageProgress = dataclasses.field(default_factory=StageProgress)
+    dry_run: bool = False  # whether nothing is read and committed
 
     def run(self) -> Compacted:
         """Make one part of all parts whose shards hold less than half of shards.target_tokens, and commit that.
@@ -64,6 +67,8 @@ class Compact:
                 follow_commits(self.output, log)  # a killed one may not have
                 return Compacted(None, before.shards, before.shards, left)
             held = read_held(self.output, small)
+            if self.dry_run:
+                return Compacted(None, before.shards, before.shards, left, len(small), len(held))
             part = self._make_part(log, config, held)
             made = read_part(self.output, part)
             after = sum_up_parts([made])

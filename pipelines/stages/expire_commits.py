@@ -6,6 +6,7 @@ manifests and tokenizers stay, too: all parts follow from these.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import time
 from collections.abc import Collection, Iterator
@@ -28,15 +29,17 @@ class Expired(NamedTuple):
     """What an expiry did."""
 
     commit: Commit | None  # None: no further commit was given up
-    files: int  # that were removed
+    files: int  # that were removed, or would be
     size_bytes: int
+    oldest: int  # commit that can be read now, or could be
 
 
-def expire(output: str, keep: int | None = None, older_than_s: int | None = None) -> Expired:
+def expire(output: str, keep: int | None = None, older_than_s: int | None = None, dry_run: bool = False) -> Expired:
     """Give up all commits but the newest ones, and remove what only they name.
 
     keep: how many states of the output stay, at least 1. older_than_s: give up those that were followed by another
-    one so many seconds ago. One of the two is needed. Raises ConfigError if there is no finished build.
+    one so many seconds ago. One of the two is needed. dry_run: change nothing.
+    Raises ConfigError if there is no finished build.
     """
     if keep is not None and keep < 1:
         raise ConfigError(f"--keep {keep}: the newest commit always stays: at least 1")
@@ -44,6 +47,8 @@ def expire(output: str, keep: int | None = None, older_than_s: int | None = None
     while True:
         log = read_log(output)
         oldest = _choose_oldest(output, log, keep, older_than_s)
+        if dry_run:
+            return _find_expiring(output, log, max(oldest, log.oldest))
         if oldest <= log.oldest:
             break
         commit = create_commit(output, log, Reason(EXPIRE), (), (), oldest=oldest)
@@ -51,8 +56,18 @@ def expire(output: str, keep: int | None = None, older_than_s: int | None = None
             reach("expire.committed")
             break
     follow_commits(output)  # before what the card of an earlier commit names is removed
-    removed = _remove(output, read_log(output))
-    return Expired(commit, len(removed), sum(removed.values()))
+    log = read_log(output)
+    removed = _remove(output, log)
+    return Expired(commit, len(removed), sum(removed.values()), log.oldest)
+
+
+def _find_expiring(output: str, log: Log, oldest: int) -> Expired:
+    """What an expiry would do after which a commit is the oldest."""
+    there = storage.list_footprints(output)
+    if log.commits:
+        log = dataclasses.replace(log, commits=(*log.commits[:-1], dataclasses.replace(log.commits[-1], oldest=oldest)))
+    going = [*list_expired(output, log, there)]
+    return Expired(None, len(going), sum(there[path].size_bytes for path in going), oldest)
 
 
 def _choose_oldest(output: str, log: Log, keep: int | None, older_than_s: int | None) -> int:

@@ -39,25 +39,31 @@ class StandingPart(NamedTuple):
 
 
 def find_inheritance(
-    output: str, plan: Plan, base: str, again: Collection[str] = (), listed: Pins | None = None
+    output: str,
+    plan: Plan,
+    base: str,
+    again: Collection[str] = (),
+    listed: Pins | None = None,
+    fresh: Collection[str] = (),
 ) -> Inheritance | None:
     """What the part of a new plan takes over from a finished part of these settings; None if that would save nothing.
 
     output: URL of the finished part. base: folder against which relative uris of inputs are resolved.
-    again: uris of files with documents that were removed. listed: as for find_changed.
+    again: uris of files with documents that were removed. listed: as for find_changed. fresh: uris of files that are
+    read in any case, though they are as before.
     """
     if (part := read_standing_part(output)) is None:
         return None
     before = read_plan(output, part.planned)
     there = {hash_content(before.assignment(item)): item.number for item in before.items}
     again = frozenset(again)
-    lost = {*find_changed((file for file in plan.files if file.uri in again), base, listed)} if again else set()
+    lost = {*find_changed((file for file in plan.files if file.uri in again), base, listed)} if again else set[str]()
     kept: dict[int, int] = {}
     thinned: dict[int, int] = {}
     for item in plan.items:
         assignment = plan.assignment(item)
         uris = {one.uri for one in assignment.ranges}
-        if (found := there.get(hash_content(assignment))) is not None and not uris & lost:
+        if (found := there.get(hash_content(assignment))) is not None and not uris & (lost | {*fresh}):
             (thinned if uris & again else kept)[item.number] = found
     left = {*kept.values(), *thinned.values()}
     gone = [item for item in before.items if item.number not in left]

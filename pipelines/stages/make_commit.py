@@ -41,7 +41,7 @@ from schemas.document import find_twins
 from schemas.inheritance import Inheritance
 from schemas.plan import Plan, ReadSettings
 from schemas.stage_manifests import BuildManifest
-from schemas.tombstones import Tombstones
+from schemas.tombstones import Tombstones, merge_tombstones
 from tokcore.errors import ConfigError, IdentityError, StageError
 from tokcore.tokenizer_spec import FILE_NAME
 
@@ -80,13 +80,17 @@ def make_plan_again(
 ) -> Plan:
     """The plan of files that an output holds, to read them as they were read, without what was removed.
 
+    What was left out of a file stays away, even if its tombstone was taken back since: an update reads such files.
     decoded: uris of those whose source is gone, so that the tokens of their parts are read.
     """
     settings: dict[ReadSettings, int] = {}
     planned = []
     for held in sorted(files, key=lambda one: one.file.uri):
         decoded_from = held.part if held.file.uri in decoded else ""
-        read = dataclasses.replace(held.settings, removed=removed, decoded_from=decoded_from)
+        own = held.settings.removed
+        if own is not None and removed is not None:
+            own = merge_tombstones(own.key, [*own.hashes, *removed.hashes])
+        read = dataclasses.replace(held.settings, removed=own or removed, decoded_from=decoded_from)
         planned.append(dataclasses.replace(held.file, settings=settings.setdefault(read, len(settings))))
     return make_plan(planned, [*settings], range_bytes)
 
@@ -136,18 +140,20 @@ def plan_new_parts(
     choose: Callable[[Collection[str]], Plan],
     again: Collection[str] = (),
     listed: Pins | None = None,
+    fresh: Collection[str] = (),
 ) -> list[NewPart]:
     """The parts that take the place of others: one for each of which work items stay, and one of all other files.
 
     dropped: path of a part that goes -> uris of its files that stay, or come in another version; in the order of the
     log, not of paths, which differ between stores. others: further files. choose: gives the plan of some files.
     again: files that are to be read again in any case. base: where relative uris start. listed: as for find_changed.
+    fresh: as for find_inheritance.
     """
     parts, rest = [], [*others]
     for path, uris in dropped.items():
         url = output if path == OWN else urls.join(output, path)
         plan = choose(uris)
-        inheritance = find_inheritance(url, plan, base, again, listed) if uris else None
+        inheritance = find_inheritance(url, plan, base, again, listed, fresh) if uris else None
         if inheritance is None:
             rest += uris
         else:
@@ -163,11 +169,12 @@ def create_commit(
     dropped: Sequence[str],
     removed: Sequence[str] = (),
     oldest: int | None = None,
+    restored: Sequence[str] = (),
 ) -> Commit | None:
     """Create the commit after the newest one of a log; None if another one was first.
 
     dropped: paths of parts. removed: new tombstones, sorted. oldest: commit that can be read then; None:
-    as before.
+    as before. restored: tombstones that are taken back, sorted.
     """
     kept = [part for part in log.parts() if part.path not in dropped]
     parts = (*kept, *added)
@@ -189,6 +196,7 @@ def create_commit(
         root=hash_parts(parts),
         totals=add_up_totals(facts[part].totals for part in parts),
         removed=tuple(removed),
+        restored=tuple(restored),
         oldest=log.oldest if oldest is None else oldest,
     )
     scratch = urls.join(output, FOLDER, _SCRATCH)

@@ -79,14 +79,17 @@ class Log:
         before = [dataclasses.replace(one, parts=()) for one in self.commits[-1:]]
         return Log(self.build, (*self.commits[:-1], *before, commit))
 
-    def list_removed(self) -> set[str]:
-        """The tombstones of all commits."""
+    def list_buried(self) -> set[str]:
+        """The tombstones of all commits, those that were taken back included."""
         return {one for commit in self.commits for one in commit.removed}
 
     def tombstones(self, at: int | None = None) -> Tombstones | None:
         """What was removed up to a commit, None if nothing was; at as of parts."""
         number = self.newest if at is None else at
-        hashes = (one for commit in self.commits[:number] for one in commit.removed)
+        hashes: set[str] = set()
+        for commit in self.commits[:number]:
+            hashes |= {*commit.removed}
+            hashes -= {*commit.restored}
         return merge_tombstones(self.tombstone_key, hashes)
 
     @property
@@ -169,8 +172,13 @@ def describe_break(log: Log, commit: Commit) -> str:
         return "its root does not follow from its parts"
     if not log.oldest <= commit.oldest < commit.number or (commit.oldest > log.oldest and commit.why.command != EXPIRE):
         return f"says that commit {commit.oldest} is the oldest, before it {log.oldest} was"
-    if commit.removed and list(commit.removed) != sorted({*commit.removed} - log.list_removed()):
-        return "its tombstones are not sorted, or are there already"
+    if commit.removed or commit.restored:
+        removed = log.tombstones()
+        there = {*removed.hashes} if removed is not None else set()
+        if list(commit.removed) != sorted({*commit.removed} - there):
+            return "its tombstones are not sorted, or are there already"
+        if list(commit.restored) != sorted({*commit.restored} & there):
+            return "takes tombstones back that are not sorted, or not there"
     return ""
 
 

@@ -27,25 +27,28 @@ from pipelines.stages.make_commit import (
     NewPart,
     build_part,
     create_commit,
+    list_languages,
     make_plan_again,
     name_some,
     plan_new_parts,
     require_parts_apart,
 )
+from pipelines.stages.named_documents import describe_missing, find_lang, match_files, match_sources
 from pipelines.stages.read_log import Log, locate_part, read_log, read_part
 from pipelines.stages.stored_config import read_stored_config
 from pipelines.store.crashpoints import reach
-from pipelines.store.patterns import compile_glob
 from pipelines.store.redaction import redact
 from pipelines.store.tokenizers import load_spec
 from schemas.commit_log import Commit, Part, Reason
 from schemas.config import BuildConfig
+from schemas.config_reader import suggest_nearest
 from schemas.plan import Plan
-from schemas.tombstones import Tombstones, merge_tombstones
+from schemas.tombstones import Kind, Tombstones, merge_tombstones
 from tokcore.errors import ConfigError, LedgerError, StageError
 
 # Tombstones travel with each range that workers read.
 MAX_TOMBSTONES = 10_000
+_MOST_LANGUAGES = 10
 
 
 class Removed(NamedTuple):
@@ -56,6 +59,9 @@ class Removed(NamedTuple):
     names: int  # that were given, or are those of files that a glob matches
     unmatched: tuple[str, ...]  # globs that no input file of the output matches
     rejects: int  # that quoted an id
+    documents: int = 0  # that are removed
+    parts: int = 0  # that are made again, or go as a whole
+    read_again: int = 0  # input files that have to be read for that
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -85,28 +91,35 @@ class Remove:
     base: str = ""  # folder against which relative uris are resolved; empty: where the build file was
     options: RunOptions = dataclasses.field(default_factory=RunOptions)
     progress: StageProgress = dataclasses.field(default_factory=StageProgress)
+    allow_missing: bool = False  # whether a name may be of nothing; its tombstone keeps later documents away
+    dry_run: bool = False  # whether nothing is made, and nothing committed
 
     def run(self) -> Removed:
         """Make the parts that hold these documents again without them, and commit that.
 
         Of inputs of such parts that are gone or have changed, the tokens are decoded. Raises ConfigError if there is
-        no finished build, or one that cannot be changed in parts; StageError if tokens that are needed do not give
-        their text back, or no input would be left.
+        no finished build, one that cannot be changed in parts, or a name that nothing has; StageError if tokens that
+        are needed do not give their text back, or no input would be left.
         """
         while True:
             log = read_log(self.output)
             require_parts_apart(self.output, log.build, "changed")
             with self.progress.stage("look", minor=True):
                 held = read_held(self.output, log.parts())
-                matched = self._match_sources(held)
-                wanted = self._make_tombstones(log, [uri for uris in matched.values() for uri in uris])
+                matched = {pattern: match_files(pattern, held) for pattern in self.sources}
+                names = self._name_all(log, [uri for uris in matched.values() for uri in uris])
+                wanted = self._make_tombstones(log, names)
                 holding = self._find(log, held, wanted)
+            if not self.allow_missing:
+                self._refuse_missing(log, names, matched, holding)
             done = Removed(
                 commit=None,
                 unknown=len(set(wanted.hashes) - holding.found),
                 names=len(wanted.hashes),
                 unmatched=tuple(pattern for pattern, uris in matched.items() if not uris),
                 rejects=holding.rejects,
+                documents=sum(holding.documents.values()),
+                parts=len(holding.documents),
             )
             before = log.tombstones()
             new = sorted({*wanted.hashes} - {*(before.hashes if before is not None else ())})
@@ -121,34 +134,51 @@ class Remove:
                 )
             again = [one for one in held.values() if one.part in holding.dropped and one.file.uri not in holding.files]
             parts = self._plan_parts(log, again, after, holding)
+            done = done._replace(read_again=sum(len(one.list_read()) for one in parts))
+            if self.dry_run:
+                return done
             added = self._make_parts(log, parts, holding)
             reach("remove.built")
             num_documents = sum(holding.documents.values())
-            num_read = sum(len(one.list_read()) for one in parts)
-            reason = Reason("remove", vanished=len(holding.files), read_again=num_read, removed=num_documents)
+            vanished = len(holding.files)
+            reason = Reason("remove", vanished=vanished, read_again=done.read_again, removed=num_documents)
             if (commit := create_commit(self.output, log, reason, added, holding.dropped, new)) is not None:
                 reach("remove.committed")
                 return done._replace(commit=commit)
             self.progress.say("another command has committed meanwhile: its commit is looked at")
 
-    def _match_sources(self, held: HeldFiles) -> dict[str, list[str]]:
-        """Glob -> the uris of the input files that it matches."""
-        matched = {}
-        for pattern in self.sources:
-            glob, is_name = compile_glob(pattern), "/" not in pattern
-            names = {uri: uri.rsplit("/", 1)[-1] if is_name else uri for uri in held}
-            matched[pattern] = [uri for uri, name in names.items() if name == pattern or glob.match(name)]
-        return matched
+    def _name_all(self, log: Log, files: Iterable[str]) -> list[tuple[Kind, str]]:
+        """Kind and name of all that is to be removed. files: uris of the input files."""
+        before = log.tombstones() or Tombstones(log.tombstone_key, ())
+        languages = list_languages(self.output, log.parts()) if self.langs else set()
+        langs = [next(iter(find_lang(one, languages, before)), one) for one in self.langs]
+        kinds: tuple[tuple[Kind, Iterable[str]], ...] = (("id", self.ids), ("lang", langs), ("source", files))
+        return [(kind, name) for kind, of_kind in kinds for name in of_kind]
 
-    def _make_tombstones(self, log: Log, files: Iterable[str]) -> Tombstones:
-        """Those of all that is to be removed. files: uris of the input files."""
+    def _make_tombstones(self, log: Log, names: Iterable[tuple[Kind, str]]) -> Tombstones:
         key = Tombstones(log.tombstone_key, ())
-        hashes = [
-            *(key.spell("id", one) for one in self.ids),
-            *(key.spell("lang", one) for one in self.langs),
-            *(key.spell("source", one) for one in files),
-        ]
-        return Tombstones(log.tombstone_key, tuple(sorted({*hashes})))
+        return Tombstones(log.tombstone_key, tuple(sorted({key.spell(kind, name) for kind, name in names})))
+
+    def _refuse_missing(
+        self, log: Log, names: Sequence[tuple[Kind, str]], matched: Mapping[str, Sequence[str]], holding: _Holding
+    ) -> None:
+        """Raise ConfigError for names that nothing has, and that were not removed before."""
+        before = log.tombstones() or Tombstones(log.tombstone_key, ())
+        missing = [one for one in names if (hashed := before.spell(*one)) not in holding.found and hashed not in before]
+        unmatched = [pattern for pattern, uris in matched.items() if not uris]
+        for pattern, uris in match_sources(self.output, log.reachable(), unmatched).items():
+            if not any(before.spell("source", uri) in before for uri in [*uris, pattern]):
+                missing.append(("source", pattern))
+        if not missing:
+            return
+        langs = {name for kind, name in missing if kind == "lang"}
+        has = sorted(list_languages(self.output, log.parts())) if langs else []
+        known = f" It has the languages {', '.join(has[:_MOST_LANGUAGES])}." if has else ""
+        known += "".join(suggest_nearest(lang, has) for lang in sorted(langs)[:1])
+        raise ConfigError(
+            f"{redact(self.output)}: nothing has {describe_missing(missing)}.{known} Correct the name; or pass "
+            f"--allow-missing, and later commits leave out what comes under it. Nothing was changed."
+        )
 
     def _find(self, log: Log, held: HeldFiles, wanted: Tombstones) -> _Holding:
         """Where the documents are, and the rejects that quote them."""

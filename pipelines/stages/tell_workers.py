@@ -51,7 +51,7 @@ def tell_workers(
     reach("inherit.found")
     stage = attempts.stage
     shards = list_item_shards(part.shards) if part.shards is not None else {}
-    ledgers, rejects = _read_ledgers(inheritance.output), _read_rejects(inheritance.output)
+    ledgers, rejects = read_ledgers(inheritance.output), _read_rejects(inheritance.output)
     first = inheritance.first
 
     def tell(numbers: tuple[int, int]) -> None:
@@ -144,7 +144,8 @@ def _read_lines(output: str, name: str, cls: type[Any]) -> list[Any]:
     return [from_jsonable(cls, parse_canonical(line, url), url) for line in storage.read_bytes(url).splitlines(True)]
 
 
-def _read_ledgers(output: str) -> dict[str, FileLedger]:
+def read_ledgers(output: str) -> dict[str, FileLedger]:
+    """Uri of an input file -> what became of it, as a build says that has committed its rejects."""
     return {one.uri: one for one in _read_lines(output, LEDGER, FileLedger)}
 
 

@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 from pipelines.local.pool import Workers
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
+from pipelines.local.terminal import format_count
 from pipelines.stages.build import Build
 from pipelines.stages.commit import find_manifest, require_manifest
 from pipelines.stages.dataset_card import follow_commits
@@ -31,7 +32,8 @@ from pipelines.stages.make_commit import (
     require_parts_apart,
 )
 from pipelines.stages.plan_corpus import plan_build
-from pipelines.stages.read_log import Log, read_log
+from pipelines.stages.read_log import Log, read_log, read_part
+from pipelines.stages.restored_files import list_restored_files
 from pipelines.stages.settle_languages import describe_kept_spelling, settle_languages
 from pipelines.stages.small_parts import build_parts
 from pipelines.store import storage, urls
@@ -87,7 +89,9 @@ class Update:
     workers: Workers | None = None  # as for Build
     stuck: str = dataclasses.field(default="", init=False)  # why changes of the last look must wait; only if it grows
     left_out: LeftOut = dataclasses.field(default_factory=LeftOut)  # files that match and are not taken, as last seen
+    held_back: tuple[str, ...] = dataclasses.field(default=(), init=False)  # uris of files with a tombstone, last seen
     measured: Counter[str] = dataclasses.field(default_factory=Counter, init=False)  # what work items counted, so far
+    _restored: frozenset[str] = dataclasses.field(default=frozenset(), init=False, repr=False)  # as of the last look
     _log: Log | None = dataclasses.field(default=None, init=False, repr=False)  # as it was last read
     _making: list[NewPart] = dataclasses.field(default_factory=list, init=False, repr=False)  # of the last make()
     held: HeldFiles = dataclasses.field(default_factory=HeldFiles, init=False, repr=False)  # as of the last look
@@ -120,8 +124,27 @@ class Update:
             if not self.grows:
                 for said in self.left_out.describe_links():
                     self.progress.say(said)
-            plan = _leave_out(everything, self._removed(), self.config.plan.range_bytes)
+            removed = self._removed()
+            plan = _leave_out(everything, removed, self.config.plan.range_bytes)
+            gone = len(everything.files) - len(plan.files)
+            files = everything.files if gone else ()
+            self.held_back = tuple(one.uri for one in files if removed and removed.spell("source", one.uri) in removed)
             return self._compare(plan)
+
+    def describe_held_back(self, commit: Commit | None) -> str:
+        """What tombstones held back from a commit of this update, in words; "" if nothing. commit: None if none is."""
+        documents = self._count_held_back(commit) if commit is not None else 0
+        said = [(documents, "document"), (len(self.held_back), "file")]
+        told = " and ".join(format_count(number, what) for number, what in said if number)
+        return f"tombstones held back {told}: `tokcore restore` takes one back" if told else ""
+
+    def _count_held_back(self, commit: Commit) -> int:
+        dropped = [part for part in self.log.parts() if part.path in commit.dropped]
+        had, has = (
+            sum(read_part(self.output, one).totals.records.removed for one in parts)
+            for parts in (dropped, commit.added)
+        )
+        return max(0, has - had)
 
     def choose(self, changes: Changes, uris: Collection[str], lost: Collection[str] = ()) -> Changes:
         """What became of some files alone, of all changes of the last look.
@@ -245,12 +268,13 @@ class Update:
     def _compare(self, plan: Plan) -> Changes:
         held, stripped = self.held, [*map(strip_settings, plan.settings)]
         new, changed, is_there = [], [], bytearray(len(held))
+        self._restored = frozenset(self._list_restored())
         for file in plan.files:  # of which there may be very many: none is kept
             if (place := held.find(file.uri)) is None:
                 new.append(file.uri)
                 continue
             is_there[place] = 1
-            if not held.is_as_before(place, file, stripped[file.settings]):
+            if file.uri in self._restored or not held.is_as_before(place, file, stripped[file.settings]):
                 changed.append(file.uri)
         gone = [held.read_uri(place) for place, found in enumerate(is_there) if not found]
         if gone and self.vanished == "fail":
@@ -279,6 +303,11 @@ class Update:
             others = [uri for uri in others if held[uri].part not in parts]
             return Changes(plan, new, changed, removed, others, sorted(dropped - parts))
         return changes
+
+    def _list_restored(self) -> Iterator[str]:
+        """The uris of files that lack documents whose tombstones were taken back."""
+        parts = {part: self.held.parts[part.path] for part in self.log.parts()}
+        return list_restored_files(self.output, parts, self._removed())
 
     def _find_lost(self, changes: Changes) -> list[str]:
         """The files that vanished, and would have to be read."""
@@ -321,6 +350,7 @@ class Update:
             changes.new,
             lambda uris: self._choose_files(changes.plan, uris),
             listed={file.uri: (file.size_bytes, file.version) for file in changes.plan.files if file.uri in in_dropped},
+            fresh=self._restored,
         )
 
     def _choose_files(self, plan: Plan, uris: Collection[str]) -> Plan:

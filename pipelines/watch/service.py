@@ -335,6 +335,9 @@ class Service:
             f"commit {commit.number}: {commit.why.describe_files()}, {format_count(documents, 'document')}, "
             f"{format_size(text)} of text, {seconds:.1f} s; the oldest file waited {max(lags, default=0.0):.0f} s"
         )
+        assert self._update is not None
+        if held_back := self._update.describe_held_back(commit):
+            self.progress.say(f"commit {commit.number}: {held_back}")
         self._turn.beat()
 
     # --------------------------------------------------------------------------------------------------------- trouble

@@ -29,7 +29,7 @@ def _update(config: BuildConfig, output: str, options: RunOptions, vanished: Any
 
 
 def _remove(config: BuildConfig, output: str, options: RunOptions, ids: list[str]) -> dict[str, Any]:
-    done = Remove(output, tuple(ids), base=config.base, options=options).run()
+    done = Remove(output, tuple(ids), base=config.base, options=options, allow_missing=True).run()
     return {"commit": done.commit.number if done.commit is not None else None}
 
 

@@ -366,7 +366,8 @@ def test_verification_names_tombstones_without_a_commit(corpus):
 def test_commands_say_what_was_removed(corpus):
     path = corpus / "gone.txt"
     path.write_text("\n".join([*sorted(GONE), "nothing", ""]))
-    done = tokcore("remove", corpus / "out", "--ids", path)
+    assert "nothing has the id 'nothing'. Correct" in tokcore("remove", corpus / "out", "--ids", path).stderr
+    done = tokcore("remove", corpus / "out", "--ids", path, "--allow-missing")
     assert done.returncode == 0, done.stderr
     assert "1 of the names is of no document; later commits leave it out, too" in done.stdout
     assert "remove: 3 documents removed; files 2 read again" in done.stdout
@@ -393,7 +394,7 @@ def test_commands_say_what_became_of_names(corpus):
     assert "1 reject that should be gone: run `tokcore expire --keep 1`" in report
     path.write_text("a-3\n")
     assert "remove: 1 document removed" in tokcore("remove", corpus / "out", "--ids", path).stdout
-    done = tokcore("remove", corpus / "out", "--source", "b.*", "--source", "nosuch*")
+    done = tokcore("remove", corpus / "out", "--source", "b.*", "--source", "nosuch*", "--allow-missing")
     assert "no input file that it has now matches 'nosuch*'" in done.stdout
     assert "matches 'b.*'" not in done.stdout
     assert "if a file is renamed, its documents come back: --ids keeps" in done.stdout
@@ -401,7 +402,7 @@ def test_commands_say_what_became_of_names(corpus):
 
 def test_a_glob_that_matches_no_file_removes_nothing(corpus):
     before = tree(corpus / "out")
-    done = tokcore("remove", corpus / "out", "--source", "nosuch*")
+    done = tokcore("remove", corpus / "out", "--source", "nosuch*", "--allow-missing")
     assert (done.returncode, tree(corpus / "out")) == (0, before)
     *_, said, last = done.stdout.splitlines()
     assert said.endswith("out: no input file that it has now matches 'nosuch*'")

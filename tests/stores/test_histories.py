@@ -77,7 +77,7 @@ def play(place: Place) -> dict[str, Any]:
         said[name] = Update(build.config, OPTIONS, output).run()
 
     def take_out(name: str, *ids: str) -> None:
-        said[name] = Remove(output, ids, options=OPTIONS).run()
+        said[name] = Remove(output, ids, options=OPTIONS, allow_missing=True).run()
 
     build_file(place.files, SOURCES, SMALL, build="max_rejected = 1")
     place.send("build.toml")

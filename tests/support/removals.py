@@ -68,9 +68,10 @@ def build_corpus(folder: Path) -> None:
 def remove_here(
     folder: Path, ids: Collection[str] = (), sources: Collection[str] = (), langs: Collection[str] = ()
 ) -> Removed:
-    """Remove in this process; what was removed."""
+    """Remove in this process; what was removed. A name may be of nothing."""
     options = RunOptions(here=True)
-    return Remove(str(folder / "out"), tuple(ids), tuple(langs), tuple(sources), str(folder), options).run()
+    named = tuple(ids), tuple(langs), tuple(sources)
+    return Remove(str(folder / "out"), *named, str(folder), options, allow_missing=True).run()
 
 
 def compact_here(folder: Path) -> Compacted:
