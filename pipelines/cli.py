@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import atexit
 import gc
+import io
 import logging
 import os
 import signal
 import sys
 import threading
 import traceback
+from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -26,6 +28,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from pipelines.commands.command_inputs import EXIT_STAGE, EXIT_USAGE, EXIT_WAITS, fail
 from pipelines.commands.command_options import format_examples
+from pipelines.local.say import LogFormatter, say, say_message
 from pipelines.slices.outcomes import SliceWaits
 from tokcore.errors import ConfigError, TokError
 
@@ -129,19 +132,36 @@ class _Commands(click.Group):
 def main() -> NoReturn:
     """Entry point of the console command; ends the process."""
     # As soon as Beam is imported, it warns about a missing cloud library through the root logger.
-    logging.basicConfig(level=logging.ERROR, format="%(levelname)s: %(message)s", stream=sys.stderr, force=True)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LogFormatter("%(levelname)s: %(message)s"))
+    logging.basicConfig(level=logging.ERROR, handlers=[handler], force=True)
     # We make hardly any reference cycles, and each collection would visit the half million objects of a tokenizer.
     # Our imports and Beam's make 220,000 objects, which is below the threshold: none of them starts a collection.
     gc.set_threshold(1 << 18)
     signal.signal(signal.SIGTERM, _terminate)
     sys.unraisablehook = _send_again
+    threading.excepthook = lambda ended: _show_defect(ended.exc_value) if ended.exc_value is not None else None
     try:
-        commands(prog_name="tokcore")
+        run()
     except SystemExit as ended:
         _leave(ended.code)
     except BaseException as defect:
         _show_defect(defect)
     _leave(1)
+
+
+def run(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run a command; ends with SystemExit. arguments: of the command line; None: those of this process."""
+    try:
+        sys.exit(commands.main(arguments, "tokcore", standalone_mode=False))
+    except click.ClickException as error:  # a wrong command line: what click would print
+        text = io.StringIO()
+        error.show(text)
+        say(*text.getvalue().rstrip("\n").split("\n"), err=True)
+        sys.exit(error.exit_code)
+    except click.Abort as error:  # a signal before a command had begun
+        is_terminated = isinstance(error.__cause__, _Terminated)
+        fail("terminated" if is_terminated else "interrupted", EXIT_TERMINATED if is_terminated else EXIT_INTERRUPTED)
 
 
 def _leave(code: str | int | None) -> NoReturn:
@@ -178,7 +198,7 @@ def _show_defect(error: BaseException) -> None:
     """Print the traceback of an unexpected error, without secrets."""
     from pipelines.store.redaction import redact
 
-    click.echo(redact("".join(traceback.format_exception(error))), err=True, nl=False)
+    say_message(redact("".join(traceback.format_exception(error))))
 
 
 _AFTER_COMMANDS = (

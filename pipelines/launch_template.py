@@ -8,12 +8,12 @@ build file's. deploy/dataflow has the templates. It holds and takes no secrets.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 from pipelines.commands.command_inputs import EXIT_STAGE, EXIT_USAGE, fail, open_build
 from pipelines.local.dataflow import NAME
+from pipelines.local.say import say
 from tokcore.errors import ConfigError, TokError
 
 STAGES = ("count", "encode", "watch")
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Write the graph. Exit codes are those of tokcore."""
     given, more = make_parser().parse_known_args(arguments)
     try:
-        print(launch(given, more), file=sys.stderr)
+        say(launch(given, more), err=True)
     except TokError as error:
         fail(error, EXIT_USAGE if isinstance(error, ConfigError) else EXIT_STAGE)
 

@@ -9,6 +9,7 @@ from decimal import Decimal
 
 from rich.cells import chop_cells
 
+from pipelines.local.say import say
 from pipelines.local.terminal import (
     MOST_ROWS,
     WIDTH,
@@ -36,8 +37,7 @@ _MOST_RESPELLED = 8  # languages
 
 def print_build(output: str, build: BuildManifest, all_languages: bool = False, is_new: bool = True) -> None:
     """Print the largest languages, one decoded document if it is new, the totals, and where everything is."""
-    print("\n".join(_list_languages(build.languages, all_languages)))
-    print()
+    say(*_list_languages(build.languages, all_languages), "")
     _print_records(output, build)
     if urls.is_local(output) and is_new:
         _print_document(output)
@@ -47,12 +47,12 @@ def print_build(output: str, build: BuildManifest, all_languages: bool = False, 
 def print_stage(output: str, manifest: AnyManifest) -> None:
     """Print one line about a finished stage."""
     folder = urls.join(output, manifest.stage)
-    print(f"{manifest.stage}: {folder}, {format_count(len(manifest.files), 'file')}, content {manifest.content_id()}")
+    say(f"{manifest.stage}: {folder}, {format_count(len(manifest.files), 'file')}, content {manifest.content_id()}")
 
 
 def print_no_work(output: str, stage: str, done: str) -> None:
     """Print that a command found its work done. done: by what verb."""
-    print(f"nothing to do: {done}{describe_commit_date(output, stage)}")
+    say(f"nothing to do: {done}{describe_commit_date(output, stage)}")
 
 
 def print_metrics(metrics: Mapping[str, Mapping[str, int]]) -> None:
@@ -67,7 +67,7 @@ def print_metrics(metrics: Mapping[str, Mapping[str, int]]) -> None:
         rejects = ", ".join(f"{name.removeprefix('rejected:')}: {n:,}" for name, n in reasons.items())
         rejected = f", rejected {rejects}" if rejects else ""
         size = f"{measured.get('stored_bytes', 0):,} bytes stored, {measured.get('text_bytes', 0):,} of text"
-        print(textwrap.fill(f"{stage:<10} {amounts}{rejected}, {size}", WIDTH, subsequent_indent=" " * 11))
+        say(*textwrap.wrap(f"{stage:<10} {amounts}{rejected}, {size}", WIDTH, subsequent_indent=" " * 11))
 
 
 def _list_languages(languages: Mapping[str, BuiltLanguage], all_languages: bool) -> list[str]:
@@ -97,20 +97,20 @@ def _print_records(output: str, build: BuildManifest) -> None:
     records, files = build.totals.records, build.totals.files
     rejected = sum(records.rejected.values())
     read, documents = format_count(records.read, "record"), format_count(records.documents, "document")
-    print(f"{read} read = {documents} + {rejected:,} rejected")
+    say(f"{read} read = {documents} + {rejected:,} rejected")
     if records.skipped:
         kinds = ", ".join(f"{number:,} {kind}" for kind, number in records.skipped.items())
-        print(f"no documents by their kind: {kinds}")
+        say(f"no documents by their kind: {kinds}")
     if records.respelled:
         langs = ", ".join(f"{number:,} {lang}" for lang, number in [*records.respelled.items()][:_MOST_RESPELLED])
-        print(f"language codes written in other case: {langs}")
+        say(f"language codes written in other case: {langs}")
     if files.rejected:
         reasons = ", ".join(f"{times:,} {reason}" for reason, times in files.rejected.items())
-        print(f"{sum(files.rejected.values()):,} of {files.planned:,} files rejected: {reasons}")
-        print(f"  they are named in {urls.join(output, 'rejected', REJECTED)}")
+        say(f"{sum(files.rejected.values()):,} of {files.planned:,} files rejected: {reasons}")
+        say(f"  they are named in {urls.join(output, 'rejected', REJECTED)}")
     mode = build.config.shards.special_text
     for text, times in build.totals.special_text.items():
-        print(f"corpus text spells {make_printable(repr(text))} {times:,} times: encoded as {_SPECIAL_TEXT[mode]}")
+        say(f"corpus text spells {make_printable(repr(text))} {times:,} times: encoded as {_SPECIAL_TEXT[mode]}")
 
 
 def _print_document(output: str) -> None:
@@ -126,8 +126,8 @@ def _print_document(output: str) -> None:
     document = shards.document(row)
     tokens = shards[row]
     tokenizer = Tokenizer(load_checked_spec(output, require_manifest(output, "tokenizer", "learn")))
-    print(f"\ndocument {row:,}, {document.lang}: {len(tokens):,} tokens, from")
-    print(f"  {make_printable(document.source)}")
+    say("", f"document {row:,}, {document.lang}: {len(tokens):,} tokens, from")
+    say(f"  {make_printable(document.source)}")
     # No more than is shown: a document may have a hundred million tokens.
     stream, begin, num_decoded = tokenizer.stream_decoder(errors="ignore"), "", 0
     while num_decoded < len(tokens) and len(begin) < _SHOWN_LINES * WIDTH:
@@ -135,39 +135,39 @@ def _print_document(output: str) -> None:
         num_decoded += _SHOWN_LINES * WIDTH
     lines = [piece for line in make_printable(begin).split("\n") for piece in chop_cells(line, WIDTH - 2) or [""]]
     for line in lines[:_SHOWN_LINES]:
-        print(f"  {line}".rstrip())
+        say(f"  {line}".rstrip())
     if len(lines) > _SHOWN_LINES or num_decoded < len(tokens):
-        print("  ...")
-    print(cut_text(f"  = {tokens[:20].tolist()}", WIDTH))
+        say("  ...")
+    say(cut_text(f"  = {tokens[:20].tolist()}", WIDTH))
 
 
 def _print_totals(output: str, build: BuildManifest) -> None:
     totals = build.totals
     documents = totals.records.documents
     per_token = f", {totals.text_bytes / totals.tokens:.4f} bytes per token" if totals.tokens else ""
-    print(f"\ndocuments  {documents:,} with {totals.text_bytes:,} bytes of text")
-    print(f"tokens     {totals.tokens:,} in {format_count(totals.shards, 'shard')}{per_token}")
+    say("", f"documents  {documents:,} with {totals.text_bytes:,} bytes of text")
+    say(f"tokens     {totals.tokens:,} in {format_count(totals.shards, 'shard')}{per_token}")
     unknown = [of.unknown for of in build.languages.values() if of.unknown is not None]
     if unknown:
         share = f" ({sum(unknown) / totals.tokens * 100:.4f} %)" if totals.tokens else ""
-        print(f"unknown    {sum(unknown):,} tokens{share}")
+        say(f"unknown    {sum(unknown):,} tokens{share}")
     if time := _describe_time(output, build):
-        print(f"time       {time}")
-    print(f"tokenizer  {urls.join(output, 'tokenizer')}  ({totals.vocab_size:,} ids)")
+        say(f"time       {time}")
+    say(f"tokenizer  {urls.join(output, 'tokenizer')}  ({totals.vocab_size:,} ids)")
     if build.config.tokenizers is not None:
         sizes = build.config.tokenizers.vocab_size
         assert isinstance(sizes, tuple)
-        print(f"and        {urls.join(output, 'tokenizers')}  ({', '.join(f'{size:,}' for size in sizes)} ids)")
-    print(f"shards     {urls.join(output, 'shards')}")
+        say(f"and        {urls.join(output, 'tokenizers')}  ({', '.join(f'{size:,}' for size in sizes)} ids)")
+    say(f"shards     {urls.join(output, 'shards')}")
     if (mixed := find_manifest(output, "mixed")) is not None:
         told = f"{mixed.totals.documents:,} documents, {mixed.totals.tokens:,} tokens"
-        print(f"mixture    {urls.join(output, 'mixed')}  ({told})")
+        say(f"mixture    {urls.join(output, 'mixed')}  ({told})")
     if (packed := find_manifest(output, "packed")) is not None:
         rows = packed.totals
         padding = rows.padding / max(1, rows.tokens + rows.padding) * 100
-        print(f"rows       {urls.join(output, 'packed')}  ({rows.rows:,} of {packed.config.length:,} ids)")
-        print(f"           {padding:.3f} % padding; {rows.cut:,} documents are in more than one row")
-    print(f"root       {build.root}")
+        say(f"rows       {urls.join(output, 'packed')}  ({rows.rows:,} of {packed.config.length:,} ids)")
+        say(f"           {padding:.3f} % padding; {rows.cut:,} documents are in more than one row")
+    say(f"root       {build.root}")
 
 
 def _describe_time(output: str, build: BuildManifest) -> str:

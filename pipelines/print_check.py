@@ -7,6 +7,7 @@ from typing import Any
 
 from pipelines.inspect.estimate import estimate
 from pipelines.local.progress import StageProgress
+from pipelines.local.say import say
 from pipelines.local.terminal import format_count, format_duration, format_number, format_size, make_printable
 from pipelines.stages.build import Build
 from pipelines.stages.plan_corpus import hash_content, plan_build
@@ -95,28 +96,28 @@ def _format_inputs(plan: Plan) -> list[dict[str, Any]]:
 
 def print_check(report: dict[str, Any]) -> None:
     """Print the report of `tokcore check`."""
-    print(f"output      {report['output']}")
-    print(f"holds       {'a different build: see below' if report['refused'] else report['output_holds']}")
-    print(f"input       {format_count(report['files'], 'file')}, {format_size(report['stored_bytes'])} as stored")
+    say(f"output      {report['output']}")
+    say(f"holds       {'a different build: see below' if report['refused'] else report['output_holds']}")
+    say(f"input       {format_count(report['files'], 'file')}, {format_size(report['stored_bytes'])} as stored")
     width = max((len(read["lang"]) for read in report["inputs"]), default=0)
     for read in report["inputs"]:
-        print(
+        say(
             f"  {read['lang']:<{width}}{read['files']:>10,} {read['format']:<12}{format_size(read['stored_bytes']):>12}"
         )
-    print(f"work items  {report['work_items']}, count tables in {format_count(report['partitions'], 'partition')}")
+    say(f"work items  {report['work_items']}, count tables in {format_count(report['partitions'], 'partition')}")
     if (imported := report["tokenizer"]) is not None:
-        print(f"tokenizer   imported, {imported['vocab_size']:,} ids, {imported['special']} special tokens")
+        say(f"tokenizer   imported, {imported['vocab_size']:,} ids, {imported['special']} special tokens")
     if (estimates := report["estimates"]) is not None:
         _print_estimates(estimates, report["vocab_size"])
-    print(f"kernel      {report['kernel']}, Unicode {report['unicode']}")
-    print("fingerprints of the input and of each stage's settings")
+    say(f"kernel      {report['kernel']}, Unicode {report['unicode']}")
+    say("fingerprints of the input and of each stage's settings")
     for name in STAGES:
         if name in report["fingerprints"]:
-            print(f"  {name:<12}{report['fingerprints'][name]}")
+            say(f"  {name:<12}{report['fingerprints'][name]}")
     for warning in report["warnings"]:
-        print(f"warning: {make_printable(warning)}")
+        say(f"warning: {make_printable(warning)}")
     for uri in report["duplicates"]:
-        print(f"listed twice, read once: {uri}")
+        say(f"listed twice, read once: {uri}")
     of_other_splits = [name for name, why in report["no_data"].items() if why.startswith(OTHER_SPLIT)]
     links = [name for name, why in report["no_data"].items() if why.startswith(LINK)]
     no_data = [name for name in report["no_data"] if name not in {*of_other_splits, *links}]
@@ -129,25 +130,23 @@ def print_check(report: dict[str, Any]) -> None:
     for what, names in left_out.items():
         if names:
             more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
-            print(f"{what}: {', '.join(make_printable(redact(name)) for name in names[:3])}{more}")
+            say(f"{what}: {', '.join(make_printable(redact(name)) for name in names[:3])}{more}")
 
 
 def _print_estimates(told: dict[str, Any], vocab_size: int) -> None:
     of = "all of it" if told["is_whole"] else f"a sample of {format_size(told['sample_bytes'])} of text"
-    print(f"estimates   from {of}; the time also from how fast it was counted")
-    print(f"  text      about {format_size(told['text_bytes'])}, {format_number(told['pretokens'])} pre-tokens")
-    print(f"  time      about {format_duration(told['seconds'])} on this machine, without a store's delays")
+    say(f"estimates   from {of}; the time also from how fast it was counted")
+    say(f"  text      about {format_size(told['text_bytes'])}, {format_number(told['pretokens'])} pre-tokens")
+    say(f"  time      about {format_duration(told['seconds'])} on this machine, without a store's delays")
     learning = f"; at most about {format_size(told['learn_bytes'])} to learn" if told["learn_bytes"] else ""
-    print(f"  memory    at most about {format_size(told['memory_bytes'])} in all workers{learning}")
+    say(f"  memory    at most about {format_size(told['memory_bytes'])} in all workers{learning}")
     if (least := told["vocab_least"]) == 0:
         return
     most = told["vocab_most"]
     if told["is_whole"]:
-        print(f"  largest vocabulary  about {least:,} tokens; it depends on the mix of languages")
+        say(f"  largest vocabulary  about {least:,} tokens; it depends on the mix of languages")
     else:
-        print(f"  largest vocabulary  {least:,} tokens from the sample alone; all of the text")
-        print(
-            f"            gives more, but fewer than {format_number(most)}, as if all of it were as new as the sample"
-        )
+        say(f"  largest vocabulary  {least:,} tokens from the sample alone; all of the text")
+        say(f"            gives more, but fewer than {format_number(most)}, as if all of it were as new as the sample")
     if vocab_size > most:
-        print(f"  vocab_size = {vocab_size:,} is more: lower it, or set allow_smaller = true")
+        say(f"  vocab_size = {vocab_size:,} is more: lower it, or set allow_smaller = true")

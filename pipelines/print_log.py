@@ -6,8 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import click
-
+from pipelines.local.say import say
 from pipelines.local.terminal import format_count, format_size, make_printable
 from pipelines.stages.commit import describe_commit_date
 from pipelines.stages.read_log import locate_part, read_log
@@ -68,17 +67,17 @@ def print_log(commits: list[dict[str, Any]]) -> None:
         totals = commit["totals"]
         expired = "expired" if commit.get("expired") else ""
         said = (f"commit {commit['number']}", commit["date"], _describe_reason(commit["why"]), expired)
-        click.echo("  ".join(word for word in said if word))
-        click.echo(
+        say("  ".join(word for word in said if word))
+        say(
             f"  {format_count(totals['documents'], 'document')} with {format_size(totals['text_bytes'])} of text, "
             f"{format_count(totals['tokens'], 'token')} in {format_count(totals['shards'], 'shard')}"
         )
         for word in ("added", "dropped"):
             if commit[word] and commit["number"]:
-                click.echo(f"  {word} {', '.join(commit[word])}")
+                say(f"  {word} {', '.join(commit[word])}")
         for path in commit.get("tokenizers", ()):
-            click.echo(f"  learned {path}")
-        click.echo(f"  root {commit['root']}")
+            say(f"  learned {path}")
+        say(f"  root {commit['root']}")
 
 
 def print_updated(output: str, commit: Commit | None, quiet: bool, held_back: str = "") -> None:
@@ -87,13 +86,13 @@ def print_updated(output: str, commit: Commit | None, quiet: bool, held_back: st
     held_back: what tombstones held back, in words; empty: nothing.
     """
     if held_back and not quiet:
-        click.echo(f"{redact(output)}: {held_back}")
+        say(f"{redact(output)}: {held_back}")
     if commit is not None:
-        click.echo(commit.root) if quiet else print_log([_describe_commit(output, commit)])
+        say(commit.root) if quiet else print_log([_describe_commit(output, commit)])
         return
     log = read_log(output)
     root = log.commits[-1].root if log.commits else log.build.root
-    click.echo(root if quiet else f"{redact(output)}: nothing changed since commit {log.newest}, root {root}")
+    say(root if quiet else f"{redact(output)}: nothing changed since commit {log.newest}, root {root}")
 
 
 def print_learned(output: str, learned: Sequence[LearnedBeside], quiet: bool) -> None:
@@ -101,89 +100,89 @@ def print_learned(output: str, learned: Sequence[LearnedBeside], quiet: bool) ->
     for one in learned:
         there = "" if one.is_new else ", which was there"
         said = f"tokenizer {one.fingerprint}: {one.vocab_size:,} ids, in {redact(urls.join(output, one.path))}{there}"
-        click.echo(one.fingerprint if quiet else said)
+        say(one.fingerprint if quiet else said)
 
 
 def print_removed(output: str, done: Removed, dry_run: bool = False) -> None:
     """Print what a removal did, or would do."""
     for pattern in done.unmatched:
-        click.echo(f"{redact(output)}: no input file that it has now matches {pattern!r}")
+        say(f"{redact(output)}: no input file that it has now matches {pattern!r}")
     if done.unknown:
         verb, them = ("is", "it") if done.unknown == 1 else ("are", "them")
-        click.echo(f"{done.unknown:,} of the names {verb} of no document; later commits leave {them} out, too")
+        say(f"{done.unknown:,} of the names {verb} of no document; later commits leave {them} out, too")
     if done.rejects:
         said = "an id; its part holds" if done.rejects == 1 else "ids; their parts hold"
-        click.echo(f"{format_count(done.rejects, 'reject')} quoted {said} no samples of rejects now")
+        say(f"{format_count(done.rejects, 'reject')} quoted {said} no samples of rejects now")
     if dry_run:
-        click.echo(
+        say(
             f"would remove {format_count(done.documents, 'document')}, make {format_count(done.parts, 'part')} again, "
             f"and read {format_count(done.read_again, 'input file')} for that. {_NOTHING_DONE}"
         )
         return
     if done.commit is None:
         why = ": all of it was removed before" if done.names else ""
-        click.echo(f"{redact(output)}: nothing to remove{why}")
+        say(f"{redact(output)}: nothing to remove{why}")
         return
     print_log([_describe_commit(output, done.commit)])
     if done.commit.why.vanished:
-        click.echo("if a file is renamed, its documents come back: --ids keeps documents away whatever their file")
+        say("if a file is renamed, its documents come back: --ids keeps documents away whatever their file")
 
 
 def print_restored(output: str, done: Restored, dry_run: bool = False) -> None:
     """Print what a restoration did, or would do."""
     for name in done.missing:
-        click.echo(f"{make_printable(name)!r} was never removed")
+        say(f"{make_printable(name)!r} was never removed")
     if not done.names:
-        click.echo(f"{redact(output)}: nothing to restore")
+        say(f"{redact(output)}: nothing to restore")
         return
     if done.commit is not None:
         print_log([_describe_commit(output, done.commit)])
     else:
-        click.echo(f"would take {format_count(done.names, 'tombstone')} back. {_NOTHING_DONE}")
+        say(f"would take {format_count(done.names, 'tombstone')} back. {_NOTHING_DONE}")
     for uris, what in ((done.files, "as new"), (done.read_again, "again, since documents of theirs are missing")):
         if uris:
             more = f" and {len(uris) - _MOST_FILES:,} more" if len(uris) > _MOST_FILES else ""
             shown = ", ".join(make_printable(redact(uri)) for uri in uris[:_MOST_FILES])
-            click.echo(f"the next `tokcore update` reads {what}: {shown}{more}")
+            say(f"the next `tokcore update` reads {what}: {shown}{more}")
 
 
 def print_expired(output: str, done: Expired, dry_run: bool = False) -> None:
     """Print what an expiry did, or would do."""
     if dry_run:
-        click.echo(
+        say(
             f"the oldest that could be read would be commit {done.oldest}; would remove "
             f"{format_count(done.files, 'file')} of {format_size(done.size_bytes)}. {_NOTHING_DONE}"
         )
         return
     if done.commit is None:
-        click.echo(f"{redact(output)}: no further commit expires")
+        say(f"{redact(output)}: no further commit expires")
     else:
-        click.echo(f"commit {done.commit.number}: the oldest that can be read is commit {done.commit.oldest}")
-    click.echo(f"removed {format_count(done.files, 'file')} of {format_size(done.size_bytes)}")
+        say(f"commit {done.commit.number}: the oldest that can be read is commit {done.commit.oldest}")
+    say(f"removed {format_count(done.files, 'file')} of {format_size(done.size_bytes)}")
 
 
 def print_compacted(output: str, done: Compacted, dry_run: bool = False) -> None:
     """Print what a compaction did, or would do."""
     if dry_run and done.parts:
-        click.echo(
+        say(
             f"would make one part of {done.parts:,} with {format_count(done.shards_before, 'shard')}, and read "
             f"{format_count(done.files, 'input file')} again for that. {_NOTHING_DONE}"
         )
         return
     if done.commit is None:
         verb = "stays as it is" if done.shards_before == 1 else "stay as they are"
-        click.echo(f"{redact(output)}: nothing to gain: {format_count(done.shards_before, 'small shard')} {verb}")
+        say(f"{redact(output)}: nothing to gain: {format_count(done.shards_before, 'small shard')} {verb}")
         return
-    click.echo(f"{format_count(done.shards_before, 'shard')} became {done.shards_after:,}")
+    say(f"{format_count(done.shards_before, 'shard')} became {done.shards_after:,}")
     print_log([_describe_commit(output, done.commit)])
 
 
 def print_removal_report(report: RemovalReport) -> None:
     """Print what is left of documents that were removed."""
     for line in (*report.problems, *(f"note: {note}" for note in report.notes)):
-        click.echo(line)
+        say(line)
     if not report.problems:
-        click.echo(f"none of the documents is left in {format_count(report.commits, 'commit')}")
+        say(f"none of the documents is left in {format_count(report.commits, 'commit')}")
 
 
 def _describe_reason(why: dict[str, Any]) -> str:
@@ -203,30 +202,30 @@ _NOTHING_DONE = "Nothing was done."
 def print_status(output: str, status: dict[str, Any]) -> None:
     """Print what read_status gives."""
     totals = status["totals"]
-    click.echo(
+    say(
         f"{redact(output)}: commit {status['newest_commit']}, {format_count(totals['files'], 'file')}, "
         f"{format_count(totals['documents'], 'document')}, {format_count(totals['tokens'], 'token')}"
     )
     if status["gap"]:
-        click.echo(f"  commit {status['gap']} is missing, though later ones are there: see `tokcore verify`")
+        say(f"  commit {status['gap']} is missing, though later ones are there: see `tokcore verify`")
     for one in status["watchers"]:
         waiting = _describe_waiting(one)
-        click.echo(f"  watcher on {one['host']}, process {one['process']}: {one['role']}; {waiting}")
-        click.echo(f"    last sign {max(0, int(time.time()) - one['said']):,} s ago, by this machine's clock")
+        say(f"  watcher on {one['host']}, process {one['process']}: {one['role']}; {waiting}")
+        say(f"    last sign {max(0, int(time.time()) - one['said']):,} s ago, by this machine's clock")
         for trouble in filter(None, (one["trouble"], one.get("queue_trouble"))):
-            click.echo(f"    trouble: {trouble}")
+            say(f"    trouble: {trouble}")
     _print_stream(status["stream"])
     if not (status["watchers"] or status["stream"]):
-        click.echo("  no watcher: tokcore watch BUILD.toml")
+        say("  no watcher: tokcore watch BUILD.toml")
     for note in status["quarantine"]:
-        click.echo(f"  left alone: {note['uri']}: {note['error']}")
+        say(f"  left alone: {note['uri']}: {note['error']}")
     _print_drift(status["drift"])
 
 
 def _print_stream(look: dict[str, int] | None) -> None:
     """What the last look of a stream left, which goes on without its driver."""
     if look is not None:
-        click.echo(f"  a stream looked {max(0, int(time.time()) - look['said']):,} s ago: {_describe_waiting(look)}")
+        say(f"  a stream looked {max(0, int(time.time()) - look['said']):,} s ago: {_describe_waiting(look)}")
 
 
 def _describe_waiting(said: Mapping[str, Any]) -> str:
@@ -243,13 +242,13 @@ def _print_drift(drift: dict[str, Any] | None) -> None:
     window, baseline = drift["window"], drift["baseline"]
     size = format_size(window["text_bytes"])
     if not window["text_bytes"]:
-        click.echo("  drift: nothing has landed yet")
+        say("  drift: nothing has landed yet")
         return
     if not drift["is_full"]:
-        click.echo(f"  drift: not judged before {format_size(drift['wanted_bytes'])} of text landed; {size} did")
+        say(f"  drift: not judged before {format_size(drift['wanted_bytes'])} of text landed; {size} did")
     else:
         words = "the tokenizer may no longer fit" if drift["exceeded"] else "the tokenizer fits"
-        click.echo(f"  drift: {words}; the last {size} of text, beside {drift['against']}:")
+        say(f"  drift: {words}; the last {size} of text, beside {drift['against']}:")
     for name, title, form in (
         ("bytes_per_token", "bytes per token", ".3f"),
         ("short_tokens", "text in tokens of 1 or 2 bytes", ".2%"),
@@ -266,4 +265,4 @@ def _print_drift(drift: dict[str, Any] | None) -> None:
 def _print_figure(title: str, now: float | None, then: float | None, form: str, exceeded: str | None) -> None:
     if now is not None:
         was = f", was {then:{form}}" if then is not None else ""
-        click.echo(f"    {title:<31} {now:{form}}{was}{'   out of bounds' if exceeded else ''}")
+        say(f"    {title:<31} {now:{form}}{was}{'   out of bounds' if exceeded else ''}")

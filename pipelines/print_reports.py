@@ -10,6 +10,7 @@ from pipelines.inspect.gc import Collected
 from pipelines.inspect.rebuild import Rebuilt
 from pipelines.inspect.repair import Repaired
 from pipelines.inspect.verify import Report, describe_problems
+from pipelines.local.say import say
 from pipelines.local.terminal import format_count, format_size, make_printable
 from pipelines.store.redaction import redact
 
@@ -18,66 +19,64 @@ def print_verified(report: Report) -> None:
     """Print the report of `tokcore verify`."""
     rate = report.size_bytes / 1e6 / report.seconds if report.seconds else 0
     if report.problems:
-        print(describe_problems(report.problems))
-        print(f"{format_count(len(report.problems), 'problem')} in {format_count(report.num_files, 'file')}")
+        say(*describe_problems(report.problems))
+        say(f"{format_count(len(report.problems), 'problem')} in {format_count(report.num_files, 'file')}")
         return
-    print(
+    say(
         f"{format_count(report.num_files, 'file')}, {format_size(report.size_bytes)}, {rate:.0f} MB/s: all as committed"
     )
     if report.num_read:
-        print(f"{format_count(report.num_read, 'document')} read: tables, shards, ledgers and manifests agree")
+        say(f"{format_count(report.num_read, 'document')} read: tables, shards, ledgers and manifests agree")
     if report.num_decoded:
         source = "its source" if report.num_decoded == 1 else "their source"
         done = f"decoded and equal to {source}" if report.lossless else "encoded again, with equal tokens"
-        print(f"{format_count(report.num_decoded, 'document')} {done}")
+        say(f"{format_count(report.num_decoded, 'document')} {done}")
     if report.num_leftovers:
-        print(
-            f"{format_count(report.num_leftovers, 'file')} of unfinished work in _attempts: `tokcore gc` removes them"
-        )
-    print(f"root {report.root}")
+        say(f"{format_count(report.num_leftovers, 'file')} of unfinished work in _attempts: `tokcore gc` removes them")
+    say(f"root {report.root}")
 
 
 def print_repaired(report: Repaired) -> None:
     """Print the report of `tokcore repair`."""
     for path in report.repaired:
-        print(f"repaired {make_printable(path)}")
+        say(f"repaired {make_printable(path)}")
     for reason in report.left:
-        print(f"damaged  {make_printable(reason)}")
+        say(f"damaged  {make_printable(reason)}")
     if not report.repaired and not report.left:
-        print("nothing to repair")
+        say("nothing to repair")
     looked_at = format_count(report.num_files, "file")
-    print(f"{looked_at} looked at, {len(report.repaired)} repaired, {len(report.left)} still damaged")
+    say(f"{looked_at} looked at, {len(report.repaired)} repaired, {len(report.left)} still damaged")
 
 
 def print_rebuilt(report: Rebuilt) -> None:
     """Print the report of `tokcore verify --rebuild`."""
     if report.problems:
-        print(describe_problems(report.problems))
-        print(f"{report.shard}: {format_count(len(report.problems), 'problem')}")
+        say(*describe_problems(report.problems))
+        say(f"{report.shard}: {format_count(len(report.problems), 'problem')}")
         return
     for note in report.notes:
-        print(note)
+        say(note)
     same = "the same content" if report.notes else "every byte is the same"
     held = f"{format_count(report.documents, 'document')}, {format_count(report.tokens, 'token')}"
-    print(f"{report.shard}: {held} computed again: {same}")
+    say(f"{report.shard}: {held} computed again: {same}")
 
 
 def print_diff(found: Mapping[str, Any], one: str, other: str) -> None:
     """Print the report of `tokcore diff`: a block for each kind of difference, at most a screen in all."""
     if not found:
-        print("no difference")
+        say("no difference")
         return
-    print(f"a  {redact(one)}\nb  {redact(other)}")
+    say(f"a  {redact(one)}", f"b  {redact(other)}")
     for kind, what in found.items():
         if isinstance(what, list):
-            print(f"\n{kind}  {_format_pair(what)}")
+            say("", f"{kind}  {_format_pair(what)}")
             continue
         lines = list(_format_diff(what))
-        print(f"\n{kind}")
+        say("", f"{kind}")
         for line in lines[:_DIFF_LINES]:
-            print(f"  {make_printable(line if len(line) <= 200 else line[:197] + '...')}")
+            say(f"  {make_printable(line if len(line) <= 200 else line[:197] + '...')}")
         if len(lines) > _DIFF_LINES:
-            print(f"  ... and {len(lines) - _DIFF_LINES} more lines (--json shows all)")
+            say(f"  ... and {len(lines) - _DIFF_LINES} more lines (--json shows all)")
 
 
 def _format_diff(found: Mapping[str, Any]) -> Iterator[str]:
@@ -139,19 +138,19 @@ def _format_value(value: Any) -> str:
 def print_collected(collected: Collected, dry_run: bool, older_than: str) -> None:
     """Print the report of `tokcore gc`."""
     for path in collected.removed:
-        print(make_printable(path))
+        say(make_printable(path))
     for path in collected.left:
-        print(f"kept: {make_printable(path)}: no manifest names it, but no build wrote it")
+        say(f"kept: {make_printable(path)}: no manifest names it, but no build wrote it")
     if collected.too_young:
         minutes = int(collected.youngest_seconds or 0) // 60
-        print(
+        say(
             f"nothing removed: a file of unfinished work changed {minutes} minutes ago, so a build may be running. "
             f"The limit is --older-than {older_than}; use 0 if no build is running."
         )
         return
     verb = "would be removed" if dry_run else "removed"
     if collected.num_uploads:
-        print(f"{collected.num_uploads:,} unfinished uploads {verb}")
+        say(f"{collected.num_uploads:,} unfinished uploads {verb}")
     if collected.uploads_expire:
-        print("unfinished uploads: not listed; this store drops them by itself after a week")
-    print(f"{format_count(len(collected.removed), 'file')}, {format_size(collected.size_bytes)} {verb}")
+        say("unfinished uploads: not listed; this store drops them by itself after a week")
+    say(f"{format_count(len(collected.removed), 'file')}, {format_size(collected.size_bytes)} {verb}")

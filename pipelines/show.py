@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from pipelines.local.say import say
 from pipelines.local.terminal import format_count, format_number, format_size, format_table, make_printable
 from pipelines.stages.commit import find_manifest, get_manifest_url, require_manifest
 from pipelines.stages.read_log import locate_part, read_log
@@ -115,30 +116,30 @@ def print_shards(output: str, listed: ListedShards, at: int | None = None) -> No
         ]
         for one in shown
     ]
-    print("\n".join(format_table(["shard", f"{noun}s", "tokens", "stored"], rows)))
+    say(*format_table(["shard", f"{noun}s", "tokens", "stored"], rows))
     if len(shown) < listed.number:
-        print(f"and {listed.number - len(shown):,} more (--all shows all)")
+        say(f"and {listed.number - len(shown):,} more (--all shows all)")
     place = urls.join(output, stage) if at is None else f"commit {at} of {output}"
     number, held = format_count(listed.number, "shard"), format_count(listed.documents, noun)
-    print(f"\n{number} in {place}: {held}, {format_count(listed.tokens, 'token')}")
+    say("", f"{number} in {place}: {held}, {format_count(listed.tokens, 'token')}")
     if (own := find_manifest(output, "tokenizer")) is not None:
-        print(_describe_tokenizer(own.totals))
+        say(_describe_tokenizer(own.totals))
     mixed = find_manifest(output, _MIXED)
     if stage == _MIXED and mixed is not None:
         _print_receipts(mixed)
     if stage == "shards" and mixed is not None:
-        print(f"Their documents are in a mixture, too:\n  tokcore show {urls.join(output, _MIXED)}")
+        say("Their documents are in a mixture, too:", f"  tokcore show {urls.join(output, _MIXED)}")
     if stage == ("shards" if mixed is None else _MIXED) and find_manifest(output, _PACKED) is not None:
-        print(f"Their documents are packed into rows, too:\n  tokcore show {urls.join(output, _PACKED)}")
+        say("Their documents are packed into rows, too:", f"  tokcore show {urls.join(output, _PACKED)}")
     if stage == "shards" and (several := find_manifest(output, "tokenizers")) is not None:
-        print(f"\ntokenizers in {urls.join(output, 'tokenizers')}:")
+        say("", f"tokenizers in {urls.join(output, 'tokenizers')}:")
         chosen = require_manifest(output, "tokenizer", "build").totals
         for size, one in several.totals.list_ascending():
-            print(f"  {size:>12,}  {one.fingerprint}{'  wrote the shards' if one == chosen else ''}")
+            say(f"  {size:>12,}  {one.fingerprint}{'  wrote the shards' if one == chosen else ''}")
     if shown:
         first = shown[0]["files"][0]
         name = urls.join(output, first) if first.startswith(f"{PARTS}/") else urls.join(output, stage, first)
-        print(f"The text and tokens of a document:\n  tokcore show {name}:0")
+        say("The text and tokens of a document:", f"  tokcore show {name}:0")
 
 
 def _describe_tokenizer(totals: TokenizerTotals) -> str:
@@ -165,7 +166,7 @@ def _print_receipts(made: MixtureManifest) -> None:
         ]
         if rows:
             header = [what, "tokens", "in mixture", "share wanted", "share", "epochs", "left out", "repeated"]
-            print("\n" + "\n".join(format_table(header, rows)))
+            say("", *format_table(header, rows))
 
 
 def names_a_shard(url: str) -> bool:

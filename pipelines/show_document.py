@@ -16,7 +16,8 @@ from typing import Any
 import click
 from rich.cells import cell_len
 
-from pipelines.local.terminal import WIDTH, cut_text, make_printable
+from pipelines.local.say import say
+from pipelines.local.terminal import WIDTH, cut_text
 from pipelines.show import SHARDS
 from pipelines.stages.commit import require_manifest
 from pipelines.store import urls
@@ -52,7 +53,7 @@ def describe_shard(url: str) -> dict[str, Any]:
 def print_described(report: dict[str, Any]) -> None:
     """Print a name and a value on each line."""
     for name, value in report.items():
-        print(make_printable(f"{name}: {value}").replace("\n", " "))
+        say(f"{name}: {value}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -136,20 +137,20 @@ def print_document(document: ShownDocument, all_lines: bool) -> None:
     about = {"id": document.id, "lang": document.lang, "source": document.source, "ordinal": document.ordinal}
     print_described({name: value for name, value in about.items() if value is not None})
     if document.tokenizer is None:
-        print(f"tokens: {len(document.tokens):,}\n")
-        print("note: no folder above has its tokenizer; --tokenizer PATH shows the text", file=sys.stderr)
+        say(f"tokens: {len(document.tokens):,}", "")
+        say("note: no folder above has its tokenizer; --tokenizer PATH shows the text", err=True)
         lines = textwrap.wrap(" ".join(map(str, document.tokens)), WIDTH)
     else:
         text_bytes = len(document.tokenizer.decode(document.tokens))
-        print(f"tokens: {len(document.tokens):,}, text: {text_bytes:,} bytes\n")
+        say(f"tokens: {len(document.tokens):,}, text: {text_bytes:,} bytes", "")
         special = frozenset(document.tokenizer.specials.values())
         rows = _cut_into_rows(_cut_into_pieces(document.tokenizer, document.tokens))
         lines = list(_color(rows, special) if sys.stdout.isatty() else _part(rows))
     height = max(shutil.get_terminal_size((WIDTH, 24)).lines - _OTHER_LINES, 5)
     shown = lines if all_lines else lines[:height]
-    print("\n".join(shown))
+    say(*shown, colored=True)
     if len(shown) < len(lines):
-        print(f"and {len(lines) - len(shown):,} more lines (--all shows all)")
+        say(f"and {len(lines) - len(shown):,} more lines (--all shows all)")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from pipelines.commands.command_options import (
     add_run_options,
     format_examples,
 )
+from pipelines.local.say import say, write_data
 from tokcore.errors import ConfigError
 
 
@@ -60,13 +61,13 @@ def init(folder: str, path: str, force: bool) -> None:
         proposal = propose(urls.resolve(str(Path.cwd()), expand_path(folder)))
         text = write_build_text(proposal, str(target))
     if to_stdout:
-        click.echo(text, nl=False)
+        write_data(text.encode())
         return
     target.write_text(text, encoding="utf-8")
     sources = format_count(len(proposal.sources), "source")
     files = format_count(sum(source.num_files for source in proposal.sources), "file")
-    click.echo(f"{path}: {sources}, {files}, {len(proposal.left_out):,} left out")
-    click.echo(f"Read it, then: tokcore check {path}; tokcore build {path}")
+    say(f"{path}: {sources}, {files}, {len(proposal.left_out):,} left out")
+    say(f"Read it, then: tokcore check {path}; tokcore build {path}")
 
 
 @click.command(epilog=format_examples("tokcore check BUILD.toml", "tokcore check BUILD.toml --output s3://bucket/out"))
@@ -153,7 +154,7 @@ def _make_stage_command(
         if as_json:
             _print_as_json(build, manifest)
         elif chosen.quiet:
-            click.echo(manifest.root or manifest.content_id())
+            say(manifest.root or manifest.content_id())
         else:
             _print_for_people(build, manifest, done, show_all)
 
@@ -237,7 +238,7 @@ def _print_for_people(build: Any, manifest: Any, done: str, show_all: bool) -> N
     if not build.made and build.options.share is None:
         print_no_work(build.output, manifest.stage, done)
     if line := describe_retries():
-        click.echo(line)
+        say(line)
 
 
 @click.command(
@@ -306,7 +307,7 @@ def _encode_at(
     if as_json:
         _print_as_json(encoding, manifest)
     elif chosen.quiet:
-        click.echo(manifest.root)
+        say(manifest.root)
     else:
         _print_for_people(encoding, manifest, "encoded", False)
     return True

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
 import sys
 from contextlib import AbstractContextManager
@@ -13,6 +12,7 @@ from typing import Any, NoReturn
 
 import click
 
+from pipelines.local.say import say_json, say_message
 from tokcore.errors import ConfigError, TokError
 
 # The exit codes that commands choose; pipelines/cli.py has those of signals.
@@ -23,14 +23,12 @@ def fail(error: Exception | str, code: int) -> NoReturn:
     """Print the error, without secrets, and end the process with this exit code."""
     from pipelines.store.redaction import redact
 
-    # A message may quote file names and texts; their control characters must not reach a terminal.
-    shown = "".join(c if c == "\n" or c.isprintable() else " " for c in redact(str(error)))
-    click.echo(f"error: {shown}", err=True)
+    say_message(f"error: {redact(str(error))}")
     sys.exit(code)
 
 
 def print_json(value: Any) -> None:
-    click.echo(json.dumps(value, ensure_ascii=False, indent=1, sort_keys=True, default=str))
+    say_json(value)
 
 
 def show_progress(name: str) -> AbstractContextManager[object]:

@@ -9,6 +9,7 @@ import click
 
 from pipelines.commands.command_inputs import expand_local_path, load_tokenizer, make_absolute, show_progress
 from pipelines.commands.command_options import AT, format_examples
+from pipelines.local.say import say
 from tokcore.errors import ConfigError
 from tokcore.patterns import PATTERNS
 
@@ -90,7 +91,7 @@ def report(
     with progress.stage("report", minor=True):
         written = write_report(make_report(url, wishes, progress, at), place)
     for file in written:
-        click.echo(f"{file}: {file.stat().st_size:,} bytes")
+        say(f"{file}: {file.stat().st_size:,} bytes")
 
 
 @click.command(
@@ -120,8 +121,8 @@ def view(named: tuple[str, ...], port: int, at: int | None) -> None:
             server = ViewServer(_fill_shelf(named or (".",), at), port)
     except OSError as error:
         raise ConfigError(f"--port {port}: {error.strerror}: leave it out to get a free one") from error
-    click.echo(server.url)
-    click.echo("Ctrl-C ends it.", err=True)
+    say(server.url)
+    say("Ctrl-C ends it.", err=True)
     with server:
         server.serve_forever()
 

@@ -9,6 +9,7 @@ import click
 
 from pipelines.commands.command_inputs import EXIT_PROBLEM, make_absolute, print_json, show_progress
 from pipelines.commands.command_options import AT, JSON, format_examples
+from pipelines.local.say import say
 from tokcore.format_table import SHARD_FORMATS
 
 _FORMATS_TO = f"One of {', '.join(sorted(SHARD_FORMATS))}."
@@ -97,9 +98,9 @@ def convert(
         print_json(dataclasses.asdict(report))
         return
     for note in report.notes:
-        click.echo(f"note: {note}", err=True)
+        say(f"note: {note}", err=True)
     counted = (("shard", report.shards), ("document", report.documents), ("token", report.tokens))
-    click.echo(f"{path}: {', '.join(format_count(number, noun) for noun, number in counted)}")
+    say(f"{path}: {', '.join(format_count(number, noun) for noun, number in counted)}")
 
 
 @click.command(epilog=format_examples("tokcore fsck out/first/shards/mds", "tokcore fsck theirs --end 50256 --repair"))
@@ -127,14 +128,14 @@ def fsck(path: str, repair: bool, end: int | None, read_dtype: str, vocab_size: 
         print_json(dataclasses.asdict(report))
     else:
         for problem in report.problems:
-            click.echo("".join(c if c.isprintable() else " " for c in problem))
+            say(problem)
         for file in report.repaired:
-            click.echo(f"made again: {file}")
+            say(f"made again: {file}")
         shards, documents = format_count(report.shards, "shard"), format_count(report.documents, "document")
         problems = format_count(len(report.problems), "problem") if report.problems else "no problems"
         tokens = format_count(report.tokens, "token")
         formats = f" ({', '.join(report.formats)})" if report.formats else ""
-        click.echo(f"{shards}{formats}, {documents}, {tokens}: {problems}")
+        say(f"{shards}{formats}, {documents}, {tokens}: {problems}")
     if report.problems:
         sys.exit(EXIT_PROBLEM)
 

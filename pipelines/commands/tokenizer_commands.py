@@ -9,6 +9,7 @@ import click
 
 from pipelines.commands.command_inputs import expand_local_path, expand_path, load_tokenizer, make_absolute, print_json
 from pipelines.commands.command_options import AT, JSON, PATTERN, TOKENIZER, VOCAB_SIZE, format_examples
+from pipelines.local.say import say, write_data
 from tokcore.errors import ConfigError
 from tokcore.formats.exports import EXPORTS, export_to
 
@@ -63,7 +64,7 @@ def export(
             raise
         raise ConfigError(f"{error} with --force") from error
     if left_out := EXPORTS[target].left_out(spec):
-        click.echo(f"note: {left_out}", err=True)
+        say(f"note: {left_out}", err=True)
 
 
 @click.command("encode-text", epilog=format_examples("tokcore encode-text --tokenizer out/first < text.txt"))
@@ -72,7 +73,7 @@ def export(
 def encode_text(path: str, pattern: str | None) -> None:
     """Encode stdin; print ids separated by spaces."""
     ids = load_tokenizer(path, pattern).encode(sys.stdin.buffer.read())
-    sys.stdout.write(" ".join(map(str, ids.tolist())) + "\n")
+    say(" ".join(map(str, ids.tolist())))
 
 
 @click.command("decode-ids", epilog=format_examples("echo 72 105 | tokcore decode-ids --tokenizer out/first"))
@@ -83,7 +84,7 @@ def decode_ids(path: str, pattern: str | None) -> None:
     words = sys.stdin.buffer.read().split()
     if wrong := [word for word in words if not word.isdigit() or len(word) > len(str(2**31))]:
         raise ConfigError(f"stdin: {wrong[0][:20].decode(errors='replace')!r} is not a token id")
-    sys.stdout.buffer.write(load_tokenizer(path, pattern).decode([int(word) for word in words]))
+    write_data(load_tokenizer(path, pattern).decode([int(word) for word in words]))
 
 
 @click.command(
@@ -112,7 +113,7 @@ def explain(text: str, path: str, pattern: str | None, with_special: bool, as_js
     if as_json:
         print_json(list_explained(explainer.tokenizer, tokens))
     else:
-        click.echo("\n".join(format_explained(explainer.tokenizer, tokens)))
+        say(*format_explained(explainer.tokenizer, tokens))
 
 
 COMMANDS = (export, encode_text, decode_ids, explain)

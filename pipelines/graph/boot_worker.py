@@ -117,7 +117,9 @@ def serve_pool(host: str, port: int) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that workers are ended by what Beam leaves for the exit
     with bind_to(host):
         BeamFnExternalWorkerPoolServicer.start(use_process=True, port=port, container_executable=sys.argv[0])
-    print(f"tokcore-worker: a pool of {describe_version()} listens on {host}:{port}", file=sys.stderr, flush=True)
+    from pipelines.local.say import say
+
+    say(f"tokcore-worker: a pool of {describe_version()} listens on {host}:{port}", err=True)
     threading.Event().wait()
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.inspect.top_sources import TopSource, find_top_sources
+from pipelines.local.say import say
 from pipelines.stages.commit import find_manifest, require_manifest
 from pipelines.stages.read_state import State, read_state
 from pipelines.stages.tokenizers_beside import list_fingerprints
@@ -202,12 +203,12 @@ def _audit_text(counted: CountedParts) -> dict[str, dict[str, Any]]:
 
 def print_audit(report: dict[str, Any]) -> None:
     """One screen."""
-    print(
+    say(
         f"vocabulary    {report['ordinary_tokens']:,} tokens and {report['special_tokens']} special ones, "
         f"{report['unused_ids']:,} ids unused"
     )
     if "never" in report:
-        print(f"written       {report['tokens']:,} tokens in {report['documents']:,} documents")
+        say(f"written       {report['tokens']:,} tokens in {report['documents']:,} documents")
         bytes_of = sum(len(one["bytes"]) == 2 for one in report["never"])
         longest_first = sorted(report["never"], key=lambda one: -len(one["bytes"]))
         _print_section("never", "never written", longest_first, f"{bytes_of} of them single bytes")
@@ -232,16 +233,16 @@ def print_audit(report: dict[str, Any]) -> None:
         ordered = sorted(langs.items(), key=lambda item: (-item[1]["occurrences"], item[0]))
         most = ", ".join(f"{lang} {about['occurrences']:,}" for lang, about in ordered[:6])
         more = f", {len(ordered) - 6} more languages" if len(ordered) > 6 else ""
-        print(f"  in text     {kind}: {most}{more}")
+        say(f"  in text     {kind}: {most}{more}")
     for section, why in report["missing"].items():
-        print(f"left out      {section}: {why}")
+        say(f"left out      {section}: {why}")
 
 
 def _print_section(name: str, what: str, rows: Sequence[dict[str, Any]], about: str = "", shown: int = 8) -> None:
     examples = "  ".join(row["token"] if len(row["token"]) < 40 else row["token"][:36] + '..."' for row in rows[:shown])
-    print(f"{name:<14}{len(rows):,} ids {what}" + (f" ({about})" if about and rows else ""))
+    say(f"{name:<14}{len(rows):,} ids {what}" + (f" ({about})" if about and rows else ""))
     if examples:
-        print(f"              {examples}")
+        say(f"              {examples}")
 
 
 def _take_first(items: dict[str, int], limit: int) -> list[tuple[str, int]]:

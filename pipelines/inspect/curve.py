@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pipelines.local.say import say
 from pipelines.local.terminal import format_table, make_printable
 from pipelines.stages.commit import find_manifest, get_manifest_url
 from pipelines.stages.read_state import State, read_state
@@ -76,4 +77,4 @@ def print_curve(report: dict[str, Any]) -> None:
         [make_printable(name), *(f"{one['bytes'] / tokens:.4f}" if tokens else "" for tokens in one["tokens"])]
         for name, one in [*languages.items(), ("all", total)]
     ]
-    print("\n".join(format_table(["bytes per token", *(f"{size:,}" for size in report["sizes"])], rows)))
+    say(*format_table(["bytes per token", *(f"{size:,}" for size in report["sizes"])], rows))

@@ -533,7 +533,6 @@ def _decode(output: str, manifests: BuiltManifests, how: _How, problems: list[st
     return num_decoded
 
 
-def describe_problems(problems: Sequence[str], limit: int = 20) -> str:
+def describe_problems(problems: Sequence[str], limit: int = 20) -> list[str]:
     """The first problems, a line each, and how many more there are."""
-    more = f"\n... and {len(problems) - limit} more" if len(problems) > limit else ""
-    return "\n".join(problems[:limit]) + more
+    return [*problems[:limit], *([f"... and {len(problems) - limit} more"] if len(problems) > limit else [])]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import datetime
-import json
 import shutil
 import sys
 import threading
@@ -14,6 +13,7 @@ from contextlib import contextmanager
 from typing import Literal, Protocol
 
 from pipelines.local.pool import Report
+from pipelines.local.say import redraw, say, say_json
 from pipelines.local.terminal import WIDTH, cut_text, format_number, format_size
 
 Unit = Literal["bytes", "merges", "rows", "files", "documents"]
@@ -186,8 +186,9 @@ class StageProgress:
     def _print(self, text: str) -> None:
         if self.as_json:
             now = datetime.datetime.now(datetime.UTC).isoformat("T", "milliseconds")
-            text = json.dumps({"time": now, "message": text}, ensure_ascii=False)
-        print(text, file=sys.stderr, flush=True)
+            say_json({"time": now, "message": text}, indent=None, err=True)
+        else:
+            say(text, err=True)
 
 
 class _Display(Protocol):
@@ -208,17 +209,13 @@ class TerminalLine:
         full = round(_compute_share(phase.done, phase.total) * _BAR_WIDTH)
         bar = "━" * full + "─" * (_BAR_WIDTH - full)
         columns = shutil.get_terminal_size((WIDTH, 24)).columns
-        self._write(cut_text(f"{phase.name:<8} {bar}  {phase.described(now)}", columns - 1))
+        redraw(cut_text(f"{phase.name:<8} {bar}  {phase.described(now)}", columns - 1))
         self._is_shown = True
 
     def clear(self) -> None:
         if self._is_shown:
-            self._write("")
+            redraw("")
             self._is_shown = False
-
-    def _write(self, text: str) -> None:
-        sys.stderr.write(f"\r{text}\x1b[K")
-        sys.stderr.flush()
 
 
 class LogLines:

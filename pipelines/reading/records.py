@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pipelines.store.printable import UNPRINTABLE, escape_match
 from schemas.document import compute_document_key, normalize_lang
 from schemas.plan import ReadSettings
 from tokcore.errors import FormatError
@@ -262,12 +263,8 @@ def to_id(value: Any) -> str | None:
     return None
 
 
-# Characters that could move the cursor, colour the terminal, or reorder, hide or break a line.
-_UNPRINTABLE = re.compile(
-    "[\x00-\x1f\\\\\x7f-\xa0\xad\u0600-\u0605\u061c\u06dd\u070f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
-    "\u2028-\u202f\u205f-\u206f\u3000\u3164\ud800-\uf8ff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff"
-    "\U0001d173-\U0001d17a\U000e0000-\U0010ffff]"
-)
+# The backslash, too, so that what is quoted can be told from an escape.
+_UNPRINTABLE = re.compile(f"{UNPRINTABLE.pattern[:-1]}\\\\]")
 
 
 def make_printable(data: bytes) -> str:
@@ -282,17 +279,9 @@ def make_printable(data: bytes) -> str:
     size = 0
     # Cut first, so that a long record costs nothing to decode. A character divided by the cut shows as escapes.
     for character in data[:SAMPLE_BYTES].decode(errors="surrogateescape"):
-        shown = _UNPRINTABLE.sub(_escape, character)
+        shown = _UNPRINTABLE.sub(escape_match, character)
         size += len(shown.encode())
         if size > SAMPLE_BYTES:
             break
         out.append(shown)
     return "".join(out)
-
-
-def _escape(match: re.Match[str]) -> str:
-    character = match[0]
-    code = ord(character)
-    if 0xDC80 <= code <= 0xDCFF:
-        return f"\\x{code - 0xDC00:02x}"
-    return character.encode("unicode_escape").decode()

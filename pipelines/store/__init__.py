@@ -12,6 +12,6 @@ refusals: what a store refuses for good, and the fix. libraries: has the stores'
 objects: writes an object once, under its final name. local_copies: files at a URL as files here.
 attempts: unfinished work under names of its own. tokenizers: the tokenizer of an output.
 main_files, pinned_files: its shards on this machine, the input files that it pinned.
-at_once: several requests at a time. redaction: no secret in a message.
+at_once: several requests at a time. redaction: no secret in a message. printable: no control character in one.
 crashpoints: places where the tests kill a build.
 """

@@ -361,11 +361,11 @@ def test_a_worker_that_dies_is_named_and_the_same_command_resumes(corpus, built,
 
 def test_what_is_quoted_does_not_act_on_a_terminal(tmp_path, capsys):
     print_described({"id": "a\x1b[31m\x07b\nc", "ordinal": 7})
-    assert capsys.readouterr().out == "id: a [31m b c\nordinal: 7\n"
+    assert capsys.readouterr().out == "id: a\\x1b[31m\\x07b\\nc\nordinal: 7\n"
     done = tokcore("show", tmp_path / "no\x1b[31msuch")
     assert done.returncode == 2
     assert "\x1b" not in done.stderr
-    assert "no [31msuch" in done.stderr
+    assert r"no\x1b[31msuch" in done.stderr
 
 
 def test_the_command_line_loads_no_command_that_is_not_asked_for():

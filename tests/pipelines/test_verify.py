@@ -50,7 +50,7 @@ def test_of_a_large_output_the_first_line_is_there_before_its_manifests_are_read
         said.append(capsys.readouterr().err)
         return parse_manifest(*manifest)
 
-    monkeypatch.setattr("pipelines.inspect.verify.parse_manifest", parse)
+    monkeypatch.setattr("pipelines.inspect.chain.parse_manifest", parse)
     shards = find_manifest(str(output), "build").totals.shards
     assert problems(output, quick=True, progress=StageProgress()) == ()
     assert said[0] == f"look       at what manifest.json names: {shards} shards, and all other files\n"
