@@ -18,16 +18,19 @@ FLINK = $(SERVERS)/flink.classpath $(SERVERS)/flink-overlay $(SERVERS)/loopback.
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
-# Rebuilt when pyproject.toml or the C++ changes. Warnings are errors here, but not when a user runs pip install.
-# setuptools builds google-apitools, which has no wheel.
-$(VENV)/installed: pyproject.toml $(shell find tokcore/native -name '*.cpp' -o -name '*.h' -o -name CMakeLists.txt)
+# tokcore and what it needs. Rebuilt when pyproject.toml or the C++ changes. Warnings are errors here, but not when a user
+# runs pip install.
+$(VENV)/demo-installed: pyproject.toml .ci/install.py $(shell find tokcore/native -name '*.cpp' -o -name '*.h' -o -name CMakeLists.txt)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet "scikit-build-core>=0.11,<2" "nanobind>=2.9,<4" "cmake>=3.26" ninja "setuptools>=70.1"
-	$(BIN)/python -m pip install --quiet --no-build-isolation --config-settings=cmake.define.TOKCORE_WERROR=ON --editable '.[dev]'
+	$(BIN)/python .ci/install.py
 	touch $@
 
-demo: $(VENV)/installed ## run the main job on the corpus in deploy/demo
+# What tests, linters and longer runs need on top. C++ that changes is compiled again, but nothing is installed again.
+$(VENV)/installed: pyproject.toml .ci/install.py | $(VENV)/demo-installed
+	$(BIN)/python .ci/install.py dev
+	touch $@
+
+demo: $(VENV)/demo-installed ## run the main job on the corpus in deploy/demo
 	$(BIN)/tokcore build deploy/demo/build.toml --output $(OUT)
 	$(BIN)/tokcore verify $(OUT) --decode all
 
@@ -178,7 +181,7 @@ conformance: $(VENV)/installed ## compare encodings with tiktoken, tokenizers an
 	$(BIN)/python tests/conformance/run.py $(CORPUS)
 
 $(VENV)/bench-installed: $(VENV)/installed
-	$(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[bench]'
+	$(BIN)/python .ci/install.py bench
 	touch $@
 
 bench: $(VENV)/bench-installed ## all benchmarks, with the libraries compared: make bench [BENCH="--corpus PATH"]

@@ -13,7 +13,7 @@ namespace nb = nanobind;
 namespace tokcore {
 namespace {
 
-nb::tuple normalize(InputArray<uint8_t> data, InputArray<int64_t> offsets, bool cased) {
+nb::tuple normalize_texts(InputArray<uint8_t> data, InputArray<int64_t> offsets, bool cased) {
   check_ascending("offsets", offsets, data.shape(0));
   BertNormalizer normalizer(cased);
   std::vector<uint8_t> normalized;
@@ -33,7 +33,7 @@ nb::tuple normalize(InputArray<uint8_t> data, InputArray<int64_t> offsets, bool 
 }  // namespace
 
 void bind_normalizer(nb::module_& module) {
-  module.def("normalize_bert", &normalize, nb::arg("data"), nb::arg("offsets"), nb::arg("cased"),
+  module.def("normalize_bert", &normalize_texts, nb::arg("data"), nb::arg("offsets"), nb::arg("cased"),
              "(bytes, offsets) of the texts as BERT's normalizer leaves them.");
 }
 

@@ -23,8 +23,8 @@ namespace nb = nanobind;
 namespace tokcore {
 namespace {
 
-using PieceMerges = std::tuple<OutputArray<uint32_t>, OutputArray<uint32_t>, OutputArray<int32_t>,
-                               OutputArray<int32_t>, OutputArray<uint64_t>>;
+using LearnedMerges = std::tuple<OutputArray<uint32_t>, OutputArray<uint32_t>, OutputArray<int32_t>,
+                                 OutputArray<int32_t>, OutputArray<uint64_t>>;
 
 // What both learners take: a table of words, and which pieces there may be.
 class PieceTable {
@@ -90,9 +90,9 @@ void check_common(size_t num_tokens, size_t threads, const InOutArray<int64_t>& 
   if (done.shape(0) != 1) throw std::invalid_argument("merges_done: expected one number");
 }
 
-PieceMerges learn_piece_merges(nb::tuple words_given, nb::tuple rules, size_t num_tokens, uint64_t min_count,
-                               size_t threads, InOutArray<int64_t> merges_done, size_t min_parallel_units,
-                               size_t max_narrow_ids) {
+LearnedMerges learn_piece_merges(nb::tuple words_given, nb::tuple rules, size_t num_tokens,
+                                 uint64_t min_count, size_t threads, InOutArray<int64_t> merges_done,
+                                 size_t min_parallel_units, size_t max_narrow_ids) {
   check_common(num_tokens, threads, merges_done);
   const PieceTable table(std::move(words_given), std::move(rules));
   PieceWords words;

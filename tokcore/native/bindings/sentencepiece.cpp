@@ -36,11 +36,11 @@ PieceList make_piece_list(const InputArray<uint8_t>& data, const InputArray<int6
           scores.data(), types,         unknown_id,     bytes};
 }
 
-void make_encoder(SentencepieceEncoder* self, bool is_unigram, InputArray<uint8_t> data,
-                  InputArray<int64_t> offsets, InputArray<int32_t> ids, InputArray<double> scores,
-                  InputArray<uint8_t> types, int32_t unknown_id, InputArray<int32_t> byte_ids,
-                  InputArray<uint8_t> charsmap, bool add_dummy_prefix, bool remove_extra_whitespaces,
-                  bool escape_whitespaces, bool whitespace_is_suffix, size_t cache_bytes) {
+void make_sentencepiece(SentencepieceEncoder* self, bool is_unigram, InputArray<uint8_t> data,
+                        InputArray<int64_t> offsets, InputArray<int32_t> ids, InputArray<double> scores,
+                        InputArray<uint8_t> types, int32_t unknown_id, InputArray<int32_t> byte_ids,
+                        InputArray<uint8_t> charsmap, bool add_dummy_prefix, bool remove_extra_whitespaces,
+                        bool escape_whitespaces, bool whitespace_is_suffix, size_t cache_bytes) {
   check_size("types", types, ids.shape(0));
   const PieceList pieces = make_piece_list(data, offsets, ids, scores, types.data(), unknown_id, byte_ids);
   const NormalizerRules rules{charsmap.data(),          charsmap.shape(0),  add_dummy_prefix,
@@ -111,7 +111,7 @@ nb::tuple normalize(const SentencepieceEncoder& self, InputArray<uint8_t> data, 
 void bind_sentencepiece(nb::module_& module) {
   nb::class_<SentencepieceEncoder> encoder(module, "SentencepieceEncoder");
   encoder
-      .def("__init__", &make_encoder, nb::arg("is_unigram"), nb::arg("data"), nb::arg("offsets"),
+      .def("__init__", &make_sentencepiece, nb::arg("is_unigram"), nb::arg("data"), nb::arg("offsets"),
            nb::arg("ids"), nb::arg("scores"), nb::arg("types"), nb::arg("unknown_id"), nb::arg("byte_ids"),
            nb::arg("charsmap"), nb::arg("add_dummy_prefix"), nb::arg("remove_extra_whitespaces"),
            nb::arg("escape_whitespaces"), nb::arg("whitespace_is_suffix"), nb::arg("cache_bytes"))
