@@ -1,0 +1,93 @@
+"""`make demo` installs what the main job needs and nothing else; tests add to that without compiling again."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parent.parent
+PYPROJECT = ROOT / "pyproject.toml"
+# Where the module has another name than the package.
+PACKAGES = {"grpc": "grpcio"}
+
+spec = importlib.util.spec_from_file_location("install", ROOT / ".ci" / "install.py")
+assert spec
+assert spec.loader
+install = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(install)
+
+# google.protobuf comes with Beam. The one file that needs more of it is for Dataflow, and is imported for that alone.
+WITH_BEAM = {"google"}
+BUILD_TOOLS = {"cmake", "nanobind", "ninja", "scikit-build-core"}
+
+
+def list_names(*extras: str) -> set[str]:
+    return {canonicalize_name(Requirement(one).name) for one in install.list_requirements(PYPROJECT, extras)}
+
+
+def list_imports(at_start: bool) -> set[str]:
+    """Packages of others that our files import: at their start, or anywhere."""
+    found = set()
+    for path in (path for folder in ("tokcore", "schemas", "pipelines") for path in (ROOT / folder).rglob("*.py")):
+        if ROOT / "tokcore" / "native" in path.parents:
+            continue  # what writes tables of C++
+        tree = ast.parse(path.read_text())
+        for node in tree.body if at_start else ast.walk(tree):
+            if isinstance(node, ast.Import):
+                found.update(alias.name.split(".")[0] for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                found.add((node.module or "").split(".")[0])
+    ours = {"tokcore", "schemas", "pipelines"}
+    return {canonicalize_name(PACKAGES.get(name, name)) for name in found - ours - sys.stdlib_module_names}
+
+
+def test_the_demo_installs_what_the_code_imports_and_what_compiles_it():
+    base = list_names()
+    assert list_imports(at_start=True) - base == WITH_BEAM, "imported at the start of a file, but not installed"
+    assert base - list_imports(at_start=False) == BUILD_TOOLS, "installed, but not imported"
+
+
+def test_extras_are_followed_and_come_with_the_base_but_without_what_compiles():
+    dev = list_names("dev")
+    assert {"mypy", "pytest", "gcsfs"} < dev, "its own, those of test, and those of test's gcp"
+    assert list_names() - BUILD_TOOLS < dev, "so that pip finds versions that suit both"
+    assert "tokcore" not in dev, "or pip would compile it again"
+
+
+@pytest.mark.parametrize(
+    ("target", "installs"),
+    [("demo", [""]), ("test", ["", " dev"]), ("lint", ["", " dev"]), ("bench", ["", " dev", " bench"])],
+)
+def test_what_a_target_installs_in_a_fresh_clone(tmp_path, target, installs):
+    command = ["make", "--dry-run", target, f"VENV={tmp_path}"]
+    printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert re.findall(r"(?m)\.ci/install\.py(.*)$", printed) == installs
+    assert "pip install" not in printed
+
+
+@pytest.mark.parametrize(
+    ("line", "step"),
+    [
+        ("Collecting click<9,>=8.1", "looking for click<9,>=8.1"),
+        ("  Downloading pyarrow-25.0.1-cp311.whl (47.6 MB)", "downloading pyarrow-25.0.1-cp311.whl (47.6 MB)"),
+        ("Installing collected packages: six, numpy, click", "installing 3 packages"),
+        ("  [7/64] Building CXX object learner.cpp.o", "compiling the kernel: 7 of 64"),
+        ("Requirement already satisfied: click", None),
+    ],
+)
+def test_steps_of_pip_and_ninja_in_our_words(line, step):
+    assert install.read_step(line) == step
+
+
+def test_what_pip_says_is_shown_if_it_fails(capsys):
+    with pytest.raises(SystemExit, match=r"(?s)no such option: --nothing.*installing it: pip failed"):
+        install.run("installing it", ["--nothing"])
+    assert capsys.readouterr().out == "installing it\n"
