@@ -28,12 +28,15 @@ from support.source import no_search_for_garbage
 ROOT = Path(__file__).parents[1]
 COSTS = "tests/costs.json"  # what test files cost: {path: {"wall_s": seconds, ...}}
 UNKNOWN_COST_S = 15.0
-# Tests that need servers, engines or a browser run only when one of these changed, or what they import themselves.
-ELSEWHERE = {
+# The proof's folders run only when one of these changed, or what they import themselves; without their servers, they
+# are skipped.
+PROOF = {
     "tests/browser/": ("pipelines/report/", "pipelines/view/"),
     "tests/engines/": ("pipelines/graph/", "deploy/"),
+    "tests/native/": ("tokcore/native/",),
     "tests/stores/": ("pipelines/store/", "deploy/"),
 }
+_NO_TESTS = 5  # of pytest: all were the proof's
 
 
 class Seen(NamedTuple):
@@ -60,12 +63,15 @@ def rank(steps: Mapping[str, int], changed: Iterable[str], costs: Mapping[str, f
     return sorted(seen, key=lambda one: (one.steps, not one.is_named, one.cost_s, one.path))
 
 
-def needs_no_server(one: Seen, changed: Iterable[str]) -> bool:
-    """Whether a test file is not among those that run elsewhere, or has a reason to run here."""
-    for folder, reasons in ELSEWHERE.items():
-        if one.path.startswith(folder):
-            return one.steps <= 1 or any(path.startswith((folder, *reasons)) for path in changed)
-    return True
+def is_proof(path: str) -> bool:
+    """Whether all tests of a file are the proof's."""
+    return path.startswith(tuple(PROOF))
+
+
+def has_reason(one: Seen, changed: Iterable[str]) -> bool:
+    """Whether a file runs: all do but the proof's, which need a change that is near, or in one of their rooms."""
+    reasons = [(folder, *rooms) for folder, rooms in PROOF.items() if one.path.startswith(folder)]
+    return not reasons or one.steps <= 1 or any(path.startswith(reasons[0]) for path in changed)
 
 
 def choose(seen: Sequence[Seen], budget_s: float) -> tuple[list[Seen], list[Seen]]:
@@ -131,12 +137,12 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     changed, since = (options.files, "") if options.files else find_changed(options.since, root)
     with no_search_for_garbage():
         seen = rank(count_steps(changed, root), changed, read_costs(root))
-    here = [one for one in seen if needs_no_server(one, changed)]
+    here = [one for one in seen if has_reason(one, changed)]
     running, left = choose(here, options.budget * options.processes)
-    elsewhere = [one for one in seen if one not in here]
+    proof = [one for one in seen if one not in here]
     print(f"{len(changed)} changed files" + (f" since {since[:12]}" if since else ""))
     print(f"{len(seen)} test files see them; {len(running)} run, for about {_minutes(running, options.processes)}")
-    for title, part in (("run", running if options.list else []), ("left out", left), ("needs servers", elsewhere)):
+    for title, part in (("run", running if options.list else []), ("left out", left), ("make proof", proof)):
         for one in part:
             print(f"  {title}: {one.path} ({one.steps} imports away, {one.cost_s:.0f} s)")
     if options.list or not running:
@@ -144,7 +150,11 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     command = [sys.executable, "-m", "pytest", "-q"]
     if options.processes > 1:
         command += ["--numprocesses", str(options.processes), "--dist", "loadfile", "--no-loadscope-reorder"]
-    return subprocess.run([*command, *(one.path for one in running)], cwd=root, check=False).returncode
+    if not any(is_proof(one.path) for one in running):
+        command += ["-m", "not proof"]
+    sys.stdout.flush()
+    code = subprocess.run([*command, *(one.path for one in running)], cwd=root, check=False).returncode
+    return 0 if code == _NO_TESTS else code
 
 
 def _minutes(running: Sequence[Seen], processes: int) -> str:

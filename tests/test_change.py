@@ -10,8 +10,8 @@ from pathlib import Path
 
 import change
 import pytest
-from change import ELSEWHERE, Seen, find_changed, needs_no_server, read_costs
-from support import seeing  # pytest would take tests_that_see for a test
+from change import PROOF, Seen, find_changed, has_reason, read_costs
+from support import proof, seeing  # pytest would take tests_that_see for a test
 from support.builds import ROOT
 from support.seeing import READERS, count_steps
 from support.source import no_search_for_garbage
@@ -118,7 +118,8 @@ def check_our_tree():
     assert seeing.tests_that_see(["README.md"], ROOT) == set(READERS[".md"])
     assert "tests/tokcore/test_varints.py" not in seeing.tests_that_see(["pipelines/watch/turn.py"], ROOT)
     # Tables of ours name what is there.
-    named = [*ELSEWHERE, *(reason for reasons in ELSEWHERE.values() for reason in reasons)]
+    assert set(PROOF) == {f"tests/{folder}/" for folder in proof.FOLDERS}
+    named = [*PROOF, *(reason for reasons in PROOF.values() for reason in reasons)]
     named += [reader for readers in READERS.values() for reader in readers]
     assert all((ROOT / name).exists() for name in named)
 
@@ -132,12 +133,12 @@ def test_examples():
     assert not found.failed
 
 
-def test_tests_of_servers_need_a_reason():
+def test_the_proof_needs_a_reason():
     near, far = Seen("tests/stores/test_s3.py", 1, False, 1), Seen("tests/stores/test_s3.py", 2, False, 1)
-    assert needs_no_server(near, ["tokcore/merges.py"])
-    assert not needs_no_server(far, ["tokcore/merges.py"])
-    assert needs_no_server(far, ["tokcore/merges.py", "pipelines/store/storage.py"])
-    assert needs_no_server(Seen("tests/pipelines/test_build.py", 9, False, 1), ["tokcore/merges.py"])
+    assert has_reason(near, ["tokcore/merges.py"])
+    assert not has_reason(far, ["tokcore/merges.py"])
+    assert has_reason(far, ["tokcore/merges.py", "pipelines/store/storage.py"])
+    assert has_reason(Seen("tests/pipelines/test_build.py", 9, False, 1), ["tokcore/merges.py"])
 
 
 def test_costs_are_those_that_were_recorded(tmp_path):
@@ -189,11 +190,14 @@ def test_the_program_runs_what_sees_the_change(git, tmp_path, capfd):
     assert "1 changed files since HEAD\n1 test files see them; 1 run, for about 0.2 minutes\n" in printed
     assert "run: tests/test_a.py (1 imports away, 15 s)" in printed
     (tmp_path / "tests" / "test_a.py").write_text("import a\ndef test_it(): assert False\n")
-    assert change.main([], tmp_path) == 1
+    assert change.main(["--processes=1"], tmp_path) == 1
     assert "1 failed" in capfd.readouterr().out
     git("checkout", "tests/test_a.py")
-    assert change.main(["--budget", "1"], tmp_path) == 0
+    assert change.main(["--budget=1", "--processes=1"], tmp_path) == 0
     assert "left out: tests/test_a.py" in capfd.readouterr().out
+    (tmp_path / "tests" / "test_a.py").write_text("import a, pytest\n@pytest.mark.proof\ndef test_it(): assert False\n")
+    assert change.main(["--processes=1"], tmp_path) == 0
+    assert "1 deselected" in capfd.readouterr().out
 
 
 def test_a_commit_that_is_not_there(git, tmp_path):
