@@ -9,8 +9,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -21,7 +19,9 @@ from pathlib import Path
 import psutil
 import pyarrow as pa
 import pytest
-from support.builds import build_file, run, tokcore
+from support.builds import ROOT, build_file, run, tokcore
+from support.command_server import start_command
+from support.drivers import Driver
 from support.small_parts import fail_in_worker, kill_worker
 from support.updates import (
     SETTINGS,
@@ -600,12 +600,8 @@ def test_one_watcher_commits_and_another_one_takes_over(corpus):
 
 
 def test_a_lost_watcher_is_waited_for_a_lease_long(corpus):
-    killed = subprocess.Popen([sys.executable, "-m", "pipelines.cli", "watch", corpus / "build.toml"])
-    try:
+    with Driver(corpus / "log", "watch", corpus / "build.toml"):  # killed at the end
         wait_for(lambda: [one for one in read_status(str(corpus / "out"))["watchers"] if one["role"] == "commits"])
-    finally:
-        killed.kill()
-        killed.wait()
     with watching(corpus, lease_seconds=Decimal(1)) as watcher:
         write_file(corpus, "en/e.jsonl", make_texts("e", 5))
         watcher.go_round()
@@ -685,20 +681,9 @@ def command(corpus):
     started = []
 
     def start(*arguments):
-        with (corpus / "log").open("wb") as log:
-            process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "pipelines.cli",
-                    "watch",
-                    corpus / "build.toml",
-                    "--log-format",
-                    "json",
-                    *arguments,
-                ],
-                stderr=log,
-            )
+        with (corpus / "log").open("wb") as log, Path(os.devnull).open("wb") as nowhere:
+            command = ["watch", str(corpus / "build.toml"), "--log-format", "json", *arguments]
+            process = start_command(command, ROOT, os.environ, nowhere.fileno(), log.fileno())
         started.append(process)
         return process
 

@@ -1,8 +1,9 @@
 """Runs commands in children of a server that has imported everything. A small build takes a quarter of the time that a
 new process takes. The workers of a command and of a test's own builds are children of the server, too.
 
-`run_command` is the client. Over a socket, it sends the arguments and the files that become the child's standard input,
-output and error. It gets two lines: the child's process id, and then its exit code.
+`run_command` is the client, `start_command` one that does not wait. Over a socket, they send the arguments and the
+files that become the child's standard input, output and error. They get two lines: the child's process id, and then its
+exit code.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import itertools
 import json
 import os
 import pkgutil
+import select
 import selectors
 import signal
 import socket
@@ -24,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -33,13 +36,48 @@ from unittest import mock
 
 TESTS = Path(__file__).parents[1]
 # What commands import only when they need it, so that they start faster. Of the folders: all their modules.
-_MODULES = ("fsspec.implementations.local", "pipelines.graph.beam_passes", "pyarrow.dataset", "tokcore._native")
-_FOLDERS = ("commands", "inspect", "local", "reading", "report", "slices", "stages", "store", "view", "watch", "work")
+_MODULES = (
+    "encodings.utf_8_sig",
+    "fsspec.implementations.local",
+    "pipelines.graph.beam_passes",
+    "pipelines.graph.runner",
+    "pyarrow.dataset",
+    "tokcore._native",
+)
+_FOLDERS = (
+    "",
+    "commands",
+    "inspect",
+    "local",
+    "reading",
+    "report",
+    "slices",
+    "stages",
+    "store",
+    "view",
+    "watch",
+    "work",
+)
 _LENGTH = struct.Struct("<Q")
 # A child heeds TOKCORE_CRASH, nothing of ours reads pytest's, and whoever opens a gs:// URL sets the rest.
 _HARMLESS = {"TOKCORE_CRASH", "PYTEST_CURRENT_TEST", "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "NO_GCE_CHECK"}
+# What says where a store is, and with which keys -> the library that reads it, when a store is opened, not when it is
+# imported. The server imports it before it forks the first child that has the variable.
+_OF_STORES = {
+    "AWS_ACCESS_KEY_ID": "s3fs",
+    "AWS_CONFIG_FILE": "s3fs",
+    "AWS_DEFAULT_REGION": "s3fs",
+    "AWS_EC2_METADATA_DISABLED": "s3fs",
+    "AWS_ENDPOINT_URL": "s3fs",
+    "AWS_SECRET_ACCESS_KEY": "s3fs",
+    "AWS_SHARED_CREDENTIALS_FILE": "s3fs",
+    "AZURE_STORAGE_CONNECTION_STRING": "adlfs",
+    "GOOGLE_CLOUD_PROJECT": "gcsfs",
+    "STORAGE_EMULATOR_HOST": "gcsfs",
+}
 _environment = dict(os.environ)  # of the server
 _servers: list[int] = []  # the process, once it runs
+_led = 0  # in a child: its process group, if it leads one
 
 
 def run_command(
@@ -57,15 +95,30 @@ def run_command(
         child = _Child(_start(), request, [read.fileno(), out.fileno(), error.fileno()])
         try:
             code = child.wait(timeout)
-        except TimeoutError:
+        except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
-            raise subprocess.TimeoutExpired([*arguments], timeout or 0) from None
+            raise
         said = []
         for file in (out, error):
             file.seek(0)
             said.append(file.read().decode())
     return code, said[0], said[1]
+
+
+def start_command(
+    arguments: Sequence[str], cwd: str | Path, environment: Mapping[str, str], out: int, error: int
+) -> subprocess.Popen[Any] | Command:
+    """The command line as a process that leads a group, in which its workers are, too.
+
+    out, error: files, which the caller may close afterwards.
+    """
+    if can_serve(environment):
+        return Command(arguments, cwd, environment, out, error)
+    command = [sys.executable, "-m", "pipelines.cli", *arguments]
+    return subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=out, stderr=error, cwd=cwd, env=environment, start_new_session=True
+    )
 
 
 class _Child:
@@ -74,28 +127,63 @@ class _Child:
     def __init__(self, server: str, request: Mapping[str, Any], files: Sequence[int]) -> None:
         """files: for the child. The caller may close them afterwards."""
         sent = json.dumps(request).encode()
+        self._told = request
         self._server = socket.socket(socket.AF_UNIX)
         self._server.connect(server)
         socket.send_fds(self._server, [_LENGTH.pack(len(sent))], files)
         self._server.sendall(sent)
-        self._replies = self._server.makefile("r")
-        self.pid = int(self._replies.readline())
-        self._code: int | None = None
+        self._read = b""
         self._waiting = threading.Lock()
+        self.pid = self._read_number(None)
+        self.returncode: int | None = None
+
+    def send_signal(self, number: int) -> None:
+        if self.returncode is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        if self._code is None:
-            os.kill(self.pid, signal.SIGKILL)
+        self.send_signal(signal.SIGKILL)
+
+    def poll(self) -> int | None:
+        """The exit code; None while it runs."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self.wait(0)
+        return None
 
     def wait(self, timeout: float | None = None) -> int:
-        """The exit code. Raises TimeoutError."""
+        """The exit code. Raises subprocess.TimeoutExpired."""
         with self._waiting:
-            if self._code is None:
-                self._server.settimeout(timeout)
-                self._code = int(self._replies.readline())
-                self._replies.close()
+            if self.returncode is None:
+                self.returncode = self._read_number(timeout)
                 self._server.close()
-            return self._code
+            return self.returncode
+
+    def _read_number(self, timeout: float | None) -> int:
+        """The next line of the server's."""
+        until = None if timeout is None else time.monotonic() + timeout
+        while b"\n" not in self._read:
+            left = None if until is None else max(0.0, until - time.monotonic())
+            if not select.select([self._server], [], [], left)[0]:
+                raise subprocess.TimeoutExpired(str(self._told), timeout or 0)
+            if not (data := self._server.recv(64)):
+                raise RuntimeError("the server of commands has ended")
+            self._read += data
+        line, _, self._read = self._read.partition(b"\n")
+        return int(line)
+
+
+class Command(_Child):
+    """A command that runs while a test goes on; see start_command()."""
+
+    def __init__(
+        self, arguments: Sequence[str], cwd: str | Path, environment: Mapping[str, str], out: int, error: int
+    ) -> None:
+        told = {"role": "command", "arguments": arguments, "cwd": str(cwd), "environment": dict(environment)}
+        with Path(os.devnull).open() as given:
+            super().__init__(_start(), {**told, "leads": True}, [given.fileno(), out, error])
 
 
 class _Worker(_Child):
@@ -108,7 +196,7 @@ class _Worker(_Child):
         (read, write), (answers, answer) = os.pipe(), os.pipe()
         modules = command[command.index(str(lifeline)) + 1 :]
         request = {"role": "worker", "modules": modules, "cwd": str(Path.cwd()), "environment": dict(env)}
-        super().__init__(server, request, [read, answer, 2, lifeline])
+        super().__init__(server, {**request, "group": _led}, [read, answer, 2, lifeline])
         os.close(read)
         os.close(answer)
         self.stdin, self.stdout = os.fdopen(write, "wb"), os.fdopen(answers, "rb")
@@ -121,7 +209,7 @@ def can_serve(environment: Mapping[str, str]) -> bool:
 
 def find_changes(environment: Mapping[str, str]) -> set[str]:
     """The variables that differ from the server's. Its modules may have read them when they were imported."""
-    return {name for name, _ in environment.items() ^ _environment.items()} - _HARMLESS
+    return {name for name, _ in environment.items() ^ _environment.items()} - _HARMLESS - _OF_STORES.keys()
 
 
 def take_environment() -> None:
@@ -174,10 +262,11 @@ def _start() -> str:
 
 def serve(path: str) -> None:
     """Fork a child for each connection; end when standard input ends."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # a pool starts its first worker, and so this, with some blocked
     importlib.import_module("pipelines.cli")  # first: it sets what numpy reads
     for name in _MODULES:
         importlib.import_module(name)
-    for folder in (importlib.import_module(f"pipelines.{name}") for name in _FOLDERS):
+    for folder in (importlib.import_module(f"pipelines.{name}".rstrip(".")) for name in _FOLDERS):
         for found in pkgutil.iter_modules(folder.__path__, f"{folder.__name__}."):
             importlib.import_module(found.name)
     gc.collect()
@@ -225,6 +314,9 @@ def _fork(client: socket.socket) -> int:
     header, files, *_ = socket.recv_fds(client, _LENGTH.size, 4)
     with client.makefile("rb") as sent:
         request = json.loads(sent.read(*_LENGTH.unpack(header)))
+    for module in {_OF_STORES[name] for name in request["environment"].keys() & _OF_STORES.keys()}:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
     if pid := os.fork():
         for file in files:
             os.close(file)
@@ -241,6 +333,13 @@ def _fork(client: socket.socket) -> int:
     os.environ.update(request["environment"])
     os.chdir(request["cwd"])
     crashpoints.obey_environment()
+    if request.get("leads"):
+        os.setpgid(0, 0)
+        global _led
+        _led = os.getpid()
+    elif request.get("group"):
+        with contextlib.suppress(OSError):  # the command has ended already, and this worker will
+            os.setpgid(0, request["group"])
     try:
         if request["role"] == "command":
             _be_command(request["arguments"])

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 from support.builds import ROOT
+from support.command_server import start_command
 
 T = TypeVar("T")
 
@@ -23,14 +24,8 @@ class Driver:
 
     def __init__(self, log: Path, *arguments: str | Path) -> None:
         self._log = log
-        with log.open("wb") as file:  # no pipe: one that is full would stop the process
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "pipelines.cli", *map(str, arguments)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=file,
-                cwd=ROOT,
-            )
+        with log.open("wb") as file, Path(os.devnull).open("wb") as nowhere:  # a pipe that is full would stop it
+            self.process = start_command([*map(str, arguments)], ROOT, os.environ, nowhere.fileno(), file.fileno())
 
     def __enter__(self) -> Driver:
         return self

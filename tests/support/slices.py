@@ -6,12 +6,14 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from support.builds import ROOT
+from support.command_server import Command, start_command
 
 from pipelines.slices.presence import SIGNS
 from pipelines.store import storage, urls
@@ -21,16 +23,10 @@ from pipelines.store.attempts import FOLDER
 class SliceProcess:
     """One host."""
 
-    def __init__(self, command: Sequence[str | Path], env: dict[str, str]) -> None:
-        self._process = subprocess.Popen(
-            [str(one) for one in command],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-            env=env,
-            start_new_session=True,
-        )
+    def __init__(self, start: Callable[[int, int], subprocess.Popen[Any] | Command]) -> None:
+        """start: gives the process that leads the group, with these files for what it says on stdout and stderr."""
+        self._said = [tempfile.TemporaryFile() for _ in ("out", "err")]  # noqa: SIM115 - end() closes them
+        self._process = start(*(file.fileno() for file in self._said))
 
     def send(self, number: int) -> None:
         """Send a signal to the host's processes, its workers included."""
@@ -38,14 +34,19 @@ class SliceProcess:
 
     def wait(self, seconds: float = 300) -> tuple[int, str, str]:
         """Its exit code, and what it said on stdout and on stderr."""
-        out, err = self._process.communicate(timeout=seconds)
-        return self._process.returncode, out, err
+        code = self._process.wait(seconds)
+        for file in self._said:
+            file.seek(0)
+        out, err = (file.read().decode() for file in self._said)
+        return code, out, err
 
     def end(self) -> None:
         """Kill what is left of it."""
         with contextlib.suppress(ProcessLookupError):
             self.send(signal.SIGKILL)
-        self._process.communicate()
+        self._process.wait()
+        for file in self._said:
+            file.close()
 
 
 class SliceProcesses:
@@ -67,14 +68,19 @@ class SliceProcesses:
 
     def start(self, number: int, *options: str, **variables: str) -> SliceProcess:
         """Start a slice as a user would."""
-        command = [sys.executable, "-m", "pipelines.cli", "build", self.build, "--output", self.output]
-        return self.run(
-            [*command, f"--slice={number}/{self.of}", *self._options, *options], {**os.environ, **variables}
-        )
+        command = ["build", str(self.build), "--output", self.output, f"--slice={number}/{self.of}"]
+        arguments, env = [*command, *self._options, *options], {**os.environ, **variables}
+        return self._start(lambda out, err: start_command(arguments, ROOT, env, out, err))
 
     def run(self, command: Sequence[str | Path], env: dict[str, str]) -> SliceProcess:
         """Start a slice by this command."""
-        self._started.append(SliceProcess(command, env))
+        words = [str(one) for one in command]
+        return self._start(
+            lambda out, err: subprocess.Popen(words, stdout=out, stderr=err, cwd=ROOT, env=env, start_new_session=True)
+        )
+
+    def _start(self, start: Callable[[int, int], subprocess.Popen[Any] | Command]) -> SliceProcess:
+        self._started.append(SliceProcess(start))
         return self._started[-1]
 
     def wait_for_sign(self, number: int) -> None:
