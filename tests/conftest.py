@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from support.command_server import find_changes, serving_workers, take_environment
@@ -16,9 +17,27 @@ pytest_plugins = ["support.costs", "support.proof"]
 
 load_profile()
 
+# How the names of the files begin whose tests share a cluster.
+FLINK = "tests/engines/test_flink"
+
 # A shell starts what runs in the background with SIGINT ignored, and children inherit that. Tests interrupt theirs.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With --dist loadfile, the files that share a Flink cluster go to one process, which starts one."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByCluster(LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            file = str(super()._split_scope(nodeid))
+            return FLINK if file.startswith(FLINK) else file
+
+    return ByCluster(config, log)
 
 
 def pytest_collection_finish() -> None:

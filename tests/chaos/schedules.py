@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 import os
 import random
 import shutil
@@ -395,6 +396,19 @@ def kind_of(seed: int) -> Callable[[Lab, random.Random, Path], None]:
     kinds = [kind for kind, share in KINDS.items() for _ in range(share)]
     random.Random(0).shuffle(kinds)
     return kinds[seed % len(kinds)]
+
+
+def choose_seeds(num: int) -> list[int]:
+    """That many seeds, the lowest ones; but of each kind of schedule at least one.
+
+    >>> choose_seeds(7)
+    [0, 1, 4, 7, 8, 14, 33]
+    """
+    first: dict[object, int] = {}
+    for seed in range(sum(KINDS.values())):
+        first.setdefault(kind_of(seed), seed)
+    others = (seed for seed in itertools.count() if seed not in first.values())
+    return sorted([*first.values(), *itertools.islice(others, max(0, num - len(first)))])
 
 
 def play(lab: Lab, seed: int) -> None:

@@ -21,7 +21,15 @@ import pytest
 from golden.test_demo import DEMO_ROOT
 from support.builds import ROOT, build_file, jsonl, run, texts, tokcore, tree, write
 from support.drivers import LIMIT_S, Driver, telling
-from support.flink import JOB_MANAGER, JOB_SERVER, ONE_PROCESS, TASK_MANAGERS, FlinkCluster, find_jars, list_listeners
+from support.flink import (
+    JOB_MANAGER,
+    JOB_SERVER,
+    ONE_PROCESS,
+    TASK_MANAGERS,
+    FlinkCluster,
+    find_flink,
+    list_listeners,
+)
 from support.gates import Gate
 
 from pipelines.local.engines import find_worker_program
@@ -109,7 +117,7 @@ def test_transforms_in_a_pipeline_of_ones_own(cluster, tmp_path):
 
 
 def test_sigterm_ends_the_cluster_of_make_flink():
-    find_jars()
+    find_flink()
     command = [sys.executable, "tests/engines/flink/run.py", "--megabytes=1"]
     environment = {**os.environ, "PYTHONPATH": "tests"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment) as ran:

@@ -1,4 +1,4 @@
-"""A thousand seeded faults, each of which verification must find; sound outputs in between, which it must pass.
+"""Seeded faults, each of which verification must find; sound outputs in between, which it must pass.
 
 A failure names its seed; `fault(forger, seed)` makes exactly that fault again.
 """
@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from support.builds import build_file, jsonl, run, texts, write
+from support.examples import scaled
 from support.forging import STAGES, Forger, changed_leaf, flipped
 
 from pipelines.inspect.verify import Report, verify
@@ -23,7 +24,7 @@ from tokcore.formats.megatron import BIN, IDX
 from tokcore.labels import label_strings
 from tokcore.token_batch import TokenBatch
 
-NUM_FAULTS = 1000
+NUM_FAULTS = scaled(300)
 SOURCES = """
 [[source]]
 lang = "en"
@@ -63,7 +64,7 @@ def forger(corpus: Path, tmp_path: Path) -> Forger:
 
 
 def verified(forger: Forger, root: str = "") -> Report:
-    return verify(str(forger.output), root=root, options=RunOptions(1))
+    return verify(str(forger.output), root=root, options=RunOptions(here=True))
 
 
 # ---------------------------------------------------------------------------------------------------- faults, by kind

@@ -10,6 +10,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from support.drivers import wait_for
-from support.installed_servers import find_server
+from support.installed_servers import find_server, give_up
 
 JOB_MANAGER, JOB_SERVER = "jobmanager", "jobserver"
 # A job's two pieces of work at a time are on two TaskManagers; a worker less for each keeps tests short.
@@ -87,10 +88,22 @@ _ENDED = ("FINISHED", "FAILED", "CANCELED")
 _PORTS = range(15_000, 32_000)
 
 
+def find_flink() -> tuple[str, Path]:
+    """The class path of Flink, and what its processes load first. Without one of them or Java, the test is skipped."""
+    jars, overlay, loopback = (
+        find_server(name, "Flink") for name in ("flink.classpath", "flink-overlay", "loopback.so")
+    )
+    for program in ("java", "ss"):
+        if shutil.which(program) is None:
+            give_up(f"{program} is missing")
+    return f"{overlay}:{jars.read_text().strip()}", loopback
+
+
 class FlinkCluster:
     """Use it as a context: all processes end with the block."""
 
     def __init__(self, folder: Path) -> None:
+        self._classpath, self._loopback = find_flink()
         self.folder = folder
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self._orphaned: list[int] = []  # process groups of parts that were killed; their workers may be alive
@@ -101,7 +114,6 @@ class FlinkCluster:
             (folder / name).mkdir(parents=True)
         lines = "".join(f"{key}: {value}\n" for key, value in settings.items())
         (folder / "conf" / "flink-conf.yaml").write_text(lines)
-        self._classpath, self._loopback = find_jars(), find_server("loopback.so", "Flink")
 
     def __enter__(self) -> FlinkCluster:
         try:
@@ -258,12 +270,6 @@ class FlinkCluster:
     def options(self) -> list[str]:
         """The same, for a command line."""
         return [f"--set={one}" for one in self.assignments]
-
-
-def find_jars() -> str:
-    """The class path of Flink and of Beam's job server. Where it is not installed, the test is skipped."""
-    jars = find_server("flink.classpath", "Flink", needs="java").read_text().strip()
-    return f"{find_server('flink-overlay', 'Flink')}:{jars}"
 
 
 def _find_ports(num: int) -> list[int]:
