@@ -469,7 +469,9 @@ class TokenizerTable:
         Limits(is_path=True),
     ]
     pattern: Annotated[
-        str | None, "for a rank file or vocab.json, which require it: the name of the split pattern, or a regex"
+        str | None,
+        "for vocab.json, and for a rank file that is no published one, which require it: the name of the split "
+        "pattern, or a regex",
     ] = None
     normalize: Annotated[
         tuple[str, ...],
@@ -692,6 +694,7 @@ class BuildConfig:
     counts_too: bool = dataclasses.field(default=False, compare=False)  # although the tokenizer is imported
     # Whether language codes are as records spell them because the output began so, not since the build file says so.
     keeps_spelling: bool = dataclasses.field(default=False, compare=False)
+    declares_special: bool = dataclasses.field(default=False, compare=False)  # whether the file has [special]
 
     def at(self, *key: str | int) -> str:
         """Where the build file sets a key, or would: `build.toml:7: source[0].files`, for the start of a message."""

@@ -53,6 +53,7 @@ def complete(config: BuildConfig, file: BuildFile) -> BuildConfig:
     """The config with defaults that depend on other settings filled in, and lists in the order that identities use."""
     if config.tokenizer is None:
         config = _follow_model(config, file)
+    config = dataclasses.replace(config, declares_special=file.has("special"))
     unset = {name: role for name, role in _ROLES.items() if not file.has("encode", name)}
     if _declares_special(config):
         texts: dict[str, Any] = {
@@ -247,9 +248,8 @@ def _check_languages(config: BuildConfig, file: BuildFile) -> None:
 def _check_imported(config: BuildConfig, file: BuildFile) -> None:
     assert config.tokenizer is not None
     for name in _OF_LEARNING:
-        if name == "special" and _declares_special(config):
-            continue
-        if file.has(name):
+        # [special] stands beside rank files and vocab.json; only who reads the file knows what it is.
+        if file.has(name) and name != "special":
             raise file.error((name,), "cannot stand beside [tokenizer], which brings its own: remove one of the two.")
     if config.encode.vocab_size is not None:
         raise file.error(("encode", "vocab_size"), "chooses among tokenizers of [learn], and [tokenizer] names one.")

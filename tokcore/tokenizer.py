@@ -64,9 +64,9 @@ class Tokenizer(Vocabulary):
     def load(cls, path: str | PathLike[str]) -> Tokenizer:
         """The tokenizer in a tokcore.json, in its folder or a build's output folder, or in a file of another library.
 
-        That is a tokenizer.json, tekken.json, SentencePiece's .model, BERT's vocab.txt (uncased), or a folder with one
-        of them or ByT5's tokenizer_config.json. Content decides, names do not. A rank file needs from_tiktoken,
-        vocab.json with merges.txt from_gpt2.
+        That is a tokenizer.json, tekken.json, SentencePiece's .model, BERT's vocab.txt (uncased), a published rank file
+        of tiktoken, or a folder with one of them or ByT5's tokenizer_config.json. Content decides, names do not. Other
+        rank files need from_tiktoken, vocab.json with merges.txt from_gpt2.
         Raises FormatError if there is none, it is damaged, or it is not taken exactly; VersionError if another release
         must read it.
 

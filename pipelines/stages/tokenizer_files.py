@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import Callable, Sequence
 
 from pipelines.stages.commit import find_manifest
@@ -18,7 +17,7 @@ from tokcore.formats.earlier import describe_earlier, read_as_before
 from tokcore.formats.exports import EXPORTS
 from tokcore.formats.foreign import FOLDER_NAMES, is_json, read_tokenizer_file, tells_itself
 from tokcore.pretokenizer import Pretokenizer
-from tokcore.tokenizer_spec import FILE_NAME, SpecialToken, TokenizerSpec, assign_ids
+from tokcore.tokenizer_spec import FILE_NAME, SpecialToken, TokenizerSpec
 
 
 def import_tokenizer(config: BuildConfig, output: str, say: Callable[[str], None] | None = None) -> TokenizerSpec:
@@ -30,17 +29,36 @@ def import_tokenizer(config: BuildConfig, output: str, say: Callable[[str], None
     assert config.tokenizer is not None
     url = urls.resolve(config.base, config.tokenizer.from_)
     keys = (config.at("tokenizer", "from"), config.at("tokenizer", "pattern"))
-    spec = read_tokenizer(url, config.tokenizer.pattern, make_special_tokens(config), keys, config.tokenizer.normalize)
+    special_key = config.at("special") if config.declares_special else ""
+
+    def read(knows_special: bool = True) -> TokenizerSpec:
+        assert config.tokenizer is not None
+        return read_tokenizer(
+            *(
+                url,
+                config.tokenizer.pattern,
+                make_special_tokens(config),
+                keys,
+                config.tokenizer.normalize,
+                special_key,
+            ),
+            knows_special=knows_special,
+        )
+
+    spec = read()
     made = find_manifest(output, "tokenizer")
     if made is None or made.config == ImportedConfig.of(spec):
         return spec
-    before = read_as_before(spec)
+    try:
+        before = read_as_before(read(False))
+    except ConfigError:  # earlier releases refused it
+        return spec
     if made.config != ImportedConfig.of(before):
         return spec
     if say is not None:
         say(
             f"warning: {keys[0]}: an earlier release read this tokenizer otherwise, and the output goes on with that: "
-            f"{describe_earlier(spec)}. A new output has the ids of Hugging Face's tokenizers"
+            f"{describe_earlier(before, spec)}. A new output has the ids of Hugging Face's tokenizers"
         )
     return before
 
@@ -51,14 +69,18 @@ def read_tokenizer(
     special: Sequence[SpecialToken],
     keys: tuple[str, str],
     normalize: Sequence[str] = (),
+    special_key: str = "",
+    *,
+    knows_special: bool = True,
 ) -> TokenizerSpec:
     """The tokenizer at a URL: a rank file, what tokcore.formats.foreign reads, or a folder with one of these files.
 
     A build's output stands for its tokcore.json, and so does its folder tokenizer. vocab.json and merges.txt are one
     tokenizer: the URL names either of them. pattern, special: for these two and for a rank file, which hold neither;
-    the pattern of a published rank file is known. normalize: for a vocab.txt, which names no normalizer. keys: what the
-    user calls the URL and the pattern. Raises ConfigError, naming one of them, if there is no tokenizer, if it is none
-    of these forms, or if it needs a pattern and none is given.
+    those of a published rank file are known, the special tokens unless knows_special is not set. normalize: for a
+    vocab.txt, which names no normalizer. keys: what the user calls the URL and the pattern. special_key: where the user
+    declares special; empty: nowhere. Raises ConfigError, naming one of them, if there is no tokenizer, if it is none of
+    these forms, or if it needs a pattern and none is given.
     """
     names = (*FOLDER_NAMES, vocabulary_files.NAMES[0], tiktoken.FILE_NAME)
     below = ((FILE_NAME,), ("tokenizer", FILE_NAME), *((name,) for name in names))
@@ -81,7 +103,7 @@ def read_tokenizer(
             return bert.read_vocab_txt(data, name, normalize)
         if normalize:
             raise FormatError(f"tokenizer.normalize is for a vocab.txt, and {name} is none: remove it")
-        return _parse(pattern, special, data, name, keys[1])
+        return _parse(pattern, special, data, name, keys[1], special_key, knows_special)
     except FormatError as error:
         raise ConfigError(f"{keys[0]}: {error}") from error
 
@@ -108,21 +130,31 @@ def _read_pair(folder: str, pattern: str | None, special: Sequence[SpecialToken]
 
 
 def _parse(
-    pattern: str | None, special: Sequence[SpecialToken], data: bytes, name: str, pattern_key: str
+    pattern: str | None,
+    special: Sequence[SpecialToken],
+    data: bytes,
+    name: str,
+    pattern_key: str,
+    special_key: str,
+    knows_special: bool,
 ) -> TokenizerSpec:
-    if tells_itself(data):
+    published = tiktoken.find_published(data)
+    if published is None and tells_itself(data):
         if pattern is not None:
             raise ConfigError(f"{pattern_key} is for rank files: {name} brings its own. Remove it.")
+        if special_key:
+            raise ConfigError(
+                f"{special_key} cannot stand beside [tokenizer], which brings its own: remove one of them."
+            )
         return read_tokenizer_file(data, name)
-    if pattern is None:
-        pattern = tiktoken.find_published_pattern(data)
-    if pattern is None:
+    split = pattern if published is None else pattern or published.pattern
+    if split is None:
         raise ConfigError(
-            f"{pattern_key} is missing: {name} is read as a rank file, which does not say how text is split. "
-            f'Add it, for example "cl100k".'
+            f"{pattern_key} is missing: {name} is read as a rank file, which does not say how text is split, and it is "
+            f'no published one that is known. Add it, for example "cl100k".'
         )
-    ranks = tiktoken.read_rank_file(data, name, Pretokenizer.of(pattern).spec)
-    return dataclasses.replace(ranks, special=tuple(assign_ids(special, ranks.vocab_size)))
+    ranks = tiktoken.read_rank_file(data, name, Pretokenizer.of(split).spec)
+    return tiktoken.add_special(ranks, published if knows_special else None, special)
 
 
 def find_tokenizer_of_size(output: str, size: int) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
+import pytest
 from support.builds import jsonl, write
 from support.sentencepiece_models import METASPACE, make_tokenizer_json, train
+from support.vocabularies import published_encoding, rank_file_bytes
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 import tokcore as api
@@ -14,9 +17,13 @@ from pipelines.inspect.verify import verify
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.build import Build
+from pipelines.stages.tokenizer_files import import_tokenizer
 from schemas.config import load_config
+from tokcore.errors import ConfigError
 from tokcore.formats.earlier import describe_earlier, read_as_before
 from tokcore.formats.huggingface import read_tokenizer_json
+from tokcore.formats.tiktoken import read_rank_file
+from tokcore.tokenizer_spec import SpecialToken
 
 CODE = "def f(x):\n    if x:\n        return x<|endoftext|>\n"
 BUILD = """version = 1
@@ -82,11 +89,42 @@ def test_added_tokens(tmp_path):
     assert "text that spells '        ', '    ', '  ' stays text there" in warnings[0]
 
 
+def test_a_published_rank_file(tmp_path):
+    write(tmp_path / "r50k.tiktoken", rank_file_bytes("r50k"))
+    write(tmp_path / "cl100k.tiktoken", rank_file_bytes("cl100k"))
+    write(tmp_path / "part.tiktoken", b"".join(rank_file_bytes("r50k").splitlines(keepends=True)[:300]))
+    write(tmp_path / "a.jsonl", jsonl([{"text": CODE}]))
+    made, warnings = build(tmp_path, "cl100k.tiktoken", "out")
+    assert (made.totals.vocab_size, warnings) == (100277, [])
+    (row,) = api.open_shards(tmp_path / "out")
+    assert row.tolist() == [*published_encoding("cl100k").encode(CODE, disallowed_special=()), 100257]
+    # What an earlier release made of it: <|endoftext|> has the first free id.
+    ranks = read_rank_file(rank_file_bytes("cl100k"), "x", {"name": "cl100k"})
+    before = dataclasses.replace(ranks, special=(SpecialToken("<|endoftext|>", 100256, "document_end"),))
+    write(tmp_path / "before.json", before.to_json_bytes())
+    build(tmp_path, "before.json", "old")
+    again, warnings = build(tmp_path, "cl100k.tiktoken", "old")
+    assert again.totals.vocab_size == 100257
+    assert "of its special tokens '<|endoftext|>' is 100256, not 100257, '<|fim_prefix|>' is none" in warnings[0]
+    # [special] may stand beside it, and not beside a file that brings its own.
+    for name, message in (
+        ("part.tiktoken", r"tokenizer.pattern is missing: .* is read as a rank file.* no published one that is known"),
+        ("before.json", r"b.toml:12: special cannot stand beside \[tokenizer\], which brings its own"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            build(tmp_path, name, "new", 'ordinary"\n[special]\n"<|x|>" = "document_end')
+    write(
+        tmp_path / "b.toml", (BUILD.format("r50k.tiktoken", "ordinary") + '[special]\n"<|x|>" = "padding"\n').encode()
+    )
+    spec = import_tokenizer(load_config(str(tmp_path / "b.toml")), str(tmp_path / "none"))
+    assert [(token.text, token.id) for token in spec.special] == [("<|endoftext|>", 50256), ("<|x|>", 50257)]
+
+
 def test_what_earlier_releases_did_otherwise_is_said():
     content = make_tokenizer_json("bpe", train("bpe", "bytes"), [], METASPACE | {"prepend_scheme": "first"})
     spec = read_tokenizer_json(json.dumps(content).encode(), "x")
     before = read_as_before(spec)
     assert before != spec
     assert api.Tokenizer(before).encode("a<s>a", True).tolist() == api.Tokenizer(spec).encode("a<s> a", True).tolist()
-    assert describe_earlier(spec).startswith("Metaspace puts U+2581 before each part of a text there")
+    assert describe_earlier(before, spec).startswith("Metaspace puts U+2581 before each part of a text there")
     assert read_as_before(before) == before

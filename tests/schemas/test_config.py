@@ -608,7 +608,7 @@ RANKS = MINIMAL + '[tokenizer]\nfrom = "t.tiktoken"\npattern = "cl100k"\n'
                 IMPORT + f"[{table}]",
                 f"9: {table} cannot stand beside [tokenizer], which brings its own: remove one of the",
             )
-            for table in ("normalize", "pretokenize", "count", "mix", "learn", "special")
+            for table in ("normalize", "pretokenize", "count", "mix", "learn")
         ),
         (IMPORT + "pattern = 'cl100'", "9: tokenizer.pattern cannot be used: there is no pattern named 'cl100'"),
         (IMPORT + "pattern = '(x'", "9: tokenizer.pattern cannot be used: the split pattern"),

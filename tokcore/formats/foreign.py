@@ -10,6 +10,7 @@ from tokcore.formats.byt5 import is_byt5_config, read_byt5_config
 from tokcore.formats.huggingface import read_tokenizer_json
 from tokcore.formats.sentencepiece import FILE_NAME, is_sentencepiece_model, read_sentencepiece_model
 from tokcore.formats.tekken import is_tekken, read_tekken
+from tokcore.formats.tiktoken import find_published, is_rank_file, read_published
 from tokcore.formats.youtokentome import is_youtokentome_model, read_youtokentome_model
 from tokcore.tokenizer_spec import FORMAT, TokenizerSpec
 
@@ -18,8 +19,9 @@ FOLDER_NAMES = ("tokenizer.json", "tekken.json", FILE_NAME, "vocab.txt", "tokeni
 
 
 def tells_itself(data: bytes) -> bool:
-    """Whether read_tokenizer_file can read a file. It cannot read a rank file, which has no split pattern."""
-    return is_sentencepiece_model(data) or is_json(data) or is_youtokentome_model(data) or is_vocab_txt(data)
+    """Whether read_tokenizer_file can read a file. Of rank files it can read published ones, whose pattern is known."""
+    others = is_sentencepiece_model(data) or is_json(data) or is_youtokentome_model(data) or is_vocab_txt(data)
+    return others or find_published(data) is not None
 
 
 def is_json(data: bytes) -> bool:
@@ -29,7 +31,7 @@ def is_json(data: bytes) -> bool:
 
 def read_tokenizer_file(data: bytes, name: str) -> TokenizerSpec:
     """The tokenizer of a tokcore.json, tokenizer.json, tekken.json, tokenizer_config.json of ByT5, vocab.txt, .model of
-    SentencePiece, or model of YouTokenToMe.
+    SentencePiece, model of YouTokenToMe, or published rank file.
 
     name: the file's, for errors. Raises FormatError, naming the field, for a file that is damaged, is none of these,
     or cannot be followed exactly; VersionError for a tokcore.json of another release.
@@ -42,9 +44,11 @@ def read_tokenizer_file(data: bytes, name: str) -> TokenizerSpec:
         return read_youtokentome_model(data, name)
     if is_vocab_txt(data):
         return read_vocab_txt(data, name)
+    if is_rank_file(data):
+        return read_published(data, name)
     raise FormatError(
-        f"{name}: expected a tokcore.json, tokenizer.json, tekken.json, a model of SentencePiece or YouTokenToMe, or a "
-        f"vocab.txt with [UNK], and found {data[:40]!r}"
+        f"{name}: expected a tokcore.json, tokenizer.json, tekken.json, a model of SentencePiece or YouTokenToMe, a "
+        f"vocab.txt with [UNK], or a rank file, and found {data[:40]!r}"
     )
 
 

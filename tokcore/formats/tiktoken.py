@@ -1,12 +1,14 @@
 """tiktoken's rank file: one line per token, `base64(bytes) SPACE rank LF`, in the order of ranks.
 
-The split pattern and the special tokens live outside of the file.
+The split pattern and the special tokens live outside of the file. Of published files they are known, by the content.
 """
 
 from __future__ import annotations
 
 import binascii
+import dataclasses
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,21 +17,83 @@ from tokcore.errors import FormatError
 from tokcore.models import find_own_form
 from tokcore.models.bpe import RanksModel
 from tokcore.models.model import ID_LIMIT
-from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec
+from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec, assign_ids
 
 FILE_NAME = "tokenizer.tiktoken"  # in a folder
 
-# The sha256 of rank files that are published without a pattern -> the name of the pattern that tiktoken uses with them.
+
+class Published(NamedTuple):
+    """What tiktoken has beside a published rank file."""
+
+    name: str  # of the encoding; of several with one file the plainest
+    pattern: str  # its name
+    special: Mapping[str, int]  # special token -> id; ids between them are no token's
+
+
+_END, _PREFIX, _MIDDLE, _SUFFIX = "<|endoftext|>", "<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>"
+_PROMPT = "<|endofprompt|>"
+
+# The sha256 of a rank file -> what belongs to it.
 _PUBLISHED = {
-    "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930": "gpt2",  # r50k_base
-    "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7": "cl100k",  # cl100k_base
-    "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d": "o200k",  # o200k_base
+    "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930": Published("r50k_base", "gpt2", {_END: 50256}),
+    "94b5ca7dff4d00767bc256fdd1b27e5b17361d7b8a5f968547f9f23eb70d2069": Published("p50k_base", "gpt2", {_END: 50256}),
+    "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7": Published(
+        "cl100k_base",
+        "cl100k",
+        {_END: 100257, _PREFIX: 100258, _MIDDLE: 100259, _SUFFIX: 100260, _PROMPT: 100276},
+    ),
+    "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d": Published(
+        "o200k_base", "o200k", {_END: 199999, _PROMPT: 200018}
+    ),
 }
 
 
-def find_published_pattern(data: bytes) -> str | None:
-    """The name of the pattern of a published rank file, by its content; None of any other file."""
+def find_published(data: bytes) -> Published | None:
+    """What belongs to a published rank file, by its content; None of any other file."""
     return _PUBLISHED.get(hash_sha256(data))
+
+
+def read_published(data: bytes, name: str) -> TokenizerSpec:
+    """The tokenizer of a published rank file, <|endoftext|> of role document_end. name: the file's, for errors.
+
+    Raises FormatError for any other file, as a rank file does not say how text is split.
+    """
+    published = find_published(data)
+    if published is None:
+        raise FormatError(
+            f"{name}: is a rank file, which does not say how text is split, and none of those that are known "
+            f"({', '.join(one.name for one in _PUBLISHED.values())}): its split pattern must be given"
+        )
+    spec = read_rank_file(data, name, {"name": published.pattern})
+    return add_special(spec, published, [SpecialToken(_END, None, "document_end")])
+
+
+def add_special(spec: TokenizerSpec, published: Published | None, declared: Iterable[SpecialToken]) -> TokenizerSpec:
+    """The tokenizer of a rank file with its special tokens: the published ones at their ids, and declared ones.
+
+    A declared token has the id that it declares, or is published with, or else the next one after all others. A
+    published token whose id another one declares is left out. Raises ConfigError for ids that cannot be.
+    """
+    rest = {token.text: token for token in declared}
+    pinned = {token.id for token in rest.values()}
+    special = []
+    for text, own_id in (published.special if published is not None else {}).items():
+        if (own := rest.pop(text, None)) is not None:
+            special.append(own if own.id is not None else dataclasses.replace(own, id=own_id))
+        elif own_id not in pinned:
+            special.append(SpecialToken(text, own_id))
+    first = max([spec.vocab_size, *(id + 1 for token in special if (id := token.id) is not None)])
+    gaps = frozenset(range(first)).difference(spec.model.ids.tolist()) if published is not None else frozenset()
+    return dataclasses.replace(spec, special=tuple(assign_ids([*special, *rest.values()], first, gaps)))
+
+
+def is_rank_file(data: bytes) -> bool:
+    """Whether a file begins as a rank file does."""
+    token, _, rank = data[:256].partition(b"\n")[0].rstrip().partition(b" ")
+    try:
+        return bool(binascii.a2b_base64(token, strict_mode=True)) and rank.isdigit()
+    except binascii.Error:
+        return False
 
 
 def read_rank_file(

@@ -9,8 +9,9 @@ import json
 import numpy as np
 import pytest
 import tokenizers
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.sentencepiece_models import METASPACE, make_tokenizer_json, train
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, trainers
 
@@ -124,7 +125,7 @@ tokens = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.sampled_from([None, "NFC", "Lowercase"]), tokens, st.lists(parts, max_size=12).map("".join))
 def test_any_added_tokens_give_their_ids(normalizer, tokens, text):
     """Special or not, of raw and of normalized text, one within another."""

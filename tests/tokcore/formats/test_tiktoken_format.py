@@ -14,17 +14,21 @@ from support.vocabularies import (
     learned_models,
     merges_models,
     pieces_for,
+    published_encoding,
     published_tokenizer,
     rank_file_bytes,
     ranks_models,
     spec_of_merges,
 )
+from tiktoken_ext import openai_public
 
 from tokcore.errors import FormatError
-from tokcore.formats.tiktoken import read_rank_file, write_rank_file
+from tokcore.formats.tiktoken import _PUBLISHED, add_special, find_published, read_rank_file, write_rank_file
 from tokcore.models.bpe import MergesModel, RanksModel
+from tokcore.patterns import PATTERNS, find_named_pattern
 from tokcore.texts import make_texts_from_strings
-from tokcore.tokenizer_spec import TokenizerSpec
+from tokcore.tokenizer import Tokenizer
+from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec
 
 Merge = namedtuple("Merge", "left right count")
 GPT2 = {"name": "gpt2"}
@@ -104,6 +108,42 @@ def test_ids_that_are_no_ranks_are_refused():
     swapped = MergesModel(model.tokens, model.ids, model.merges[::-1].copy(), False)
     with pytest.raises(FormatError, match="breaks the order of merges"):
         write_rank_file(TokenizerSpec((), GPT2, swapped))
+
+
+@pytest.mark.parametrize("name", ["r50k_base", "p50k_base", "cl100k_base", "o200k_base"])
+def test_published_files_are_known_as_tiktoken_knows_them(name, monkeypatch):
+    hashes = []
+
+    def load(url, expected_hash):
+        hashes.append(expected_hash)
+        return {}
+
+    monkeypatch.setattr(openai_public, "load_tiktoken_bpe", load)
+    theirs = getattr(openai_public, name)()
+    ours = _PUBLISHED[hashes[0]]
+    assert (ours.name, dict(ours.special)) == (name, theirs["special_tokens"])
+    assert find_named_pattern(theirs["pat_str"]) == ours.pattern
+
+
+def test_a_published_file_brings_its_special_tokens(tmp_path):
+    (tmp_path / "any.name").write_bytes(rank_file_bytes("cl100k"))
+    ours, theirs = Tokenizer.load(tmp_path / "any.name"), published_encoding("cl100k")
+    assert ours.specials["<|endoftext|>"] == ours.eos_id == theirs.eot_token
+    assert ours.vocab_size == 100277, "ids between the special tokens are unused"
+    assert ours.pattern_text == PATTERNS["cl100k"]
+    declared = [SpecialToken("<|endoftext|>", None, "document_end"), SpecialToken("<|x|>", None)]
+    spec = add_special(ours.spec, find_published(rank_file_bytes("cl100k")), [*declared, SpecialToken("<|y|>", 100259)])
+    found = {token.text: (token.id, token.role) for token in spec.special}
+    assert found["<|endoftext|>"] == (100257, "document_end")
+    assert found["<|x|>"] == (100277, "plain"), "after all others"
+    assert found["<|y|>"] == (100259, "plain"), "an id that is declared"
+    assert "<|fim_middle|>" not in found
+
+
+def test_another_rank_file_needs_a_pattern(tmp_path):
+    (tmp_path / "ranks").write_bytes(b"IQ== 0\nIg== 1\n")
+    with pytest.raises(FormatError, match=r"does not say how text is split.*its split pattern must be given"):
+        Tokenizer.load(tmp_path / "ranks")
 
 
 def test_a_normalizer_is_refused():
