@@ -39,7 +39,7 @@ def reference_pieces(model, pieces, whole=None):
 
 
 @given(st.data())
-@examples(120)
+@examples(200)
 def test_native_equals_reference(data):
     model = data.draw(models())
     pieces = data.draw(pieces_for(model))
