@@ -220,4 +220,12 @@ DEFECTS = (
         "return _search_at_once(special)",
         in_tests("tokcore/formats/test_added_tokens.py::test_any_added_tokens_give_their_ids"),
     ),
+    Defect(
+        "published-ids-forgotten",
+        "special tokens of a published rank file get the ids after its tokens",
+        "add_special",
+        "dataclasses.replace(own, id=own_id)",
+        "own",
+        in_tests("tokcore/formats/test_tiktoken_format.py::test_a_published_file_brings_its_special_tokens"),
+    ),
 )

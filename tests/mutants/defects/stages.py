@@ -119,7 +119,7 @@ DEFECTS = (
         "update-brings-back",
         "an update reads new files without the tombstones of the output",
         "Update.look",
-        "plan = _leave_out(everything, self._removed(), self.config.plan.range_bytes)",
+        "plan = _leave_out(everything, removed, self.config.plan.range_bytes)",
         "plan = everything",
         in_tests("pipelines/test_remove.py::test_updates_do_not_bring_a_document_back"),
     ),
@@ -413,5 +413,13 @@ DEFECTS = (
         "measured.update(amounts)",
         "",
         in_tests("pipelines/test_small_parts.py::test_they_are_the_parts_that_pipelines_make"),
+    ),
+    Defect(
+        "counted-work-thrown-away",
+        "a changed input makes way for itself where all was counted, and a higher limit would go on",
+        "Standing.is_worth_nothing",
+        "return not rejected.totals.records.documents or compute_rejected_share(rejected.totals) <= max_rejected",
+        "return True",
+        in_tests("pipelines/test_changing_ones_mind.py::test_what_a_changed_input_would_cost_is_asked"),
     ),
 )
