@@ -66,6 +66,8 @@ def run(title: str, arguments: list[str]) -> None:
         for line in pip.stdout:
             last.append(line)
             step = read_step(line) or step
+            if not step:
+                continue
             if sys.stdout.isatty():
                 print(f"\r\033[K  {step}"[:100], end="", flush=True)
             elif time.monotonic() - shown >= SECONDS_BETWEEN_LINES:
