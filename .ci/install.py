@@ -15,7 +15,7 @@ from collections import deque
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-# Python writes the bytecode of what it imports; that of all modules would take a third of the time.
+# Python writes the bytecode of what it imports; that of all modules would take a sixth of the time.
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--no-compile")
 SECONDS_BETWEEN_LINES = 10
 # Of what pip and ninja print -> what is worth a line.
