@@ -18,6 +18,7 @@ from pipelines.reading.plain import read_plain_text
 from pipelines.reading.records import REASONS, Batch, FileRejected, Reject, normalize_langs
 from pipelines.reading.streams import Meter, read_file_blocks, read_whole_file
 from pipelines.store.storage import FileId
+from pipelines.store.urls import explain_unreadable
 from schemas.document import normalize_lang
 from schemas.encodings import UTF8
 from schemas.input_format import Compression, FileFormat
@@ -92,6 +93,8 @@ def read_documents(
 
 def _read_as_written(file: FileId, start: int, end: int, settings: ReadSettings, meter: Meter) -> Iterator[Batch]:
     """As read_documents, with languages as the records spell them."""
+    if unreadable := explain_unreadable(file.url):
+        raise FileRejected("unreadable_name", unreadable)
     if settings.format in ("parquet", "arrow"):
         # Imported late: few callers need it.
         from pipelines.reading.column_reader import read_columns

@@ -49,6 +49,7 @@ REASONS: Mapping[str, str] = {
     "wrong_encoding": "the file begins with the byte order mark of another encoding, or lacks the one it needs",
     "over_limit": "reading the file would need more memory or output than is allowed",
     "reader_crashed": "the library that decodes the file twice ended the process that reads it",
+    "unreadable_name": "the library of the store cannot ask for a file of this name",
 }
 
 

@@ -102,7 +102,10 @@ def find_changed(files: Iterable[InputFile], base: str, listed: Pins | None = No
     def is_as_pinned(file: InputFile) -> bool:
         found: tuple[int, str] | None
         if listed is None or (found := listed.get(file.uri)) is None:
-            pin = storage.find_pin(urls.resolve(base, file.uri))
+            url = urls.resolve_name(base, file.uri)
+            if urls.explain_unreadable(url):
+                return True  # it was rejected for its name, whatever it holds
+            pin = storage.find_pin(url)
             found = None if pin is None else (pin.size_bytes, pin.version)
         return found == (file.size_bytes, file.version)
 

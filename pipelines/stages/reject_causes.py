@@ -47,7 +47,7 @@ def find_main_cause(config: BuildConfig, output: str) -> str:
     if found is None or reject is None:
         return ""
     file, settings = found
-    pin = storage.FileId(urls.resolve(config.base, file.uri), file.size_bytes, file.version)
+    pin = storage.FileId(urls.resolve_name(config.base, file.uri), file.size_bytes, file.version)
     seen = peek(pin, _PEEK_BYTES)
     source = find_source(config, settings)
     key = KEYS.get(reason)

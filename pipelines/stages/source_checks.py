@@ -56,7 +56,9 @@ def sample_plan(config: BuildConfig, plan: Plan, depth: Depth) -> list[SourceSam
 
     def look(choice: tuple[int, InputFile]) -> Seen:
         number, file = choice
-        pin = storage.FileId(urls.resolve(config.base, file.uri), file.size_bytes, file.version)
+        pin = storage.FileId(urls.resolve_name(config.base, file.uri), file.size_bytes, file.version)
+        if unreadable := urls.explain_unreadable(pin.url):
+            return Seen(file, Peek(pin, "empty", "empty", b"", 0, False), None, f"{file.uri}: {unreadable}")
         peeked = peek(pin, depth.bytes_each)
         settings = plan.settings[number]
         if wrong := describe_wrong_content(peeked, settings):

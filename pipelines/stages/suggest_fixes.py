@@ -48,6 +48,7 @@ _OTHERS = {
     "bad_json": "The files hold lines that are not JSON: write them again, or name their format",
     "not_object": 'Each line must be an object such as {"text": "..."}',
     "reader_crashed": "Write the files again with a current library, or leave them out with exclude",
+    "unreadable_name": "Give the objects other names, or leave them out with exclude",
     "over_limit": "The files unfold to far more than they store: write them again in smaller parts, or leave them out",
     "truncated": "The files are cut off: copy them again",
     "corrupt": "The files are damaged, or of another format: copy them again, or set format",

@@ -17,7 +17,15 @@ from pipelines.store.pins import FileId, find_version, pin_described, stat
 from pipelines.store.redaction import redact
 from pipelines.store.refusals import NO_BUCKET
 from pipelines.store.retries import name_errors, retry
-from pipelines.store.urls import find_path, find_scheme, is_local, is_object_store, name_file, open_file_system
+from pipelines.store.urls import (
+    check_url,
+    find_path,
+    find_scheme,
+    is_local,
+    is_object_store,
+    name_file,
+    open_file_system,
+)
 from schemas.packed_rows import SortedRows
 from tokcore.errors import ConfigError
 
@@ -27,12 +35,14 @@ _WITH_BUCKETS = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
 def list_files(pattern: Pattern | str, links: Links | None = None) -> Sequence[FileId]:
     """The files that a URL names, pinned and sorted by URL: one file, or those a glob (* ** ? [...]) matches.
 
-    pattern: as resolve_pattern gives it; a str, where no place is before it. Always asks the store. A file whose name
-    happens to be the pattern itself is that file. Empty if nothing matches; folders never match. links: is told of the
-    symbolic links that a glob meets on a disk; None: links to files are files, and no link to a folder is followed.
+    pattern: as resolve_pattern gives it; a str as a user writes it, with no place before it. Always asks the store. A
+    file whose name happens to be the pattern itself is that file. Empty if nothing matches; folders never match. links:
+    is told of the symbolic links that a glob meets on a disk; None: links to files are files, and no link to a folder
+    is followed.
+
     Raises ConfigError for a folder (say which files: `folder/**`) and StageError if the store does not answer.
     """
-    url, glob = (pattern, pattern) if isinstance(pattern, str) else pattern
+    url, glob = (check_url(pattern), pattern) if isinstance(pattern, str) else pattern
     system, path = open_file_system(url)
     spelled = find_path(system, glob)
 

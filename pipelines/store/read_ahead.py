@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pipelines.store.at_once import MOST
 from pipelines.store.pins import FetchedFile, FileId
 from pipelines.store.read_file import open_pinned
-from pipelines.store.urls import is_local, is_object_store, open_file_system
+from pipelines.store.urls import explain_unreadable, is_local, is_object_store, open_file_system
 from pipelines.store.whole_objects import read_version
 
 _SMALL_BYTES = 1 << 22  # of a file that is fetched whole
@@ -96,6 +96,7 @@ def _is_small_object(file: FileId) -> bool:
         0 < file.size_bytes <= _SMALL_BYTES
         and not is_local(file.url)
         and is_object_store(open_file_system(file.url)[0])
+        and not explain_unreadable(file.url)
     )
 
 

@@ -33,27 +33,54 @@ _SCHEMES: Mapping[str, str | None] = {
 INPUT_ONLY = frozenset({"hf", "http", "https"})
 # Libraries of object stores: find() is one listing and raises where it fails, and cat_file() asks for exact ranges.
 _OBJECT_STORES = frozenset({"s3fs", "gcsfs", "adlfs"})
+_HAVE_QUERIES = frozenset({"http", "https"})  # in all other URLs ? and what follows is part of a name
+_OF_OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", *azure_names.SCHEMES})
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_AUTHORITY = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://[^/]*")
 
 
 def check_url(url: str) -> str:
-    """The URL itself, if it is allowed. Raises ConfigError for an unknown scheme, a chained URL or embedded secrets."""
+    """The URL itself, if a user may write it. Raises ConfigError as check_name(), for chained URLs, signed queries."""
+    check_name(url)
+    scheme = find_scheme(url)
+    if scheme is None:
+        return url
+    if "::" in url:
+        raise ConfigError(f"{redact(url)}: chained URLs (with '::') are not supported: name the file itself")
+    # [?] is how a pattern spells the ? in the name of an object.
+    is_store = scheme not in _HAVE_QUERIES
+    if remove_credentials(plain := url.replace("[?]", "") if is_store else url) != plain:
+        hint = ". For a ? in the name of an object, write [?]" if is_store and "?" in plain else ""
+        raise _make_credentials_error(url, hint)
+    return url
+
+
+def check_name(url: str) -> str:
+    """The URL itself, if it can be that of a file that a listing or a plan names: any key may follow its bucket.
+
+    Raises ConfigError for an unknown scheme, and for credentials before the key.
+    """
     if "\0" in url:
         raise ConfigError(f"{url!r}: a path cannot hold a NUL character")
-    if "::" in url and "://" in url:
-        raise ConfigError(f"{redact(url)}: chained URLs (with '::') are not supported: name the file itself")
     scheme = find_scheme(url)
+    if scheme is None and "::" in url and "://" in url:
+        raise ConfigError(f"{redact(url)}: chained URLs (with '::') are not supported: name the file itself")
     if scheme is not None and scheme not in _SCHEMES:
         supported = ", ".join(f"{name}://" for name in _SCHEMES if name != "memory")
         raise ConfigError(f"{redact(url)}: scheme {scheme}:// is not supported; use a local path or one of {supported}")
     if scheme == "file" and not re.match(r"file:///(?!/)", url, re.IGNORECASE):
         raise ConfigError(f"{redact(url)}: write a local path, or file:// with an absolute one: file:///folder/file")
-    if scheme is not None and remove_credentials(url) != url:
-        raise ConfigError(
-            f"{redact(url)}: the URL holds credentials, which would end up in files and logs; "
-            f"remove them and use the store's own environment variables or configuration"
-        )
+    checked = url if scheme in _HAVE_QUERIES else "".join(_AUTHORITY.findall(url))
+    if scheme is not None and remove_credentials(checked) != checked:
+        raise _make_credentials_error(url)
     return url
+
+
+def _make_credentials_error(url: str, hint: str = "") -> ConfigError:
+    return ConfigError(
+        f"{redact(url)}: the URL holds credentials, which would end up in files and logs; "
+        f"remove them and use the store's own environment variables or configuration{hint}"
+    )
 
 
 def is_local(url: str) -> bool:
@@ -79,12 +106,18 @@ def resolve(base: str, url: str) -> str:
     >>> resolve("/data", "en/../de/a.txt"), resolve("/data", "file:///x/a.txt"), resolve("s3://bucket/b", "c")
     ('/data/de/a.txt', '/x/a.txt', 's3://bucket/b/c')
     """
-    check_url(url)
-    if find_scheme(url) is None and not url.startswith("/"):
-        if not is_local(check_url(base)):
-            return spell(join(base, check_relative(url)))
-        url = f"{get_local_path(base)}/{url}"
-    return str(get_local_path(url)) if is_local(url) else spell(url)
+    check_url(base)
+    return resolve_name(base, check_url(url))
+
+
+def resolve_name(base: str, uri: str) -> str:
+    """As resolve(), for a file that a listing or a plan names."""
+    check_name(uri)
+    if find_scheme(uri) is None and not uri.startswith("/"):
+        if not is_local(base):
+            return spell(join(base, check_relative(uri)))
+        uri = f"{get_local_path(base)}/{uri}"
+    return str(get_local_path(uri)) if is_local(uri) else spell(uri)
 
 
 def spell(url: str) -> str:
@@ -129,7 +162,7 @@ def find_scheme(url: str) -> str | None:
 
 def open_file_system(url: str) -> tuple[Any, str]:
     """(fsspec file system of a URL, without listing caches; the path of the file in it)."""
-    scheme = find_scheme(check_url(url))
+    scheme = find_scheme(check_name(url))
     if scheme is None or scheme == "file":
         return _open_local(), _spell_local(url)
     told = make_arguments(scheme)
@@ -153,6 +186,23 @@ def _open_local() -> Any:
 def find_path(system: Any, url: str) -> str:
     """The path of a file in the file system of its store."""
     return _spell_local(url) if is_local(url) else cast(str, system._strip_protocol(url))
+
+
+def explain_unreadable(url: str) -> str:
+    """Why the library of its store cannot ask for a file that a listing named; "" if it can.
+
+    Some libraries take a part of a key for the number of a version, or put it in another order.
+    """
+    if find_scheme(url) not in _OF_OBJECT_STORES:
+        return ""
+    system, path = open_file_system(url)
+    if not is_object_store(system):
+        return ""
+    authority, _, key = url.partition("://")[2].partition("/")
+    name = f"{authority.partition('@')[0]}/{key}"
+    if path == name and "/".join(system.split_path(name)[:2]) == name:
+        return ""
+    return "the library of the store takes a part of the name for something else. Give the object another name"
 
 
 def is_object_store(system: Any) -> bool:

@@ -13,7 +13,7 @@ def find_marked(config: BuildConfig, uris: Iterable[str], marker: str) -> set[st
     """Those files whose marker is there. marker: its name in the file's folder, where * stands for the file's name."""
     wanted: dict[str, list[str]] = {}
     for uri in uris:
-        wanted.setdefault(name_marker(urls.resolve(config.base, uri), marker), []).append(uri)
+        wanted.setdefault(name_marker(urls.resolve_name(config.base, uri), marker), []).append(uri)
     present = run_at_once(storage.exists, [*wanted])
     return {uri for uris, there in zip(wanted.values(), present, strict=True) if there for uri in uris}
 

@@ -247,7 +247,7 @@ class Service:
 
     def _begin_look(self) -> None:
         quarantined = self._quarantine.find(self._changes)
-        waiting = {urls.resolve(self.config.base, uri) for uri in self._changes if uri not in quarantined}
+        waiting = {urls.resolve_name(self.config.base, uri) for uri in self._changes if uri not in quarantined}
         self._looks.begin(waiting, is_sure=not self._num_failed)
 
     def _look(self) -> Changes:

@@ -90,7 +90,7 @@ class StreamSteps:
         opened = self._open()
         update = opened.update
         with opened.lock:
-            shown = {urls.resolve(self.config.base, uri) for uri in opened.waiting}
+            shown = {urls.resolve_name(self.config.base, uri) for uri in opened.waiting}
             opened.looks.begin(shown, is_sure=opened.is_sure)
             opened.is_sure = False
             changes = update.look()

@@ -30,7 +30,7 @@ from pipelines.store.redaction import redact
 from pipelines.store.retries import name_errors
 from schemas.config import BuildConfig, Source
 from schemas.splits import find_split, find_splits
-from tokcore.errors import ConfigError, TokError
+from tokcore.errors import ConfigError, FormatError, TokError
 
 
 class Found(NamedTuple):
@@ -108,7 +108,7 @@ def find_inputs(
             start = _find_start(config.base, pattern, source.split is not None) if is_real_wanted else ""
             prefix = _find_omitted_prefix(config.base, pattern)
             for pin in found:
-                uri = pin.url.removeprefix(prefix)
+                uri = _omit(prefix, pin.url)
                 if is_real_wanted and urls.is_local(pin.url):
                     yield Found(number, where, uri, pin, *listings.places.find(pin.url, start))
                 else:
@@ -421,6 +421,17 @@ def _can_match_below(pattern: list[str], folder: list[str]) -> bool:
         if part != pattern[number] and not compile_glob(pattern[number]).match(part):
             return False
     return True
+
+
+def _omit(prefix: str, url: str) -> str:
+    """The URL without the prefix, unless what is left would be taken for another place: a key may look like a URL."""
+    below = url.removeprefix(prefix)
+    if below != url and not urls.is_local(url):
+        try:
+            urls.check_relative(below)
+        except FormatError:
+            return url
+    return below
 
 
 def _find_omitted_prefix(base: str, pattern: str) -> str:

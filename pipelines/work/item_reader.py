@@ -143,7 +143,7 @@ class ItemReader:
         """The file of a range; None if its documents are decoded from tokens."""
         if r.settings.decoded_from:
             return None
-        return storage.FileId(urls.resolve(self._base, r.uri), r.size_bytes, r.version)
+        return storage.FileId(urls.resolve_name(self._base, r.uri), r.size_bytes, r.version)
 
     def _open(self, r: AssignedRange, file: storage.FileId | None, meter: Meter) -> Iterator[Batch]:
         if file is None:
