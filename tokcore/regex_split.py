@@ -138,6 +138,12 @@ def _find_cuts(compiled: Any, text: str, pattern: str, number: int, time_limit: 
             f" ({len(text)} characters) and stopped at character {last}. Write a pattern that cannot backtrack there"
             f" (possessive ++ and *+ help), or use a named one."
         ) from error
+    except (MemoryError, RecursionError) as error:
+        raise StageError(
+            f"the split pattern {pattern!r} ran out of memory on text {number} of its batch ({len(text)} characters) "
+            f"at character {last}: a group that calls itself, such as (a(?1)), need not come to an end. Write out what "
+            f"it should match."
+        ) from error
     if last < len(text):
         cuts.append(len(text))
     return np.array(cuts, np.int64)

@@ -212,7 +212,12 @@ def _check_escape(token: re.Match[str], pattern: str, in_class: bool) -> None:
 
 def _check_flags(token: re.Match[str], pattern: str) -> None:
     flags = token["flags"]
-    if flags and set(flags) - set("imsx-") and not re.fullmatch(r"R|\d+", flags):
+    if flags in ("R", "0"):
+        raise ConfigError(
+            f"{token.group() + ')'!r} at character {token.start()} of the pattern {pattern!r} calls the whole pattern,"
+            f" which need not come to an end, and no tokenizer file can hold it. Write out what it should match."
+        )
+    if flags and set(flags) - set("imsx-") and not re.fullmatch(r"\d+", flags):
         raise ConfigError(
             f"{token.group()!r} at character {token.start()} of the pattern {pattern!r} changes what the rest means."
             f" Use only the flags i, m, s and x."

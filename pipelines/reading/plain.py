@@ -6,6 +6,8 @@ document that is a whole file keeps them. White space alone is not a record.
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Iterable, Iterator
 
 from pipelines.reading.records import Batch, BatchBuilder, encode_utf8
@@ -15,6 +17,10 @@ from schemas.plan import ReadSettings
 
 # A record may have this much more than max_document_bytes before it is stripped. More than a block, see PieceLimit.
 SLACK_BYTES = 1 << 22
+# A small file may unfold to gigabytes of line breaks, and lines are dealt with one by one. Possessive, so that the time
+# is linear.
+_BLANK_LINES = re.compile(rb"\n(?:[ \t\r\x0b\f]*+\n){2,}+")
+_MANY = 256
 
 
 def read_plain_text(blocks: Iterable[bytes], settings: ReadSettings) -> Iterator[Batch]:
@@ -48,7 +54,7 @@ def _read_whole(blocks: Iterable[bytes], limit: PieceLimit) -> Iterator[bytes | 
 
 
 def _read_lines(blocks: Iterable[bytes], limit: PieceLimit) -> Iterator[bytes | LongPiece]:
-    for lines in split_lines(blocks, limit):
+    for lines in split_lines(map(_join_blank_lines, blocks), limit):
         for line in lines:
             if isinstance(line, LongPiece):
                 yield from _skip_blank(line)
@@ -58,7 +64,7 @@ def _read_lines(blocks: Iterable[bytes], limit: PieceLimit) -> Iterator[bytes | 
 
 def _read_paragraphs(blocks: Iterable[bytes], limit: PieceLimit) -> Iterator[bytes | LongPiece]:
     pending = Pending(limit)
-    for lines in split_lines(blocks, limit):
+    for lines in split_lines(map(_join_blank_lines, blocks), limit):
         for line in lines:
             if isinstance(line, LongPiece) and not line.is_blank:
                 pending.add_long(line)
@@ -77,8 +83,8 @@ def _split_at_separators(blocks: Iterable[bytes], separator: bytes, limit: Piece
     pending = Pending(limit)
     tail = b""  # the last bytes seen: a separator may start in them, so they are not in pending yet
     for block in blocks:
-        *pieces, rest = (tail + block).split(separator)
-        for piece in pieces:
+        *pieces, rest = _join_repeated(tail + block, separator).split(separator)
+        for piece in itertools.chain(pieces[:1], filter(bytes.strip, pieces[1:])):
             pending.add(piece)
             yield from _skip_blank(pending.take())
         kept = min(len(rest), len(separator) - 1)
@@ -86,6 +92,16 @@ def _split_at_separators(blocks: Iterable[bytes], separator: bytes, limit: Piece
         tail = rest[len(rest) - kept :]
     pending.add(tail)
     yield from _skip_blank(pending.take())
+
+
+def _join_blank_lines(block: bytes) -> bytes:
+    """The block with one blank line in place of several that follow each other."""
+    return _BLANK_LINES.sub(b"\n\n", block.replace(b"\n" * _MANY, b"\n\n"))
+
+
+def _join_repeated(data: bytes, separator: bytes) -> bytes:
+    """The data with fewer separators where very many follow each other. It has the same pieces but for empty ones."""
+    return data.replace(separator * _MANY, separator)
 
 
 def _skip_blank(piece: bytes | LongPiece) -> Iterator[bytes | LongPiece]:

@@ -24,6 +24,7 @@ from pipelines.work.encode_item import find_or_encode_item
 from pipelines.work.encode_job import EncodeJob
 from pipelines.work.gather_part import gather_part, make_part_key
 from pipelines.work.item_results import read_items, read_numbered
+from pipelines.work.language_totals import refuse_many_languages
 from pipelines.work.measure_items import sum_up_item
 from pipelines.work.merge_tree import (
     choose_max_runs,
@@ -70,6 +71,7 @@ class SlicedPasses:
         metrics = run(self._deal_items(plan, make_item_key, find_or_count_item, (job,), _measure_found))
         run(self._collect(job.attempts, make_item_key, len(plan.items)))
         items = read_items(job.attempts, plan, ItemCounted)
+        refuse_many_languages({lang for item in items for lang in item.languages}, job.max_languages)
         runs = _group(((run.key, run.partition), run) for item in items for run in item.runs)
         del items
         max_runs = choose_max_runs(job.num_partitions)

@@ -27,6 +27,7 @@ from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
 from pipelines.work.count_item import find_or_count_item
 from pipelines.work.item_results import read_items, read_records, sum_up_languages
+from pipelines.work.language_totals import refuse_many_languages
 from pipelines.work.make_jobs import make_count_job
 from pipelines.work.result_keys import make_table_key
 from schemas.build_tables import CountTable
@@ -67,6 +68,7 @@ def _count(
     with run.progress.stage("check", minor=True):
         items = read_items(attempts, plan, ItemCounted)
     languages = sum_up_languages(items)
+    refuse_many_languages(languages, run.config.build.max_languages)
     reach("stage.worked")
     files = ledger.balance_ledgers(plan, [one for item in items for one in item.ledgers], languages)
     tables = _read_tables(attempts, languages)
@@ -89,7 +91,8 @@ def _count(
 def _count_items(run: BuildRun, config: CountsConfig, plan: Plan, attempts: Attempts) -> None:
     memory_bytes = run.config.count.memory_bytes
     job = make_count_job(config, attempts, run.config.base, plan.num_partitions, memory_bytes)
-    job = dataclasses.replace(job, inherits=tell_workers(run.inheritance, plan, attempts, config))
+    inherits = tell_workers(run.inheritance, plan, attempts, config)
+    job = dataclasses.replace(job, inherits=inherits, max_languages=run.config.build.max_languages)
     size_bytes = plan.size_bytes  # once: of ten million files it takes seconds
     with (
         run.progress.stage("count", size_bytes) as shown,

@@ -23,7 +23,7 @@ from pipelines.work.encode_job import EncodeJob
 from pipelines.work.gather_part import make_part_key, make_parts
 from pipelines.work.hashed_documents import add_up_hashed
 from pipelines.work.item_results import read_items, read_numbered, sum_up_languages
-from pipelines.work.language_totals import sum_up_encoded
+from pipelines.work.language_totals import refuse_many_languages, sum_up_encoded
 from pipelines.work.make_jobs import make_encode_job
 from pipelines.work.result_keys import make_shuffled_key
 from pipelines.work.scatter_item import make_scatter_key
@@ -115,6 +115,7 @@ def _check_and_finish(
     """What the workers made, after the sums were checked, and the files that describe all shards together."""
     encoded = _read_records(config, plan, attempts)
     items, languages = encoded.items, encoded.sum_up_languages()
+    refuse_many_languages(languages, run.config.build.max_languages)
     reach("stage.worked")
     files = ledger.balance_ledgers(plan, [one for item in items for one in item.ledgers], languages)
     read = ledger.sum_up_ledgers(files)
@@ -156,7 +157,8 @@ def _encode_items(
 ) -> TokenizerSpec:
     """Have all work items encoded; return what the tokenizer is made of."""
     spec, job = _make_job(run, config, learned, attempts)
-    job = dataclasses.replace(job, inherits=tell_workers(run.inheritance, plan, attempts, config, spec.fingerprint))
+    inherits = tell_workers(run.inheritance, plan, attempts, config, spec.fingerprint)
+    job = dataclasses.replace(job, inherits=inherits, max_languages=run.config.build.max_languages)
     size_bytes = plan.size_bytes  # once: of ten million files it takes seconds
     with (
         run.progress.stage("encode", size_bytes) as shown,

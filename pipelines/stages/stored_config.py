@@ -22,6 +22,7 @@ from schemas.build_tables import (
     TokenizerTable,
 )
 from schemas.config import BuildConfig
+from schemas.setting import MAX_INTEGER
 from schemas.stage_manifests import BuildManifest, CountsConfig
 from tokcore.errors import ConfigError
 
@@ -40,6 +41,7 @@ def read_stored_config(output: str, build: BuildManifest, base: str = "") -> Bui
             output=output,
             seed=next((of.seed for of in (shards, counts) if of is not None and of.seed is not None), 0),
             max_rejected=Decimal(1),
+            max_languages=MAX_INTEGER,
         ),
         sources=(),
         plan=PlanTable(range_bytes=require_manifest(output, "plan", "plan").config.range_bytes),

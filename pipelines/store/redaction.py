@@ -12,10 +12,13 @@ import fsspec
 
 _PASSWORD = re.compile(r"(?<=://)[^/\s@]*:[^/\s]*@")
 _SIGNED_QUERY = re.compile(r"\?[^\s'\"]*=[^\s'\"]*")
+# What follows the name of a secret in a fragment (#access_token=...), or in a path (;jsessionid=...).
+_NAMED_VALUE = re.compile(r"([#;&]([\w.-]*))=[^\s'\"#;&/?]*")
 # Azure writes a container where others write a user: abfs://container@account.dfs.core.windows.net/path.
 _USER = re.compile(r"(?<![\w+.-])(?!abfss?:|az:|adl:)([A-Za-z][\w+.-]*://)[^/\s@'\"]*@")
 # Names of environment variables and fsspec settings: those that hold a secret, and those that hold a secret's place.
 _SECRET_NAME = re.compile(r"(^|_)(secret|token|passw(or)?d|pwd|credentials?|key|sas|connection_string)(_|$)", re.I)
+_SESSION_NAME = re.compile(r"sess(ion)?[._-]?id|^sid$|token|secret|(^|[._-])(sig|signature|auth|code)([._-]|$)", re.I)
 # PWD is the shell's working folder; pwd, as a setting, is a password.
 _PLACE_NAME = re.compile(r"(^GOOGLE_APPLICATION_CREDENTIALS|_FILE|_PATH|_DIR|_URL|_URI|(?-i:^(OLD)?PWD))$", re.I)
 _MIN_SECRET_LENGTH = 8  # a shorter value would occur within ordinary words
@@ -29,6 +32,8 @@ def redact(text: str) -> str:
 
     >>> redact("s3://me:secret@bucket/a?X-Signature=abc is gone")
     's3://***@bucket/a?*** is gone'
+    >>> redact("https://host/a;jsessionid=1A2B#access_token=abc")
+    'https://host/a;jsessionid=***#access_token=***'
     """
     for secret in _find_known_secrets():
         text = text.replace(secret, "***")
@@ -39,7 +44,14 @@ def remove_credentials(text: str) -> str:
     """The text without the passwords, users and signed queries of its URLs."""
     if "://" not in text:
         return text
-    return _SIGNED_QUERY.sub("?***", _USER.sub(r"\1***@", _PASSWORD.sub("***@", text)))
+    text = _SIGNED_QUERY.sub("?***", _USER.sub(r"\1***@", _PASSWORD.sub("***@", text)))
+    return _NAMED_VALUE.sub(_hide_named, text)
+
+
+def _hide_named(match: re.Match[str]) -> str:
+    """What comes after a # or a ; of a URL, with *** in place of the value if its name says that it is a secret."""
+    is_secret = _SECRET_NAME.search(match[2]) is not None or _SESSION_NAME.search(match[2]) is not None
+    return f"{match[1]}=***" if is_secret else match[0]
 
 
 def _find_known_secrets() -> list[str]:

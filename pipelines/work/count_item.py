@@ -58,6 +58,7 @@ class CountJob:
     num_partitions: int
     mask: tuple[str, ...] = ()  # names of MASK_PRESETS
     inherits: bool = False  # whether some work items are those of another part of the output
+    max_languages: int = 0  # of a work item; 0: no limit
 
 
 def count_item(job: CountJob, assignment: Assignment) -> ItemCounted:
@@ -82,7 +83,9 @@ def find_or_count_item(job: CountJob, assignment: Assignment) -> tuple[ItemCount
     name = f"item-{assignment.number:05d}"
     tables = LanguageTables(job.attempts, name, job.max_pretoken_bytes, job.num_partitions, job.mask)
     with job.attempts.new_file(f"{name}.rejects", skip_empty=True) as rejects:
-        reader = ItemReader(assignment, job.base, write_rejects_to(rejects.file), job.attempts.output)
+        reader = ItemReader(
+            assignment, job.base, write_rejects_to(rejects.file), job.attempts.output, job.max_languages
+        )
         _count_batches(job, tables, (batch for _, batch in reader), reader.tallies)
     reach("count.item")
     runs = tables.close()

@@ -76,7 +76,9 @@ def find_or_encode_item(job: EncodeJob, assignment: Assignment) -> tuple[ItemEnc
     spelled: Counter[str] = Counter()
     with contextlib.ExitStack() as stack:
         rejects = stack.enter_context(job.attempts.new_file(f"item-{assignment.number:05d}.rejects", skip_empty=True))
-        reader = ItemReader(assignment, job.base, write_rejects_to(rejects.file), job.attempts.output)
+        reader = ItemReader(
+            assignment, job.base, write_rejects_to(rejects.file), job.attempts.output, job.max_languages
+        )
         streams = ShardStreams(job, assignment.number, make_shards_key(job.settings_sha256, assignment), stack)
         for source, batch in reader:
             for part in cut_into_slices(batch.texts):

@@ -38,3 +38,4 @@ class EncodeJob:
     randomness: Randomness | None = None  # how ids are drawn; None: they are not
     epoch: int = 0
     inherits: bool = False  # whether some work items are those of another part of the output
+    max_languages: int = 0  # of a work item; 0: no limit

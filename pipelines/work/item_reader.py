@@ -17,6 +17,7 @@ from pipelines.local.worker import report_progress
 from pipelines.reading.input_range import Batch, FileRejected, Meter, Reject, read_documents
 from pipelines.store import storage, urls
 from pipelines.store.crashpoints import reach
+from pipelines.work.language_totals import refuse_many_languages
 from pipelines.work.read_tokens import read_tokens
 from schemas.plan import AssignedRange, Assignment
 from schemas.refs import LanguageCounts, RangeLedger, RejectRef
@@ -66,15 +67,18 @@ class ItemReader:
         base: str,
         on_reject: Callable[[RejectRef], object] | None = None,
         output: str = "",
+        max_languages: int = 0,
     ) -> None:
         """base: folder against which relative uris are resolved. on_reject: is told of each reject.
 
         output: URL of the output that is made; its parts are where documents without a source are.
+        max_languages: of a work item; 0 for no limit. Iterating raises StageError at the first batch that has more.
         """
         self._output = output
         self._assignment = assignment
         self._base = base
         self._on_reject = on_reject
+        self._max_languages = max_languages
         self.ledgers: list[RangeLedger] = []
         self.tallies: dict[str, LanguageTally] = {}
 
@@ -115,6 +119,7 @@ class ItemReader:
                     rejected[reject.reason] += 1
                     self._reject(r, reject)
                 add_documents(self.tallies, batch)
+                refuse_many_languages(self.tallies, self._max_languages)
                 reach("read.batch")
                 if batch.texts.num_texts:
                     yield r, batch

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from schemas.refs import LanguageCounts
 from schemas.stage_manifests import EncodedLanguage
+from tokcore.errors import StageError
+
+_MOST_NAMED = 3
 
 
 def add_up_languages(counts: Iterable[Mapping[str, LanguageCounts]]) -> dict[str, LanguageCounts]:
@@ -39,3 +42,16 @@ def format_ratio(part: int, whole: int, digits: int = 4) -> str:
         return "0"
     scaled = (2 * part * 10**digits + whole) // (2 * whole)
     return f"{scaled // 10**digits}.{scaled % 10**digits:0{digits}d}"
+
+
+def refuse_many_languages(languages: Collection[str], limit: int) -> None:
+    """Raise StageError for more languages than build.max_languages allows: each has files of its own.
+
+    limit: 0 for none.
+    """
+    if 0 < limit < len(languages):
+        shown = ", ".join(repr(lang) for lang in sorted(languages)[:_MOST_NAMED])
+        raise StageError(
+            f"build.max_languages = {limit:,}: the documents have {len(languages):,} languages or more, such as "
+            f"{shown}. Each has files of its own, so check lang_field; if they are languages, raise the limit."
+        )

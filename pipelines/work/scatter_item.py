@@ -54,7 +54,9 @@ def scatter_item(
     spelled: Counter[str] = Counter()
     with contextlib.ExitStack() as stack:
         rejects = stack.enter_context(job.attempts.new_file(f"item-{assignment.number:05d}.rejects"))
-        reader = ItemReader(assignment, job.base, write_rejects_to(rejects.file), job.attempts.output)
+        reader = ItemReader(
+            assignment, job.base, write_rejects_to(rejects.file), job.attempts.output, job.max_languages
+        )
         spills = _Spills(job, num_buckets, assignment.number)
         for source, batch in reader:
             for part in cut_into_slices(batch.texts):

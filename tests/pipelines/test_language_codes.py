@@ -149,6 +149,22 @@ def test_weights_of_one_language_twice_are_refused(tmp_path):
         load_config(str(build_file(tmp_path, FIELD, SMALL + weights)))
 
 
+@pytest.mark.parametrize("files", [1, 2], ids=["within a work item", "over all"])
+def test_a_build_with_very_many_languages_ends_early(tmp_path, files):
+    """A sample of the beginnings does not show them. The limit is in no identity."""
+    for number in range(files):
+        codes = [f"x-{number}-{i}" for i in range(6 // files)]
+        _write(tmp_path, f"a{number}", ["en"] * 400 + codes)
+    path = build_file(tmp_path, FIELD, f"{SMALL}[plan]\nrange_bytes = 200_000\n", build="max_languages = 5")
+    with pytest.raises(
+        StageError, match=r"build.max_languages = 5: the documents have [67] languages or more, such as"
+    ):
+        run(path, tmp_path / "out")
+    assert not (tmp_path / "out" / "counts").exists()
+    path = build_file(tmp_path, FIELD, f"{SMALL}[plan]\nrange_bytes = 200_000\n", build="max_languages = 7")
+    assert len(run(path, tmp_path / "out").languages) == 7
+
+
 # --------------------------------------------------------------------------------------------------------------- check
 
 

@@ -12,6 +12,7 @@ import lzma
 import os
 import re
 import struct
+import time
 import types
 import zlib
 
@@ -29,6 +30,7 @@ from support.reading import COMPRESS, COMPRESSIONS, read, reading, reasons
 from pipelines.reading import column_reader, compressed, limits, records, streams
 from pipelines.reading.input_range import FileRejected, make_read_settings, read_documents
 from pipelines.reading.jsonl import _replace_lone_surrogates
+from pipelines.reading.plain import read_plain_text
 from pipelines.reading.records import make_printable
 from pipelines.reading.streams import LongPiece, Pending, PieceLimit, split_lines
 from pipelines.store import storage
@@ -591,6 +593,32 @@ def test_units_of_text():
     assert text(data, "separator", separator="\n\n\n")[0] == [b"one\r\ntwo\n\n \nthree", b"four"]
     for compression, compress in COMPRESS.items():
         assert text(compress(data), "paragraph", compression=compression)[0] == [b"one\r\ntwo", b"three", b"four"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"unit": "line"}, {"unit": "paragraph"}, {"separator": "\n"}, {"separator": "\n\n\n"}, {"separator": "--"}],
+    ids=str,
+)
+def test_a_flood_of_line_breaks_takes_no_time(changes):
+    """Of 64 MiB, 65 kB as stored, each line took its time: 19 s."""
+    settings = reading(format="text", unit=changes.get("unit", "separator"), separator=changes.get("separator", ""))
+    began = time.process_time()
+    assert not any(batch.num_records for batch in read_plain_text([b"\n" * (1 << 20)] * 64, settings))
+    assert time.process_time() - began < 1
+
+
+def test_very_many_breaks_part_documents_as_one_does():
+    breaks = (b"\n" * 1000, b" \r\n" * 700, b"\r\n" * 513 + b" \t\n", b"\n" * 3 + b" " * 9)
+    data = b"a" + b"b".join(breaks) + b"c"
+    expected = [b"a", b"b", b"b", b"b", b"c"]
+    assert [one.strip() for one in text(data, "line")[0]] == expected
+    assert [one.strip() for one in text(data, "separator", separator="\n")[0]] == expected
+    assert text(data + b"\nd", "paragraph")[0] == [b"a", b"b ", b"b", b"b", b"         c\nd"]
+    settings = reading(format="text", unit="paragraph")
+    for size in (1, 7, 300):
+        blocks = [data[i : i + size] for i in range(0, len(data), size)]
+        assert sum(batch.num_records for batch in read_plain_text(blocks, settings)) == 5
 
 
 def test_edges_of_text():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import re
 
 import numpy as np
 import pytest
@@ -135,3 +136,11 @@ def test_what_depends_on_other_tables_is_refused(pattern: str, place: str) -> No
 
 def test_a_backspace_in_a_class_is_not_a_word_boundary() -> None:
     assert regex.fullmatch(unicode.expand(r"[\b]"), "\b")
+
+
+def test_a_pattern_that_calls_itself_is_named():
+    """It ended in a MemoryError without a word, after half a gigabyte."""
+    for pattern, place in (("(?R)", "'(?R)' at character 0"), ("a|b(?0)", "'(?0)' at character 3")):
+        with pytest.raises(ConfigError, match=re.escape(f"{place} of the pattern {pattern!r} calls the whole pattern")):
+            unicode.expand(pattern)
+    assert unicode.expand(r"[(?R)]\(?R\)") == r"[(?R)]\(?R\)"
