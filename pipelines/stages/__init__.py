@@ -4,11 +4,14 @@ In the order of work:
 - build: one build file and one output; calls the stages in order.
 - plan_corpus: pins the inputs in a manifest.
 - source_checks, suggest_fixes: read the beginning of some files, and say what is wrong and what to write instead.
+  samples: what was seen of them. whole_checks: what a build would find at its end.
+- settle_languages: how language codes are spelled.
 - count_corpus, make_tokenizer, encode_corpus, mix_corpus, pack_corpus, finish: one function for each
   stage, from manifests to a manifest.
 
 After a build:
 - update_output: makes what changed among the inputs a part of its own. remove_documents: takes documents out.
+  restore_documents: takes that back. restored_files: what must be read again then. named_documents: names they take.
   expire_commits: gives commits up. compact_output: few large shards out of many.
   inherit: what a part takes over from the one whose place it takes. tell_workers: as its workers are told.
   held_files: the input files that it holds. make_commit: parts and commits. small_parts: small
