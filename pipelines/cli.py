@@ -29,6 +29,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 from pipelines.commands.command_inputs import EXIT_STAGE, EXIT_USAGE, EXIT_WAITS, fail
 from pipelines.commands.command_options import format_examples
 from pipelines.local.say import LogFormatter, say, say_message
+from pipelines.local.threads import describe_shortage, describe_small_space, limit_thread_starts
 from pipelines.slices.outcomes import SliceWaits
 from tokcore.errors import ConfigError, TokError
 
@@ -98,6 +99,8 @@ class _Commands(click.Group):
         return found
 
     def invoke(self, ctx: click.Context) -> Any:
+        if small := describe_small_space():
+            fail(small, EXIT_USAGE)
         try:
             return super().invoke(ctx)
         except click.NoSuchOption as error:
@@ -113,11 +116,19 @@ class _Commands(click.Group):
         except SliceWaits as error:
             fail(error, EXIT_WAITS)
         except TokError as error:
+            if error.__cause__ is not None and (shortage := describe_shortage(error.__cause__)):
+                fail(f"{error}: {shortage}", EXIT_STAGE)
             fail(error, EXIT_USAGE if ctx.invoked_subcommand in _TOOLS else EXIT_STAGE)
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes it again
             sys.exit(EXIT_BROKEN_PIPE)
+        except (MemoryError, ImportError, RuntimeError) as error:
+            if not (shortage := describe_shortage(error)):
+                raise
+            fail(shortage, EXIT_STAGE)
         except OSError as error:
+            if shortage := describe_shortage(error):
+                fail(shortage, EXIT_STAGE)
             if error.filename is None:
                 raise
             code = EXIT_USAGE if ctx.invoked_subcommand in _TOOLS else EXIT_STAGE
@@ -138,6 +149,7 @@ def main() -> NoReturn:
     # We make hardly any reference cycles, and each collection would visit the half million objects of a tokenizer.
     # Our imports and Beam's make 220,000 objects, which is below the threshold: none of them starts a collection.
     gc.set_threshold(1 << 18)
+    limit_thread_starts()
     signal.signal(signal.SIGTERM, _terminate)
     sys.unraisablehook = _send_again
     threading.excepthook = lambda ended: _show_defect(ended.exc_value) if ended.exc_value is not None else None
@@ -146,6 +158,9 @@ def main() -> NoReturn:
     except SystemExit as ended:
         _leave(ended.code)
     except BaseException as defect:
+        if shortage := describe_shortage(defect):
+            say_message(f"error: {shortage}")
+            _leave(EXIT_STAGE)
         _show_defect(defect)
     _leave(1)
 

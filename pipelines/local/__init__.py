@@ -4,6 +4,7 @@ pool: the parent's side. worker, lifeline: the child's side. worker_modules: wha
 free_memory: gives unused memory back to the system.
 run_options: the number of workers, and the runner. cores: how many this process may use.
 engines, dataflow: what [engine] says, as Beam's options.
-say: the one door of what is printed. progress: rate and time left, on stderr.
+threads: those that cannot start, and too little memory. say: the one door of what is printed.
+progress: rate and time left, on stderr.
 terminal: text and tables that fit a terminal.
 """
