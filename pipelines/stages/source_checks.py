@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from pipelines.reading.peek import Field, find_fields, peek, read_first_documents
+from pipelines.reading.peek import Field, Peek, find_fields, peek, read_first_documents
 from pipelines.reading.records import FileRejected
 from pipelines.stages.samples import Finding, Seen, SourceSample
 from pipelines.stages.suggest_fixes import KEYS, describe_wrong_content, find_source, is_json_as_text, suggest_fix

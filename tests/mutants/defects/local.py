@@ -67,4 +67,12 @@ DEFECTS = (
         "shown = list(lines)",
         in_tests("test_said.py::test_the_door"),
     ),
+    Defect(
+        "threads-waited-for",
+        "a thread that does not begin is waited for without a limit",
+        "_Started.wait",
+        "if not super().wait(START_SECONDS if timeout is None else timeout):",
+        "if not super().wait(timeout):",
+        in_tests("pipelines/test_small_memory.py::test_a_thread_that_does_not_begin_is_no_wait_for_ever"),
+    ),
 )

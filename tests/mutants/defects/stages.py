@@ -422,4 +422,20 @@ DEFECTS = (
         "return True",
         in_tests("pipelines/test_changing_ones_mind.py::test_what_a_changed_input_would_cost_is_asked"),
     ),
+    Defect(
+        "restored-files-as-before",
+        "an update does not read files again whose tombstones were taken back",
+        "Update._compare",
+        "if file.uri in self._restored or not held",
+        "if not held",
+        in_tests("pipelines/test_restore.py::test_a_language_comes_back_with_the_files_that_are_named"),
+    ),
+    Defect(
+        "old-outputs-under-the-new-rule",
+        "an output that began without a rule for language codes is updated under the default one",
+        "settle_languages",
+        'lang_normalize="none" if keeps else "bcp47"',
+        'lang_normalize="bcp47"',
+        in_tests("pipelines/test_version_2.py::test_a_file_is_added_under_the_rules_that_the_output_has"),
+    ),
 )

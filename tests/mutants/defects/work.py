@@ -315,4 +315,12 @@ DEFECTS = (
         "_Matched(pin.url,",
         in_tests("pipelines/test_links.py::test_each_file_is_read_once_under_its_own_name"),
     ),
+    Defect(
+        "key-read-as-another-place",
+        "a key that looks like a path or a URL is read from there",
+        "_omit",
+        "except FormatError:\n            return url",
+        "except FormatError:\n    return below",
+        in_tests("stores/test_odd_keys.py::test_a_key_below_the_build_file_is_no_place_of_its_own"),
+    ),
 )
