@@ -327,7 +327,7 @@ DEFECTS = (
     Defect(
         "any-scheme",
         "any kind of URL that fsspec knows is opened",
-        "check_url",
+        "check_name",
         "if scheme is not None and scheme not in _SCHEMES:",
         "if scheme is not None and scheme not in fsspec.available_protocols():",
         in_tests("pipelines/test_storage.py::test_refused_urls"),
@@ -336,8 +336,8 @@ DEFECTS = (
         "token-in-a-message",
         "the signature in a URL's query is shown",
         "remove_credentials",
-        'return _SIGNED_QUERY.sub("?***", _USER.sub(r"\\1***@", _PASSWORD.sub("***@", text)))',
-        'return _USER.sub(r"\\1***@", _PASSWORD.sub("***@", text))',
+        'text = _SIGNED_QUERY.sub("?***", _USER.sub(r"\\1***@", _PASSWORD.sub("***@", text)))',
+        'text = _USER.sub(r"\\1***@", _PASSWORD.sub("***@", text))',
         in_tests("pipelines/test_storage.py::test_redact"),
     ),
     Defect(
