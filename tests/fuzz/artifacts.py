@@ -26,7 +26,7 @@ import sys
 import tempfile
 import time
 import unittest.mock
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -340,16 +340,19 @@ def _work(kind: str, seed: int, runs: int, seconds: float, current: Path) -> Non
             faulthandler.cancel_dump_traceback_later()
 
 
-def fuzz_artifacts(kind: str, seed: int, output: Path, runs: int = sys.maxsize, seconds: float = 1e9) -> str:
-    """Returns what went wrong, "" if nothing did. If something did, the input is output/crash-KIND."""
+def fuzz_artifacts(kinds: Sequence[str], seed: int, output: Path, runs: int = sys.maxsize, seconds: float = 1e9) -> str:
+    """Returns what went wrong, "" if nothing did. If something did, the input is output/crash-KIND.
+
+    runs, seconds: of each kind. One process tries them one after the other, because it takes a second to start.
+    """
     output.mkdir(parents=True, exist_ok=True)
-    current = (output / f"crash-{kind}").resolve()
-    command = [sys.executable, "-m", "fuzz.artifacts", kind, str(seed), str(runs), str(seconds), str(current)]
+    told = ["--seed", str(seed), "--runs", str(runs), "--seconds", str(seconds), "--output", str(output.resolve())]
+    command = [sys.executable, "-m", "fuzz.artifacts", *kinds, *told]
     done = subprocess.run(command, cwd=HERE.parent, stderr=subprocess.PIPE, text=True, env=_environment())
     if done.returncode == 0:
-        current.unlink(missing_ok=True)
         return ""
-    return f"seed {seed}, the input is in {current}: exit code {done.returncode}\n{done.stderr[-4000:]}"
+    kept = ", ".join(str(path) for path in sorted(output.glob("crash-*")))
+    return f"seed {seed}, the input is in {kept}: exit code {done.returncode}\n{done.stderr[-4000:]}"
 
 
 def _environment() -> dict[str, str]:
@@ -359,10 +362,13 @@ def _environment() -> dict[str, str]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("kind", choices=KINDS)
-    parser.add_argument("seed", type=int)
-    parser.add_argument("runs", type=int)
-    parser.add_argument("seconds", type=float)
-    parser.add_argument("current", type=Path)
+    parser.add_argument("kinds", choices=KINDS, nargs="+")
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--runs", type=int)
+    parser.add_argument("--seconds", type=float)
+    parser.add_argument("--output", type=Path)
     given = parser.parse_args()
-    _work(given.kind, given.seed, given.runs, given.seconds, given.current)
+    for kind in given.kinds:
+        current = given.output / f"crash-{kind}"
+        _work(kind, given.seed, given.runs, given.seconds, current)
+        current.unlink(missing_ok=True)

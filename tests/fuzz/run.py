@@ -37,7 +37,7 @@ def main() -> int:
         programs = Programs(arguments.output / "build", compiler)
     for target in targets:
         if target in KINDS:
-            reason = fuzz_artifacts(target, arguments.seed, arguments.output, seconds=arguments.seconds)
+            reason = fuzz_artifacts([target], arguments.seed, arguments.output, seconds=arguments.seconds)
         elif target in row_files.KINDS:
             reason = row_files.fuzz_row_files(target, arguments.seed, arguments.output, seconds=arguments.seconds)
         else:

@@ -9,6 +9,7 @@ import pytest
 from fuzz import row_files
 from fuzz.artifacts import KINDS, fuzz_artifacts
 from fuzz.targets import TARGETS, folders, fuzz, replay
+from support.examples import scaled
 from support.sanitized import Programs
 
 # About two seconds each.
@@ -35,7 +36,7 @@ def test_kernel(target: str, sanitized: Programs, tmp_path: Path) -> None:
     assert len(folders(target)) == 2, "there are examples, and inputs that are replayed"
     done = replay(program, target, tmp_path)
     assert done.returncode == 0, done.stdout
-    done = fuzz(program, target, 1, f"-runs={RUNS[target]}", tmp_path)
+    done = fuzz(program, target, 1, f"-runs={scaled(RUNS[target])}", tmp_path)
     assert done.returncode == 0, done.stdout
 
 
@@ -49,13 +50,12 @@ def test_a_defect_stops_the_program_and_leaves_its_input(sanitized: Programs, tm
     assert subprocess.run([program, crash], cwd=tmp_path, capture_output=True).returncode != 0
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_artifacts(kind: str, tmp_path: Path) -> None:
-    reason = fuzz_artifacts(kind, 1, tmp_path, runs=400)
+def test_artifacts(tmp_path: Path) -> None:
+    reason = fuzz_artifacts([*KINDS], 1, tmp_path, runs=scaled(300))
     assert not reason, reason
 
 
 @pytest.mark.parametrize("kind", row_files.KINDS)
 def test_row_files(kind: str, tmp_path: Path) -> None:
-    reason = row_files.fuzz_row_files(kind, 1, tmp_path, runs=400)
+    reason = row_files.fuzz_row_files(kind, 1, tmp_path, runs=scaled(300))
     assert not reason, reason

@@ -18,6 +18,8 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 
+from support.compile_once import make_launcher
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 KERNEL = ROOT / "tokcore" / "native" / "kernel"
@@ -56,16 +58,17 @@ def make_table() -> bytes:
 def compile_way(command: Sequence[str], folder: Path) -> Path:
     """The program, compiled file by file into a folder. Raises CalledProcessError."""
     folder.mkdir(parents=True, exist_ok=True)
+    once = make_launcher(command)
 
     def compile_file(source: Path) -> str:
         made = str(folder / f"{source.stem}.o")
-        subprocess.run([*command, *FLAGS, "-c", str(source), "-o", made], check=True)
+        subprocess.run([*once, *command, *FLAGS, "-c", str(source), "-o", made], check=True)
         return made
 
     with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
         objects = list(threads.map(compile_file, SOURCES))
     program = folder / "learn_fingerprint"
-    subprocess.run([*command, "-pthread", *objects, "-o", str(program)], check=True)
+    subprocess.run([*once, *command, "-pthread", *objects, "-o", str(program)], check=True)
     return program
 
 

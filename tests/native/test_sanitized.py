@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support.examples import scaled
 from support.sanitized import NotPossibleError, Programs
 
 from tokcore import _native
@@ -17,20 +18,20 @@ def run(*command: str | Path) -> None:
 
 
 def test_masks_and_id_counts(sanitized: Programs) -> None:
-    run(*sanitized("audit_check"), "20000")
+    run(*sanitized("audit_check"), str(scaled(5000)))
 
 
 @pytest.mark.parametrize("implementation", _native.implementations())
 def test_encoder(sanitized: Programs, implementation: str) -> None:
-    run(*sanitized("encoder_check"), "300", implementation)
+    run(*sanitized("encoder_check"), str(scaled(120)), implementation)
 
 
 def test_json_lines(sanitized: Programs) -> None:
-    run(*sanitized("json_lines_check"), "40000")
+    run(*sanitized("json_lines_check"), str(scaled(40_000)))
 
 
 def test_counting_and_learning(sanitized: Programs) -> None:
-    run(*sanitized("learner_check"), "40")
+    run(*sanitized("learner_check"), str(scaled(40)))
 
 
 def test_counting_and_learning_share_no_memory_by_mistake(tmp_path: Path) -> None:
@@ -38,8 +39,8 @@ def test_counting_and_learning_share_no_memory_by_mistake(tmp_path: Path) -> Non
         programs = Programs(tmp_path, sanitizers="thread")
     except NotPossibleError as error:
         pytest.skip(str(error))  # as in conftest.py; also, not every compiler has this sanitizer
-    run(*programs("learner_check"), "8")
+    run(*programs("learner_check"), str(scaled(8)))
 
 
 def test_scanners(sanitized: Programs) -> None:
-    run(*sanitized("scanner_check"), "6000")
+    run(*sanitized("scanner_check"), str(scaled(3000)))

@@ -1,6 +1,7 @@
 """Builds the programs of tests/native and tests/fuzz with sanitizers; the kernel is compiled once for all of them.
 
-Several processes may build in one folder: they do so one after the other.
+Several processes may build in one folder: they do so one after the other. Other folders, of this clone or another, get
+what was compiled before (compile_once.py).
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from support.compile_once import find_cache, make_launcher, prune
+
 NATIVE = Path(__file__).parents[1] / "native"
+CACHE_BYTES = 1 << 30  # at most
 
 
 class NotPossibleError(Exception):
@@ -41,12 +45,15 @@ class Programs:
         self._folder, self._cmake = folder, cmake
         make = ["-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}"] if ninja else []
         settings = [f"-DCMAKE_CXX_COMPILER={compiler}", f"-DTOKCORE_SANITIZERS={sanitizers}"]
+        launcher = ";".join(make_launcher([compiler]))
+        settings += [f"-DCMAKE_CXX_COMPILER_LAUNCHER={launcher}", f"-DCMAKE_CXX_LINKER_LAUNCHER={launcher}"]
         self._run([cmake, "-S", str(NATIVE), "-B", str(folder), *make, *settings])
 
     def __call__(self, *names: str) -> list[Path]:
         """Paths of the programs of these names."""
         jobs = os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL") or str(os.cpu_count() or 1)
         self._run([self._cmake, "--build", str(self._folder), "--parallel", jobs, "--target", *names])
+        prune(find_cache(), CACHE_BYTES)
         return [self._folder / "bin" / name for name in names]
 
     def _run(self, command: list[str]) -> None:
