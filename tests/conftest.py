@@ -6,9 +6,11 @@ import gc
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from support import builds
 from support.command_server import find_changes, serving_workers, take_environment
 from support.examples import load_profile
 from support.sanitized import NotPossibleError, Programs
@@ -63,12 +65,22 @@ def served_workers() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def sanitized(tmp_path_factory: pytest.TempPathFactory) -> Programs:
-    """Programs of tests/native and tests/fuzz under the address and undefined-behaviour sanitizers."""
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """For what is made once in a run. Processes of pytest-xdist have folders of their own below a common one."""
     base = tmp_path_factory.getbasetemp()
-    # Processes of pytest-xdist have folders of their own below a common one, where the kernel is compiled once.
-    folder = base.parent / "sanitized" if "PYTEST_XDIST_WORKER" in os.environ else base / "sanitized"
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kept_builds(shared_folder: Path) -> None:
+    """Equal builds are made once: support.builds.run_once()."""
+    builds.kept = shared_folder / "builds"
+
+
+@pytest.fixture(scope="session")
+def sanitized(shared_folder: Path) -> Programs:
+    """Programs of tests/native and tests/fuzz under the address and undefined-behaviour sanitizers."""
     try:
-        return Programs(folder)
+        return Programs(shared_folder / "sanitized")
     except NotPossibleError as error:
         pytest.skip(str(error))  # who installed a wheel may have no compiler that has the sanitizers

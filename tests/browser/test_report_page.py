@@ -37,7 +37,7 @@ def page(tmp_path_factory) -> Path:
     small_corpus(folder)
     for lang, text in PARALLEL.items():
         write(folder / "parallel" / f"{lang}.txt", text.encode())
-    run(build_file(folder), folder / "out", 1)
+    run(build_file(folder), folder / "out")
     wishes = Wishes({"r50k": published_tokenizer("r50k")}, str(folder / "parallel"), sample=20)
     _, made = write_report(make_report(str(folder / "out"), wishes, StageProgress(-1)), folder / "report.html")
     assert made.stat().st_size < MOST_BYTES
@@ -202,7 +202,7 @@ def test_a_hostile_corpus_stays_text(tmp_path, open_page):
     built = build_file(
         tmp_path, SOURCES + hostile, "[learn]\nvocab_size = 500\nmin_count = 1\n", build='name = "</title><b>"'
     )
-    run(built, tmp_path / "out", 1)
+    run(built, tmp_path / "out")
     report = make_report(str(tmp_path / "out"), Wishes({BAIT: published_tokenizer("r50k")}), StageProgress(-1))
     report["corpus"]["languages"][BAIT] = next(iter(report["corpus"]["languages"].values()))
     report["corpus"]["sources"][BAIT] = next(iter(report["corpus"]["sources"].values()))

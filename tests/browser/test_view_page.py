@@ -26,7 +26,7 @@ def server(tmp_path_factory) -> Iterator[ViewServer]:
     write(folder / "bait<b>.jsonl", jsonl([{"id": f"{BAIT}{i}", "text": f"needle {BAIT} " * 9} for i in range(3)]))
     sources = SOURCES + '[[source]]\nlang = "xx"\nfiles = "bait<b>.jsonl"\nid = "id"\n'
     for name, size in (("one", 420), ("two", 330)):
-        run(build_file(folder, sources, f"[learn]\nvocab_size = {size}\n", f"{name}.toml"), folder / name, 1)
+        run(build_file(folder, sources, f"[learn]\nvocab_size = {size}\n", f"{name}.toml"), folder / name)
     with serving({"one": folder / "one", f"two{BAIT}": folder / "two"}) as server:
         yield server
 

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.builds import build_file, run, small_corpus
+from support.builds import build_file, run_once, small_corpus
 
 
 @pytest.fixture(scope="module")
@@ -14,7 +14,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A corpus with its build file, build.toml, and the output of the build, out. Tests leave it as it is."""
     folder = tmp_path_factory.mktemp("corpus")
     small_corpus(folder)
-    run(build_file(folder), folder / "out")
+    run_once(build_file(folder), folder / "out")
     return folder
 
 

@@ -33,7 +33,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(folder / "a.jsonl", jsonl([{"text": text} for text in [*some[:20], SHOUT, *([HIDDEN] * 30)]]))
     write(folder / "b.jsonl", jsonl([{"text": text} for text in [*some[20:], *([MURMUR * 3] * 60), MURMUR]]))
     write(folder / "c.jsonl", jsonl([{"text": text + "\x07"} for text in texts("ru", 20)]))
-    run(build_file(folder, SOURCES, "[learn]\nvocab_size = 390\n"), folder / "out", 1)
+    run(build_file(folder, SOURCES, "[learn]\nvocab_size = 390\n"), folder / "out")
     return folder / "out"
 
 

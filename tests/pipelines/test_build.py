@@ -19,6 +19,7 @@ from support.builds import (
     find_file,
     jsonl,
     run,
+    run_once,
     small_corpus,
     texts,
     tokcore,
@@ -50,6 +51,18 @@ def built(corpus: Path) -> Path:
 
 
 # ----------------------------------------------------------- (a) every byte; most of it is in chaos/test_equality.py
+
+
+def test_a_build_that_tests_share_is_a_copy(built, tmp_path):
+    """Its pins are those of each folder's inputs, which have one time, and nothing that is edited is handed on."""
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        small_corpus(tmp_path / name)
+        made = run_once(build_file(tmp_path / name), tmp_path / name / "out")
+        assert made.root == json.loads((built / "manifest.json").read_bytes())["root"]
+        assert tree(tmp_path / name / "out") == tree(built)
+        assert json.loads((tmp_path / name / "out/plan/run.json").read_bytes())["base"] == str(tmp_path / name)
+        (tmp_path / name / "out/tokenizer/tokcore.json").write_bytes(b"edited")
 
 
 def test_equal_when_every_bundle_runs_twice(corpus, built, tmp_path):

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from support.builds import SETTINGS, build_file, run, small_corpus, tokcore
+from support.builds import SETTINGS, build_file, run, run_once, small_corpus, tokcore
 
 import tokcore as api
 from pipelines.inspect.audit import audit
@@ -27,8 +27,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A build of bytes and one of BPE over the same inputs."""
     folder = tmp_path_factory.mktemp("byte")
     small_corpus(folder)
-    run(build_file(folder, settings=BYTE, name="byte.toml"), folder / "byte")
-    run(build_file(folder), folder / "bpe")
+    run_once(build_file(folder, settings=BYTE, name="byte.toml"), folder / "byte")
+    run_once(build_file(folder), folder / "bpe")
     return folder
 
 

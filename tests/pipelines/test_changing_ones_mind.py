@@ -20,6 +20,7 @@ from support.builds import (
     find_file,
     jsonl,
     run,
+    run_once,
     small_corpus,
     texts,
     tokcore,
@@ -48,8 +49,8 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     small_corpus(folder)
     build_file(folder)
     build_file(folder, settings=LARGER, name="larger.toml")
-    run(folder / "build.toml", folder / "out")
-    run(folder / "larger.toml", folder / "larger")
+    run_once(folder / "build.toml", folder / "out")
+    run_once(folder / "larger.toml", folder / "larger")
     return folder
 
 

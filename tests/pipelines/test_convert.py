@@ -29,7 +29,7 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
     small_corpus(folder)
     formats = ", ".join(f'"{name}"' for name in SHARD_FORMATS)
     path = build_file(folder, settings=f"{SETTINGS}formats = [{formats}]\n".replace('"0.2"', "0.2"))
-    run(path, folder / "out", 1)
+    run(path, folder / "out")
     return folder / "out"
 
 

@@ -50,7 +50,7 @@ def with_secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for lang, some in documents.items():
         write(folder / f"{lang}.jsonl", jsonl(some))
     sources = ENGLISH + ENGLISH.replace("en", "ru")
-    run(build_file(folder, sources, "[learn]\nvocab_size = 300\nmin_documents = 2\n"), folder / "out", 1)
+    run(build_file(folder, sources, "[learn]\nvocab_size = 300\nmin_documents = 2\n"), folder / "out")
     return folder
 
 
@@ -113,7 +113,7 @@ def test_masked_spans_are_not_counted_but_encoded_and_their_bytes_are_reported(t
     write(tmp_path / "all.jsonl", jsonl([{"text": "a@b.de"}]))
     sources = ENGLISH + ENGLISH.replace("en", "ru") + ENGLISH.replace("en.jsonl", "all.jsonl").replace("en", "ca")
     masked = '[count]\nmask = ["email", "card"]\n[learn]\nvocab_size = 280\n'
-    build = run(build_file(tmp_path, sources, masked), tmp_path / "out", 1)
+    build = run(build_file(tmp_path, sources, masked), tmp_path / "out")
     other = masked.replace('"email", "card"', '"card", "email"')
     again = run(build_file(tmp_path, sources, other, "again.toml"), tmp_path / "again", 2)
     assert again == build  # neither the order of the presets nor the number of workers changes a byte
@@ -167,7 +167,7 @@ def test_special_token_text_stays_text_is_counted_and_shown(tmp_path, capsys):
     spelled = ["a<|endoftext|>b", "<|endoftext|><|endoftext|>", "\uff1c|endoftext|\uff1e", "<|endoftext", "|>"]
     write(tmp_path / "en.jsonl", jsonl([{"text": text} for text in [*spelled, *texts("en", 9)]]))
     settings = "[learn]\nvocab_size = 300\n[normalize]\nsteps = ['nfkc']\n"
-    build = run(build_file(tmp_path, ENGLISH, settings), tmp_path / "out", 1)
+    build = run(build_file(tmp_path, ENGLISH, settings), tmp_path / "out")
     assert build.totals.special_text == {"<|endoftext|>": 3}
     shards = json.loads((tmp_path / "out" / "shards" / "manifest.json").read_bytes())
     assert shards["totals"]["special_text"] == {"<|endoftext|>": 3}

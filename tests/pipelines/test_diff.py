@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.builds import SETTINGS, build_file, jsonl, run, small_corpus, texts, tokcore, write
+from support.builds import SETTINGS, build_file, jsonl, run, run_once, small_corpus, texts, tokcore, write
 
 from pipelines.inspect.diff import diff
 from tokcore.errors import ConfigError
@@ -18,9 +18,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three builds: one, one of other settings over the same inputs, and one over other inputs."""
     folder = tmp_path_factory.mktemp("diff")
     small_corpus(folder)
-    run(build_file(folder), folder / "one")
+    run_once(build_file(folder), folder / "one")
     settings = SETTINGS.replace("400", "350").replace("2000", "3000") + "[mix]\nalpha = 0.5\n"
-    run(build_file(folder, settings=settings, name="settings.toml"), folder / "settings")
+    run_once(build_file(folder, settings=settings, name="settings.toml"), folder / "settings")
     shutil.copytree(folder, folder / "moved", ignore=lambda *_: ["one", "settings", "moved"])
     changed = [{"id": f"ru-{i}", "text": text} for i, text in enumerate(["два слова", *texts("ru", 30)[1:]])]
     write(folder / "moved" / "ru.jsonl", jsonl(changed))

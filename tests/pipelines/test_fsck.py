@@ -321,7 +321,7 @@ def test_of_an_output_the_shards_are_checked_and_no_tables(tmp_path):
     """Tables of counts are Parquet files, too. What lies beside the output is another's."""
     small_corpus(tmp_path)
     settings = '[learn]\nvocab_size = 400\n[shards]\nformats = ["parquet", "mds"]\n[pack]\nlength = 64\n'
-    run(build_file(tmp_path, settings=settings), tmp_path / "out", 1)
+    run(build_file(tmp_path, settings=settings), tmp_path / "out")
     report = check(tmp_path / "out")
     num = len(open_shards(tmp_path / "out").paths) + len(open_shards(tmp_path / "out/packed").paths)
     assert (report.shards, report.formats, report.problems) == (2 * num, ("mds", "parquet"), ())

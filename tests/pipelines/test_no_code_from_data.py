@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from apache_beam.portability.api import beam_runner_api_pb2
-from support.builds import build_file, run, small_corpus, texts
+from support.builds import build_file, run_once, small_corpus, texts
 from support.graphs import every_graph, list_creates
 
 from pipelines.inspect.verify import verify
@@ -116,7 +116,7 @@ OUTSIDE = ["/etc/passwd", "../../secret", "arrow/../../secret", "s3://bucket/a",
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("paths")
     small_corpus(folder)
-    run(build_file(folder), folder / "out")
+    run_once(build_file(folder), folder / "out")
     return folder / "out"
 
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from support.builds import ROOT, build_file, find_file, run, small_corpus, tokcore
+from support.builds import ROOT, build_file, find_file, run_once, small_corpus, tokcore
 
 from pipelines.inspect.prove_file import Proof, prove_file
 from pipelines.stages.commit import find_manifest
@@ -27,7 +27,7 @@ CHECKER = re.search(
 def output(tmp_path_factory):
     folder = tmp_path_factory.mktemp("prove")
     small_corpus(folder)
-    run(build_file(folder), folder / "out")
+    run_once(build_file(folder), folder / "out")
     return folder / "out"
 
 

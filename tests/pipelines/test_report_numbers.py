@@ -80,7 +80,7 @@ def corpus(tmp_path_factory) -> Path:
         data = "".join(f"{line}\n" for line in lines).encode()
         name = f"{lang}.txt" if lang != "km" else "km.txt.zst"
         write(folder / "parallel" / name, data)
-    run(build_file(folder, SOURCES, SETTINGS, build="max_rejected = 0.5"), folder / "out", 1)
+    run(build_file(folder, SOURCES, SETTINGS, build="max_rejected = 0.5"), folder / "out")
     return folder
 
 
@@ -454,7 +454,7 @@ def test_provenance(report, corpus):
 def test_the_receipt_of_a_mixture(corpus):
     """Shares before and after, computed again from the documents of both stages."""
     mixture = '[shuffle]\nseed = 3\n[mixture]\nstrategy = "unimax"\nmax_epochs = 3\n'
-    run(build_file(corpus, SOURCES, SETTINGS + mixture, "m.toml", build="max_rejected = 0.5"), corpus / "mix", 1)
+    run(build_file(corpus, SOURCES, SETTINGS + mixture, "m.toml", build="max_rejected = 0.5"), corpus / "mix")
     told = make_report(str(corpus / "mix"), Wishes(sample=20), StageProgress(-1))["corpus"]["mixture"]
     before, after = Counter(), Counter()
     times: dict[str, Counter[tuple[str, int]]] = defaultdict(Counter)
@@ -486,7 +486,7 @@ def test_what_is_drawn_depends_on_the_documents_alone(corpus, tokenizers):
         "turned.toml",
         build="max_rejected = 0.5",
     )
-    run(turned, corpus / "turned", 1)
+    run(turned, corpus / "turned")
     reports = [make_report(str(corpus / name), Wishes(sample=10), StageProgress(-1)) for name in ("out", "turned")]
     first, second = (one["tokenizer"]["comparison"] for one in reports)
     assert first == second

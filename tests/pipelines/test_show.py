@@ -31,7 +31,7 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("show")
     documents = [ODD, "", *texts("en", 60)]
     write(folder / "en.jsonl", jsonl([{"id": f"d{i}", "text": text} for i, text in enumerate(documents)]))
-    run(build_file(folder, SOURCE, SETTINGS), folder / "out", 1)
+    run(build_file(folder, SOURCE, SETTINGS), folder / "out")
     return folder / "out"
 
 

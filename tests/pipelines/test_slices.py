@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from support.builds import SETTINGS, build_file, run, small_corpus, tokcore, tree
+from support.builds import SETTINGS, build_file, run, run_once, small_corpus, tokcore, tree
 from support.slices import SliceProcesses
 
 from pipelines.local.run_options import Slice
@@ -38,7 +38,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A corpus with two build files, and a local build of the first in `local`."""
     folder = tmp_path_factory.mktemp("corpus")
     small_corpus(folder)
-    run(build_file(folder, settings=SETTINGS.replace("4000", "1500")), folder / "local")
+    run_once(build_file(folder, settings=SETTINGS.replace("4000", "1500")), folder / "local")
     build_file(folder, settings=EVERY_PASS, name="every-pass.toml")
     return folder
 

@@ -29,7 +29,7 @@ def built(tmp_path_factory) -> Path:
     small_corpus(folder)
     for name, size in (("one", 400), ("two", 330)):
         settings = f"[plan]\nrange_bytes = 4000\n[learn]\nvocab_size = {size}\n[shards]\ntarget_tokens = 2000\n"
-        run(build_file(folder, settings=settings, name=f"{name}.toml"), folder / name, 1)
+        run(build_file(folder, settings=settings, name=f"{name}.toml"), folder / name)
     return folder
 
 
@@ -251,7 +251,7 @@ def identify(about: ShardDocument) -> tuple[object, ...]:
 def test_twins_in_another_order_and_with_other_texts(server, built, tmp_path):
     """A shuffled build of the same records, which a normalizer took apart; the base is the output that is asked."""
     settings = '[normalize]\nsteps = ["nfd"]\n[learn]\nvocab_size = 300\n[shuffle]\nseed = 5\n'
-    run(build_file(built, settings=settings, name="three.toml"), built / "three", 1)
+    run(build_file(built, settings=settings, name="three.toml"), built / "three")
     volumes = [Volume(name, api.Tokenizer.load(built / name), str(built / name)) for name in ("one", "three")]
     one, three = (volume.require_shards() for volume in volumes)
     changed = 0

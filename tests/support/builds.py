@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import hashlib
 import json
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -19,8 +21,9 @@ from support.command_server import can_serve, run_command
 
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.build import Build
+from pipelines.stages.commit import find_manifest
 from schemas.config import BuildConfig, load_config, parse_config
-from schemas.stage_manifests import BuildManifest
+from schemas.stage_manifests import BUILD, BuildManifest
 
 ROOT = Path(__file__).parents[2]
 
@@ -62,14 +65,21 @@ def write(path: Path, data: bytes) -> Path:
     return path
 
 
+# Where run_once() keeps outputs while tests run; tests/conftest.py sets it.
+kept: Path | None = None
+
+
 def small_corpus(folder: Path) -> None:
-    """Write about 100 documents in four languages, four files and three formats."""
+    """Write about 100 documents in four languages, four files and three formats, of one time: builds pin it."""
     for lang, suffix in (("en", "jsonl.zst"), ("ru", "jsonl"), ("zh", "jsonl.gz")):
         documents = [{"id": f"{lang}-{i}", "text": text} for i, text in enumerate(texts(lang, 30))]
         write(folder / f"{lang}.{suffix}", jsonl(documents))
     write(folder / "hi.txt", "\n\n\n".join(texts("hi", 12)).encode())
+    for name in ("en.jsonl.zst", "ru.jsonl", "zh.jsonl.gz", "hi.txt"):
+        os.utime(folder / name, (SMALL_TIME, SMALL_TIME))
 
 
+SMALL_TIME = 1_700_000_000
 SOURCES = """
 [[source]]
 lang = "en"
@@ -135,6 +145,41 @@ def run(path: Path, output: Path, workers: int = 0, runner: tuple[str, ...] = ()
     """
     options = RunOptions(workers or 1, runner or (ON_BEAM if workers else ()), here=not workers and not runner)
     return Build(load_config(str(path)), options, str(output)).run()
+
+
+def run_once(path: Path, output: Path) -> BuildManifest:
+    """As run(path, output), but an equal build of these tests is made once and copied.
+
+    All files beside the build file are its inputs. A copy, because tests edit outputs in place: a link would hand the
+    edit on. For fixtures of files of tests, not where the product is patched, which does nothing to a copy.
+    """
+    if kept is None:
+        return run(path, output)
+    told = [path.read_text(), *((one.name, one.stat().st_mtime_ns, hash_file(one)) for one in list_inputs(path))]
+    folder = kept / hashlib.sha256(json.dumps(told).encode()).hexdigest()
+    kept.mkdir(exist_ok=True)
+    with (kept / "lock").open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # given up when the file is closed
+        if not folder.exists():
+            run(path, output)
+            shutil.copytree(output, folder)
+            (folder / "base").write_text(str(path.parent))
+    if not output.exists():
+        shutil.copytree(folder, output, ignore=lambda of, _: ["base"] if Path(of) == folder else [])
+        for file in output.rglob("run.json"):  # which say where inputs are
+            file.write_text(file.read_text().replace((folder / "base").read_text(), str(path.parent)))
+    manifest = find_manifest(str(output), BUILD)
+    assert manifest is not None
+    return manifest
+
+
+def list_inputs(path: Path) -> list[Path]:
+    """The files beside a build file, in order."""
+    return sorted(one for one in path.parent.iterdir() if one.is_file() and one.suffix != ".toml")
+
+
+def hash_file(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def tokcore(
