@@ -22,7 +22,7 @@ from tokcore.formats.provenance import PLACE_BYTES, Places
 _PREFIX = b"tokcore-copy-v1\0"
 
 # Tokens of a segment on average: 32 MB of ids.
-_TOKENS_PER_SEGMENT = 1 << 23
+TOKENS_PER_SEGMENT = 1 << 23
 
 # Intervals of tails for which tokens are added up: what is taken of a language differs from what is wanted by less than
 # the tokens of one.
@@ -35,7 +35,7 @@ def choose_num_segments(num_tokens: int, *num_parts: int) -> int:
     >>> choose_num_segments(1 << 24, 1, 1), choose_num_segments(100, 4, 1)
     (2, 4)
     """
-    wanted = -(-num_tokens // _TOKENS_PER_SEGMENT)
+    wanted = -(-num_tokens // TOKENS_PER_SEGMENT)
     return max(*num_parts, 1 << (max(1, wanted) - 1).bit_length())
 
 

@@ -14,7 +14,7 @@ from schemas.stage_manifests import PackedConfig
 from tokcore.packing import WINDOW_DOCUMENTS
 
 # A group has about this many full shards, so that the last one, which is not full, hardly matters.
-_SHARDS_PER_GROUP = 8
+SHARDS_PER_GROUP = 8
 
 StreamKey = tuple[str, str]  # (language, or empty where shards hold all; split)
 
@@ -41,7 +41,7 @@ def list_groups(shards: Sequence[ShardRef], config: PackedConfig) -> tuple[PackG
 
 
 def _list_bounds(documents: int, tokens: int, config: PackedConfig) -> Iterator[tuple[int, int]]:
-    wanted = _SHARDS_PER_GROUP * config.target_tokens
+    wanted = SHARDS_PER_GROUP * config.target_tokens
     if config.strategy == "concatenate":
         total = max(1, -(-tokens // config.length)) * config.length  # documents without ids have a row, too
         step = max(1, wanted // config.length) * config.length

@@ -21,7 +21,7 @@ _SHARDS_PER_PART = 8
 MOST_PARTS = 1 << 15
 
 # Planned bytes per bucket. Buckets decide how work is cut, and no byte.
-_BYTES_PER_BUCKET = 32 << 20
+BYTES_PER_BUCKET = 32 << 20
 MOST_BUCKETS = 4096
 
 SPAN = 1 << 64  # how many heads there are: the first 64 bits of places, which decide about parts and buckets
@@ -64,7 +64,7 @@ def choose_num_parts(num_tokens: int, target_tokens: int) -> int:
 
 def choose_num_buckets(planned_bytes: int) -> int:
     """How many buckets the first pass deals documents into; a power of two."""
-    wanted = -(-planned_bytes // _BYTES_PER_BUCKET)
+    wanted = -(-planned_bytes // BYTES_PER_BUCKET)
     return min(MOST_BUCKETS, 1 << (max(1, wanted) - 1).bit_length())
 
 

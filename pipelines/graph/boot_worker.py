@@ -35,7 +35,7 @@ from tokcore.errors import TokError
 
 _TIMEOUT_S = 60
 _POLL_S = 0.2
-_SDK_WORKER = "apache_beam.runners.worker.sdk_worker_main"
+SDK_WORKER = "apache_beam.runners.worker.sdk_worker_main"
 # Field of the engine's answer -> the variable in which Beam's worker expects it.
 _ENDPOINTS = {
     "logging_endpoint": "LOGGING_API_SERVICE_DESCRIPTOR",
@@ -95,7 +95,7 @@ def run_workers(worker_ids: Sequence[str]) -> int:
 
     If one fails, the others are ended, so that the engine sees it and starts all of them again.
     """
-    command = [sys.executable, "-P", "-m", _SDK_WORKER]
+    command = [sys.executable, "-P", "-m", SDK_WORKER]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     running = [subprocess.Popen(command, env={**os.environ, "WORKER_ID": one}) for one in worker_ids]
     try:

@@ -15,7 +15,7 @@ from tokcore.errors import StageError
 # Flink's names of states in which a job has ended -> Beam's.
 _ENDED = {"FINISHED": "DONE", "FAILED": "FAILED", "CANCELED": "CANCELLED"}
 _TRIES = 5
-_PAUSE_S = 1.0
+PAUSE_S = 1.0
 _CALL_S = 30
 _CANCEL_S = 60
 
@@ -44,7 +44,7 @@ class FlinkJob:
         _ask(self.endpoint, f"/jobs/{self.id}?mode=cancel", "PATCH")
         end = time.monotonic() + _CANCEL_S
         while time.monotonic() < end and self.read_state() == "RUNNING":
-            time.sleep(_PAUSE_S)
+            time.sleep(PAUSE_S)
 
     def read_failure(self) -> str:
         """Why the job failed."""
@@ -71,7 +71,7 @@ class SubmittedJob(Job):
                 if (job := find_flink_job(self._web, self.name)) is not None:
                     job.cancel()
                     return
-                time.sleep(_PAUSE_S)
+                time.sleep(PAUSE_S)
 
 
 def find_flink_job(web: str, name: str) -> FlinkJob | None:
@@ -121,7 +121,7 @@ def _ask(web: str, path: str, method: str = "GET", body: Any = None) -> Any:
                     f"Flink at {web} does not answer ({reason}). Finished work is kept: run the same command again "
                     f"when it does"
                 ) from None
-            time.sleep(_PAUSE_S)
+            time.sleep(PAUSE_S)
     raise AssertionError("unreachable")
 
 

@@ -33,7 +33,7 @@ from tokcore.token_batch import TokenBatch
 from tokcore.token_counts import add_up
 
 # Tokens of the documents whose counts are in one temporary file, about; and the most such files.
-_SPILL_TOKENS = 1 << 24
+SPILL_TOKENS = 1 << 24
 _MOST_SPILLS = 512
 
 
@@ -104,7 +104,7 @@ class _Tops:
 def _find_shuffled(output: str, plan: Plan, shards: Sequence[ShardRef], num_tokens: int, tops: _Tops) -> None:
     """Add all files of a shuffled build."""
     numbers = {file.uri: number for number, file in enumerate(plan.files)}
-    num_spills = min(_MOST_SPILLS, len(plan.files), 1 + num_tokens // _SPILL_TOKENS)
+    num_spills = min(_MOST_SPILLS, len(plan.files), 1 + num_tokens // SPILL_TOKENS)
     with contextlib.ExitStack() as stack:
         spills = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(num_spills)]
         for shard in shards:

@@ -34,8 +34,8 @@ _CRASHED = "the Arrow library crashes when it reads this file, or asks for more 
 _MAX_CRASHES = 2
 _MAX_KILLS = 3
 # Address space of a reader: what the libraries reserve, and a few copies of the longest document.
-_MEMORY_BYTES = 6 << 30
-_COPIES = 8
+MEMORY_BYTES = 6 << 30
+COPIES = 8
 
 _idle: list[_Reader] = []
 
@@ -123,7 +123,7 @@ class _Reader:
 
     def read(self, opened: ReadFile, settings: ReadSettings) -> Generator[Batch, None, None]:
         """The batches of a file. Raises FileRejected, and _ReaderDied if the process is killed or crashes."""
-        memory_bytes = _MEMORY_BYTES + _COPIES * settings.max_document_bytes
+        memory_bytes = MEMORY_BYTES + COPIES * settings.max_document_bytes
         request = messages.Request(settings, opened.size(), memory_bytes, limits.KEPT_BYTES, limits.IN_MEMORY_BYTES)
         is_done = False
         try:

@@ -29,13 +29,13 @@ from tokcore.errors import FormatError
 from tokcore.tokenizer_spec import TokenizerSpec
 
 # If a stage's manifest is larger (170,000 files), its files are not looked for here: verify --quick does that.
-_MOST_BYTES = 64 << 20
-_MOST_LISTED = 10_000  # local input files: listing and comparing that many takes about half a second
+MOST_BYTES = 64 << 20
+MOST_LISTED = 10_000  # local input files: listing and comparing that many takes about half a second
 
 
 def needs_no_listing(config: BuildConfig, build: BuildManifest) -> bool:
     """Whether a finished build is recognised without listing its inputs: none is local, or there are very many."""
-    if build.totals.files.planned > _MOST_LISTED:
+    if build.totals.files.planned > MOST_LISTED:
         return True
     patterns = [urls.resolve(config.base, pattern) for source in config.sources for pattern in source.files]
     return not any(urls.is_local(pattern) for pattern in patterns)
@@ -53,7 +53,7 @@ def find_finished(
         return None
     require_files(output, found.build)
     for stage, data in found.stages.items():
-        if len(data) <= _MOST_BYTES:
+        if len(data) <= MOST_BYTES:
             require_sizes(output, stage, ((one["path"], one["size_bytes"]) for one in cut_manifest(data).files))
     return found.build
 

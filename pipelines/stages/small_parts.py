@@ -26,14 +26,14 @@ from tokcore.errors import StageError, TokError
 
 MODULES = (*WORKER_MODULES, __name__)  # what workers import at once
 
-_MOST_ITEMS = 16
+MOST_ITEMS = 16
 _MOST_BYTES = 8 << 20  # stored, of all files together: a worker reads them in a few seconds
 
 
 def is_small(options: RunOptions, part: NewPart) -> bool:
     """Whether one worker process on this machine should make the part."""
     is_here = options.is_local and options.share is None
-    return is_here and len(part.plan.items) <= _MOST_ITEMS and part.plan.size_bytes <= _MOST_BYTES
+    return is_here and len(part.plan.items) <= MOST_ITEMS and part.plan.size_bytes <= _MOST_BYTES
 
 
 def build_parts(

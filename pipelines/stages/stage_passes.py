@@ -22,13 +22,13 @@ from schemas.plan import Plan, WorkItem
 from schemas.refs import MixPart, PackGroup, ShufflePart
 
 # Of each worker, at most this many items begin before Beam asks for them.
-_MOST_AHEAD = 8
+MOST_AHEAD = 8
 # A larger plan takes so long that a head start hardly matters, and choosing the first items would take seconds.
 _MOST_RANKED = 10_000
 
 # Without Beam, for each worker that may be started. To import Beam and to plan a pass takes one to two seconds, a good
 # part of so small a pass.
-_SMALL_PIECES = _MOST_AHEAD
+_SMALL_PIECES = MOST_AHEAD
 SMALL_BYTES = 64 << 20  # stored; of shards, as uncompressed ids
 
 ID_BYTES = 4  # of a token in a shard, uncompressed
@@ -125,7 +125,7 @@ def begin_items(
         return nullcontext()
     if _is_small(run.options, len(plan.items), size_bytes):
         return nullcontext()
-    first = [plan.assignment(item) for item in _choose_first(plan, _MOST_AHEAD * len(pool.process_ids))]
+    first = [plan.assignment(item) for item in _choose_first(plan, MOST_AHEAD * len(pool.process_ids))]
     return pool.head_start(function, [(job, one) for one in first], on_progress)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from fsspec.asyn import sync
 
-_PAGE = 1000  # objects that a store names at a time: the most of S3
+PAGE = 1000  # objects that a store names at a time: the most of S3
 _GCS_FIELDS = "items(name,size,generation,updated),prefixes,nextPageToken"
 
 
@@ -48,7 +48,7 @@ def _name_library(system: Any) -> str:
 
 def _iterate_s3(system: Any, folder: str, delimiter: str) -> Iterator[dict[str, Any]]:
     bucket, prefix, _ = system.split_path(folder)
-    wanted = {"Bucket": bucket, "Prefix": _end(prefix), "Delimiter": delimiter, "MaxKeys": _PAGE}
+    wanted = {"Bucket": bucket, "Prefix": _end(prefix), "Delimiter": delimiter, "MaxKeys": PAGE}
     while True:
         said = system.call_s3("list_objects_v2", **wanted, **system.req_kw)
         for one in said.get("CommonPrefixes", ()):
@@ -62,7 +62,7 @@ def _iterate_s3(system: Any, folder: str, delimiter: str) -> Iterator[dict[str, 
 
 def _iterate_gcs(system: Any, folder: str, delimiter: str) -> Iterator[dict[str, Any]]:
     bucket, prefix, _ = system.split_path(folder)
-    wanted = {"prefix": _end(prefix), "delimiter": delimiter, "fields": _GCS_FIELDS, "maxResults": _PAGE}
+    wanted = {"prefix": _end(prefix), "delimiter": delimiter, "fields": _GCS_FIELDS, "maxResults": PAGE}
     while True:
         said = system.call("GET", "b/{}/o", bucket, json_out=True, **{key: one for key, one in wanted.items() if one})
         for name in said.get("prefixes", ()):
@@ -80,7 +80,7 @@ def _iterate_azure(system: Any, folder: str) -> Iterator[dict[str, Any]]:
 
     async def ask() -> tuple[list[dict[str, Any]], str | None]:
         async with system.service_client.get_container_client(container=container) as client:
-            blobs = client.list_blobs(include=["metadata"], name_starts_with=_end(prefix), results_per_page=_PAGE)
+            blobs = client.list_blobs(include=["metadata"], name_starts_with=_end(prefix), results_per_page=PAGE)
             pages = blobs.by_page(place)
             async for page in pages:
                 return await system._details([blob async for blob in page]), pages.continuation_token

@@ -16,8 +16,8 @@ from pipelines.store.read_file import open_pinned
 from pipelines.store.urls import explain_unreadable, is_local, is_object_store, open_file_system
 from pipelines.store.whole_objects import read_version
 
-_SMALL_BYTES = 1 << 22  # of a file that is fetched whole
-_MOST_BYTES = 1 << 24  # of files that are fetched and not read yet; the last one may pass it
+SMALL_BYTES = 1 << 22  # of a file that is fetched whole
+MOST_BYTES = 1 << 24  # of files that are fetched and not read yet; the last one may pass it
 _KEPT_BYTES = 1 << 25  # of files that were fetched last
 
 
@@ -67,7 +67,7 @@ def read_ahead(files: Iterable[FileId | None]) -> Iterator[FileId | None]:
     threads = ThreadPoolExecutor(MOST)  # which starts none before there is work
     try:
         while True:
-            while len(ahead) < MOST and num_bytes < _MOST_BYTES:
+            while len(ahead) < MOST and num_bytes < MOST_BYTES:
                 try:
                     file = next(coming)
                 except StopIteration:
@@ -93,7 +93,7 @@ def forget_fetched() -> None:
 
 def _is_small_object(file: FileId) -> bool:
     return (
-        0 < file.size_bytes <= _SMALL_BYTES
+        0 < file.size_bytes <= SMALL_BYTES
         and not is_local(file.url)
         and is_object_store(open_file_system(file.url)[0])
         and not explain_unreadable(file.url)

@@ -28,7 +28,7 @@ from schemas.shuffle import choose_num_buckets, get_heads, get_interval
 STEP_TOKENS = 1 << 25
 STEP_DOCUMENTS = 1 << 20
 
-_WRITTEN_DOCUMENTS = 4096
+WRITTEN_DOCUMENTS = 4096
 
 
 def make_part_key(part: int) -> str:
@@ -109,8 +109,8 @@ def _iterate_in_order(job: EncodeJob, part: ShufflePart) -> Iterator[Scattered]:
         ordered = join_scattered(found).sort()
         del found, documents
         # A few at a time, because writers copy what they get.
-        for first in range(0, len(ordered.places), _WRITTEN_DOCUMENTS):
-            yield ordered.slice(first, min(first + _WRITTEN_DOCUMENTS, len(ordered.places)))
+        for first in range(0, len(ordered.places), WRITTEN_DOCUMENTS):
+            yield ordered.slice(first, min(first + WRITTEN_DOCUMENTS, len(ordered.places)))
 
 
 def _make_steps(part: ShufflePart) -> Iterator[tuple[int, int, list[ScatteredRun]]]:

@@ -418,8 +418,8 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_more_memory_than_a_reader_may_have(tmp_path, monkeypatch):
-    monkeypatch.setattr(column_reader, "_MEMORY_BYTES", 1 << 20)
-    monkeypatch.setattr(column_reader, "_COPIES", 0)
+    monkeypatch.setattr(column_reader, "MEMORY_BYTES", 1 << 20)
+    monkeypatch.setattr(column_reader, "COPIES", 0)
     pin = parquet(tmp_path / "a.parquet", ["x" * (1 << 20)] * 20)
     with pytest.raises(FileRejected, match="reader_crashed"):
         read(pin)

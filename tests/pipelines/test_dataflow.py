@@ -252,7 +252,7 @@ def test_a_container_has_a_process_for_each_worker(monkeypatch, tmp_path, more, 
     (tmp_path / "some_worker.py").write_text(f"{WORKER}{more}\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(boot_worker, "_SDK_WORKER", "some_worker")
+    monkeypatch.setattr(boot_worker, "SDK_WORKER", "some_worker")
     before = signal.getsignal(signal.SIGTERM)
     try:
         assert run_workers(["a", "b", "c"]) == code

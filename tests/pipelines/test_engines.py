@@ -401,7 +401,7 @@ def test_each_slot_of_flink_gets_a_process(flink, settings, expected):
 
 
 def test_a_flink_that_does_not_answer_costs_a_warning(monkeypatch):
-    monkeypatch.setattr(flink_jobs, "_PAUSE_S", 0)
+    monkeypatch.setattr(flink_jobs, "PAUSE_S", 0)
     engine = EngineTable(name="flink", web=f"127.0.0.1:{find_free_port()}")
     run = RunOptions().with_engine("flink", find_web(engine), make_engine_options(engine))
     said: list[str] = []

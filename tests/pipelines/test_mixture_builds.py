@@ -88,12 +88,12 @@ def other_corpus(folder):
 @pytest.fixture(autouse=True)
 def small_segments(monkeypatch):
     """Several segments of few documents; worker processes keep the true size, which these corpora never reach."""
-    monkeypatch.setattr(copies, "_TOKENS_PER_SEGMENT", 300)
+    monkeypatch.setattr(copies, "TOKENS_PER_SEGMENT", 300)
 
 
 @pytest.fixture
 def whole_segments(monkeypatch):
-    monkeypatch.setattr(copies, "_TOKENS_PER_SEGMENT", 1 << 23)
+    monkeypatch.setattr(copies, "TOKENS_PER_SEGMENT", 1 << 23)
 
 
 @pytest.fixture(scope="module")

@@ -159,7 +159,7 @@ def test_every_id_of_every_document_is_in_one_row(tmp_path, strategy, by, last):
 @pytest.mark.parametrize("strategy", ["concatenate", "best-fit", "one"])
 def test_rows_are_those_of_the_packer(tmp_path, monkeypatch, strategy):
     """Windows follow from the order of documents alone; groups, of which there are several, decide nothing."""
-    monkeypatch.setattr(pack_groups, "_SHARDS_PER_GROUP", 1)
+    monkeypatch.setattr(pack_groups, "SHARDS_PER_GROUP", 1)
     path = build_file(tmp_path, corpus(tmp_path), settings(strategy))
     run(path, tmp_path / "out")
     assert verify(str(tmp_path / "out")).problems == ()

@@ -297,7 +297,7 @@ def test_a_build_keeps_its_workers_from_stage_to_stage(tmp_path, monkeypatch):
 @pytest.mark.parametrize("ahead", [1, 8])
 def test_a_build_does_each_work_item_once(tmp_path, monkeypatch, ahead):
     """The first ones begin while Beam is imported, and Beam gets their results."""
-    monkeypatch.setattr(stage_passes, "_MOST_AHEAD", ahead)
+    monkeypatch.setattr(stage_passes, "MOST_AHEAD", ahead)
     for name in ("a", "b", "c"):
         write(tmp_path / f"{name}.jsonl", jsonl([{"text": text} for text in texts("en", 20)]))
     source = '[[source]]\nlang = "en"\nfiles = "*.jsonl"\n'

@@ -85,7 +85,7 @@ def test_a_folder_that_is_a_link_is_named(copied: Path, name: str) -> None:
 
 
 def test_files_of_a_very_large_stage_are_left_to_verify(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recognition, "_MOST_BYTES", 10)
+    monkeypatch.setattr(recognition, "MOST_BYTES", 10)
     (path,) = (copied / "out" / "shards" / "arrow").glob("train-00000-00000-*")
     path.unlink()
     assert open_build(copied).run().root
@@ -110,7 +110,7 @@ def test_very_many_inputs_are_not_listed(tmp_path: Path, monkeypatch: pytest.Mon
     os.utime(tmp_path / "ru.jsonl", (1, 1))
     with pytest.raises(ConfigError, match=r"ru\.jsonl"):
         open_build(tmp_path).run()
-    monkeypatch.setattr(recognition, "_MOST_LISTED", 3)
+    monkeypatch.setattr(recognition, "MOST_LISTED", 3)
     build = open_build(tmp_path)
     assert (build.run().root, build.made) == (root, [])
     listed = open_build(tmp_path)

@@ -169,8 +169,8 @@ def test_memory_decides_no_byte(folder, tmp_path, monkeypatch, seed):
     """However many documents wait at a time, and however many buckets there are; with bundles repeated."""
     monkeypatch.setattr(scatter_item, "SPILL_TOKENS", [100, 2000, 1 << 24][seed])
     monkeypatch.setattr(gather_part, "STEP_TOKENS", [50, 1000, 1 << 24][seed])
-    monkeypatch.setattr(gather_part, "_WRITTEN_DOCUMENTS", [1, 7, 4096][seed])
-    monkeypatch.setattr(shuffle, "_BYTES_PER_BUCKET", [100, 5000, 1 << 20][seed])
+    monkeypatch.setattr(gather_part, "WRITTEN_DOCUMENTS", [1, 7, 4096][seed])
+    monkeypatch.setattr(shuffle, "BYTES_PER_BUCKET", [100, 5000, 1 << 20][seed])
     eager.seed(seed)
     run(folder / "build.toml", tmp_path / "out", runner=eager.RUNNER)
     assert tree(tmp_path / "out") == tree(folder / "out")

@@ -53,7 +53,7 @@ def test_they_are_the_parts_that_pipelines_make(corpus, workers, monkeypatch):
     commit, measured = update(corpus, workers)
     totals = build_fresh(corpus / "build.toml", corpus / "fresh", corpus / "out")
     require_equal(corpus / "out", corpus / "fresh", totals)
-    monkeypatch.setattr(small_parts, "_MOST_ITEMS", 0)
+    monkeypatch.setattr(small_parts, "MOST_ITEMS", 0)
     assert update(other, workers) == (commit, measured)
     assert tree(other / "out") == tree(corpus / "out")
     assert update(other, workers) == (None, Counter())

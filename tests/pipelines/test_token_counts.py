@@ -82,7 +82,7 @@ def test_table_and_top_sources_are_what_the_shards_hold(corpus, shards, range_by
 
     In the order of the plan, and shuffled; then counts go to several temporary files.
     """
-    monkeypatch.setattr(top_sources, "_SPILL_TOKENS", 500)
+    monkeypatch.setattr(top_sources, "SPILL_TOKENS", 500)
     settings = f"[plan]\nrange_bytes = {range_bytes}\n[learn]\nvocab_size = 400\n[shards]\n{shards}\n"
     run(build_file(corpus, SMALL, settings), tmp_path / "out", workers)
     expected, tops = by_hand(tmp_path / "out")

@@ -405,7 +405,7 @@ def test_workers_stay_from_batch_to_batch_unless_one_dies(corpus, monkeypatch):
 
 def test_workers_end_if_a_part_fails_that_pipelines_make(corpus, monkeypatch):
     """Some may still work for that part."""
-    monkeypatch.setattr(small_parts, "_MOST_ITEMS", 0)
+    monkeypatch.setattr(small_parts, "MOST_ITEMS", 0)
 
     def fail(self):
         raise StageError("stage build: failed")

@@ -100,7 +100,7 @@ def test_listings_in_pages_name_what_the_library_finds(
     put(store, f"{folder}-beside/1.jsonl", b"x")
     system, path = urls.open_file_system(folder)
     with monkeypatch.context() as patch:
-        patch.setattr(listed_pages, "_PAGE", 2)
+        patch.setattr(listed_pages, "PAGE", 2)
         below = list(listed_pages.iterate_below(system, path))
         level = list(listed_pages.iterate_folder(system, path))
     found = system.find(path, detail=True)

@@ -60,8 +60,8 @@ def test_each_is_asked_for_once_and_some_at_a_time(s3_here: Store, files: list[s
 def test_no_more_is_fetched_than_fits(
     s3_here: Store, files: list[storage.FileId], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read_ahead, "_MOST_BYTES", 1)  # so that one waits
-    monkeypatch.setattr(read_ahead, "_SMALL_BYTES", len(make_content(9)))  # what is larger is read as it comes
+    monkeypatch.setattr(read_ahead, "MOST_BYTES", 1)  # so that one waits
+    monkeypatch.setattr(read_ahead, "SMALL_BYTES", len(make_content(9)))  # what is larger is read as it comes
     reading = storage.read_ahead([*files[:12], None])
     for number in range(12):
         assert next(reading) == files[number]
