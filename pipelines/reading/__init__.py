@@ -5,7 +5,7 @@ records: the result: batches, rejected records and their reasons. fields: docume
 streams: a file's bytes and its lines. compressed: gz, zst, bz2, xz. utf8: other encodings than UTF-8.
 limits: how much a file may unfold to, and why nothing is given out before a file proves its end.
 
-jsonl: JSON lines. plain: text. delimited: csv and tsv. warc: WARC and WET. columns: Parquet and Arrow.
+jsonl, json_line: JSON lines. plain: text. delimited: csv and tsv. warc: WARC and WET. columns: Parquet and Arrow.
 row_file, arrow_messages, parquet_layout, thrift: check a Parquet or Arrow file before the library reads it.
 list_texts: texts in lists of a column.
 column_reader, column_reader_process, column_reader_messages: run columns in a process of its own, which may crash.

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from pipelines.reading.json_line import parse_json_line, tame_numbers
 from pipelines.reading.records import MAX_ID_BYTES, Batch, BatchBuilder, make_printable, to_id
 from pipelines.reading.streams import LongPiece, PieceLimit, cut_into_whole_lines
 from pipelines.reading.utf8 import describe_not_utf8, guess_encoding
@@ -151,7 +152,7 @@ class _Reader:
                 return
             sound, errors = line.decode(errors="replace").encode(), "surrogateescape"
         try:
-            record = orjson.loads(sound)
+            record = parse_json_line(sound)
         except orjson.JSONDecodeError:
             if _is_json(_replace_lone_surrogates(sound)):
                 builder.reject("lone_surrogate", "an escape of half a surrogate pair", line)
@@ -163,8 +164,8 @@ class _Reader:
             if _measure_depth(record) > MAX_DEPTH:
                 builder.reject("bad_json", f"invalid UTF-8 and nested more than {MAX_DEPTH} deep", line)
                 return
-            # This parser accepts more than JSON, but orjson has already accepted the line as JSON.
-            record = json.loads(line.decode(errors=errors))
+            # This parser accepts more than JSON, but the other one has already accepted the line.
+            record = json.loads(tame_numbers(line).decode(errors=errors))
         self._parsed(builder, line, record, errors)
 
 
@@ -260,7 +261,7 @@ def _get_field(name: str) -> str:
 
 def _is_json(line: bytes) -> bool:
     try:
-        orjson.loads(line)
+        parse_json_line(line)
     except orjson.JSONDecodeError:
         return False
     return True

@@ -17,6 +17,7 @@ import orjson
 from pipelines.reading.column_names import read_arrow_columns, read_parquet_columns
 from pipelines.reading.compressed import decompress
 from pipelines.reading.input_range import read_documents
+from pipelines.reading.json_line import parse_json_line
 from pipelines.reading.jsonl import name_json_type, read_json_lines
 from pipelines.reading.plain import read_plain_text
 from pipelines.reading.records import Batch, FileRejected, normalize_langs
@@ -202,7 +203,7 @@ def find_record_fields(head: bytes) -> list[Field]:
     values: dict[str, list[Any]] = {}
     for line in head.split(b"\n")[:_MAX_VALUES]:
         try:
-            record = orjson.loads(line)
+            record = parse_json_line(line)
         except orjson.JSONDecodeError:
             continue
         for name, value in _iterate_paths(record, ""):

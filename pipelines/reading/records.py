@@ -27,7 +27,7 @@ MAX_ID_BYTES = 1 << 16
 # Reason codes are part of the output format: a code never changes its meaning.
 REASONS: Mapping[str, str] = {
     # of a record
-    "bad_json": "the line is not a JSON value (or is nested too deeply, or holds a number out of range)",
+    "bad_json": "the line is not a JSON value, or is nested too deeply",
     "not_object": "the line is JSON, but not an object",
     "missing_text": "the text field is missing or null",
     "bad_text": "the text is not a string",

@@ -7,6 +7,7 @@ from typing import Literal
 
 import orjson
 
+from pipelines.reading.json_line import parse_json_line
 from schemas.input_format import FileFormat
 
 Content = Literal[
@@ -86,7 +87,7 @@ def detect_content(head: bytes) -> Content:
 
 def _is_object(line: bytes) -> bool:
     try:
-        return isinstance(orjson.loads(line.decode(errors="replace")), dict)
+        return isinstance(parse_json_line(line.decode(errors="replace").encode()), dict)
     except orjson.JSONDecodeError:
         return False
 

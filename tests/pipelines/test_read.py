@@ -52,8 +52,16 @@ BAD_LINES = [
     (b'{"text": "a"', "bad_json"),
     (b"{'text': 'a'}", "bad_json"),
     (b'{"text": "a"} x', "bad_json"),
-    (b'{"text": "a", "n": NaN}', "bad_json"),
-    (b'{"text": "a", "n": 1' + b"0" * 5000 + b"}", "bad_json"),
+    (b'{"text": "a", "n": NAN}', "bad_json"),
+    (b'{"text": "a", "n": -NaN}', "bad_json"),
+    (b'{"text": "a", "n": NaN1}', "bad_json"),
+    (b'{"text": "a", "n": Infinity 1}', "bad_json"),
+    (b'{"text": "a", "n": 01e999}', "bad_json"),
+    (b'{"text": "a", "n": 1e999.5}', "bad_json"),
+    (b'{"text": "a NaN', "bad_json"),
+    (b'{"text": "a NaN \\', "bad_json"),
+    (b'{"text": NaN}', "bad_text"),
+    (b"NaN", "not_object"),
     (b'{"text": "raw \x01 control"}', "bad_json"),
     (b'{"text": "\\x41"}', "bad_json"),
     (b"\x00", "bad_json"),
@@ -177,7 +185,7 @@ def test_policies_for_invalid_utf8():
 @pytest.mark.parametrize("policy", ["replace", "bytes"])
 @pytest.mark.parametrize(
     ("extra", "reason"),
-    [(b'"\\ud800"', "lone_surrogate"), (b"NaN", "bad_json"), (b"[" * 990 + b"]" * 990, "bad_json"), (b"[", "bad_json")],
+    [(b'"\\ud800"', "lone_surrogate"), (b"nan", "bad_json"), (b"[" * 990 + b"]" * 990, "bad_json"), (b"[", "bad_json")],
 )
 def test_policies_do_not_weaken_the_parser(policy, extra, reason):
     line = b'{"text": "\xff", "extra": ' + extra + b"}"
@@ -187,6 +195,36 @@ def test_policies_do_not_weaken_the_parser(policy, extra, reason):
     else:
         assert texts == [b"good"]
         assert reasons(rejects) == [(0, reason)]
+
+
+@pytest.mark.parametrize("policy", ["reject", "replace", "bytes"])
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "-2.5E+400", "1" + "0" * 5000])
+def test_numbers_that_nobody_reads_may_be_any(policy, number):
+    """As Python's json writes them by default. In the text they are text, and in a field that is read they are bad."""
+    extra = f'"list": [{number}, 1], "deep": {{"x": {number}}}, "more": "{number} \\\\\\" {number}", "n":{number}'
+    good = f'{{"text": "{number} 1e5", {extra}}}'.encode()
+    bad = f'{{"id": {number}, "text": "", {extra}}}'.encode()
+    texts, rejects = read(lines(good, b'{"text": "Infinity"}'), invalid_utf8=policy)
+    assert (texts, rejects) == ([f"{number} 1e5".encode(), b"Infinity"], [])
+    texts, rejects = read(lines(bad, b'{"text": "", "id": "1"}'), invalid_utf8=policy, id="id")
+    assert (texts, reasons(rejects)) == ([b""], [(0, "bad_id")])
+    if policy == "bytes":
+        assert read(lines(good.replace(b" 1e5", b"\xff")), invalid_utf8=policy)[0] == [number.encode() + b"\xff"]
+
+
+def test_such_numbers_take_no_longer():
+    """Not even in a string that never ends, which holds what looks like the starts of many others."""
+    started = time.process_time()
+    slash = b"\\"
+    for line in (
+        b'"' + 2 * slash * 1_000_000 + b"NaN",
+        b'{"a": "' + (slash + b'"') * 1_000_000 + b" NaN",
+        b"9" * 2_000_000 + b"]",
+        b"NaN " * 500_000,
+    ):
+        _, rejects = read(line)
+        assert [one.reason for one in rejects] == ["bad_json"], line[:20]
+    assert time.process_time() - started < 5
 
 
 @given(st.binary())
