@@ -7,7 +7,7 @@ limits: how much a file may unfold to, and why nothing is given out before a fil
 
 jsonl, json_line: JSON lines. plain: text. delimited: csv and tsv. warc: WARC and WET. columns: Parquet and Arrow.
 row_file, arrow_messages, parquet_layout, thrift: check a Parquet or Arrow file before the library reads it.
-list_texts: texts in lists of a column.
+list_texts: texts in lists of a column. column_ids: ids of columns of any type.
 column_reader, column_reader_process, column_reader_messages: run columns in a process of its own, which may crash.
 
 peek, sniff, column_names: the beginning of a file, in bounded time: what it holds, its fields, its first documents.

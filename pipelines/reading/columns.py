@@ -8,7 +8,7 @@ proper end. Some files end the process all the same, so this runs in a process o
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipelines.reading.arrow_messages import read_batch_sizes
-from pipelines.reading.fields import add_document
+from pipelines.reading.column_ids import extract_ids, validate_ids
+from pipelines.reading.fields import NoText, add_document
 from pipelines.reading.limits import FREE_BYTES, MAX_RATIO, read_to_end_first
 from pipelines.reading.list_texts import ListTexts, find_text_leaves, suggest_path
 from pipelines.reading.parquet_layout import RowGroup, read_row_groups, require_bounded
@@ -45,18 +46,12 @@ class _Rows(NamedTuple):
     id: pa.Array | None
     lang: pa.Array | None
     group: pa.Array | None
+    twice: str = ""  # which of them the file has more than once, so that nothing tells which is meant
 
     @property
     def size_bytes(self) -> int:
         columns = (self.text, self.id, self.lang, self.group)
         return self.num_rows + sum(int(column.nbytes) for column in columns if column is not None)
-
-
-class _NotText:
-    """Stands for a value that is neither text nor an integer."""
-
-
-_NOT_TEXT = _NotText()
 
 
 def decode_columns(file: RowFile, settings: ReadSettings) -> Iterator[Batch]:
@@ -82,12 +77,19 @@ def decode_columns(file: RowFile, settings: ReadSettings) -> Iterator[Batch]:
     for part in read_to_end_first(rows, lambda part: part.size_bytes):
         for start in range(0, part.num_rows, MAX_ROWS):
             num_rows = min(MAX_ROWS, part.num_rows - start)
-            columns = [_extract_values(column, start, num_rows) for column in (part.id, part.lang, part.group)]
+            columns = [
+                extract(column, start, num_rows)
+                for extract, column in (
+                    (_extract_ids, part.id),
+                    (_extract_values, part.lang),
+                    (_extract_ids, part.group),
+                )
+            ]
             hint = _suggest(part.text, settings.text)
             for text, document_id, lang, group in zip(
                 _extract_texts(part.text, start, num_rows, settings), *columns, strict=True
             ):
-                add_document(builder, settings, "column", text, document_id, lang, bad=hint, group=group)
+                add_document(builder, settings, "column", text, document_id, lang, part.twice, hint, group)
                 if builder.is_full:
                     yield builder.take()
     yield builder.take()
@@ -110,7 +112,7 @@ def _read_parquet_rows(file: RowFile, settings: ReadSettings) -> Iterator[_Rows]
     library = _open_parquet(file, [])
     if library.num_row_groups != len(groups):
         raise ValueError("another number of row groups for the library")
-    paths = _find_paths(library.schema_arrow, settings)
+    paths, twice = _find_paths(library.schema_arrow, settings), _describe_twice(library.schema_arrow, settings)
     leaves = find_text_leaves(library.schema, paths[0])
     if leaves:  # as dictionaries, or a few stored bytes could repeat a long text in every member of a list
         library = _open_parquet(file, leaves)
@@ -118,13 +120,13 @@ def _read_parquet_rows(file: RowFile, settings: ReadSettings) -> Iterator[_Rows]
     num_rows = 0
     for number, group in enumerate(groups):
         if not columns or not paths[0]:
-            yield _Rows(group.num_rows, None, None, None, None)
+            yield _Rows(group.num_rows, None, None, None, None, twice)
             num_rows += group.num_rows
             continue
         rows_at_once = _count_rows_at_once(file, group, columns)
         _require_bounded_lists(group, leaves)
         for batch in library.iter_batches(rows_at_once, row_groups=[number], columns=columns, use_threads=False):
-            yield _Rows(batch.num_rows, *(_find_column(batch, path) for path in paths))
+            yield _Rows(batch.num_rows, *_find_columns(batch, paths), twice)
             num_rows += batch.num_rows
     promised = sum(group.num_rows for group in groups)
     if num_rows != promised:
@@ -182,7 +184,7 @@ def _read_arrow_rows(file: RowFile, settings: ReadSettings) -> Iterator[_Rows]:
     reader = open_reader(source, options=options)
     for batch in _read_file_batches(reader) if is_file else _read_stream_batches(reader, source, file.size_bytes):
         batch.validate()
-        yield _Rows(batch.num_rows, *(_find_column(batch, path) for path in paths))
+        yield _Rows(batch.num_rows, *_find_columns(batch, paths), _describe_twice(schema, settings))
 
 
 def _read_file_batches(reader: Any) -> Iterator[pa.RecordBatch]:
@@ -212,6 +214,13 @@ def _find_paths(schema: pa.Schema, settings: ReadSettings) -> list[tuple[Step, .
     return [_find_path(schema, name) for name in (settings.text, settings.id, settings.lang_field, settings.group)]
 
 
+def _describe_twice(schema: pa.Schema, settings: ReadSettings) -> str:
+    named = (settings.text, settings.id, settings.lang_field, settings.group)
+    nums = {name: len(schema.get_all_field_indices(name)) for name in named if name}
+    found = (f"{num} columns are called {make_printable(name.encode())}" for name, num in nums.items() if num > 1)
+    return "".join(f": {one}" for one in found)
+
+
 def _list_names(path: tuple[Step, ...]) -> tuple[str, ...]:
     """The names before the first list of a path."""
     return tuple(step for step in path[: path.index(EACH) if EACH in path else None] if step is not EACH)
@@ -233,8 +242,24 @@ def _find_path(schema: pa.Schema, name: str) -> tuple[Step, ...]:
     return path
 
 
-def _find_column(batch: pa.RecordBatch, path: tuple[Step, ...]) -> Any:
-    """A column of a batch, validated; None if the path is empty, ListTexts if it leads into lists."""
+def _find_columns(batch: pa.RecordBatch, paths: list[tuple[Step, ...]]) -> tuple[Any, Any, Any, Any]:
+    """Text, id, language and group of a batch."""
+    text, document_id, lang, group = paths
+    return (
+        _find_column(batch, text),
+        _find_column(batch, document_id, validate_ids),
+        _find_column(batch, lang),
+        _find_column(batch, group, validate_ids),
+    )
+
+
+def _find_column(
+    batch: pa.RecordBatch, path: tuple[Step, ...], validate: Callable[[pa.Array], pa.Array | None] = lambda _: None
+) -> Any:
+    """A column of a batch, validated; None if the path is empty, ListTexts if it leads into lists.
+
+    validate: is asked first; None for what it does not know.
+    """
     if not path:
         return None
     names = _list_names(path)
@@ -242,7 +267,10 @@ def _find_column(batch: pa.RecordBatch, path: tuple[Step, ...]) -> Any:
     for step in names[1:]:
         array.validate()
         array = pc.struct_field(array, step)
-    return _validate(array) if len(names) == len(path) else ListTexts(array, path[len(names) :], _validate)
+    if len(names) < len(path):
+        return ListTexts(array, path[len(names) :], _validate)
+    known = validate(array)
+    return _validate(array) if known is None else known
 
 
 def _suggest(column: pa.Array | ListTexts | None, name: str) -> str:
@@ -256,7 +284,7 @@ def _extract_texts(
     column: pa.Array | ListTexts | None, start: int, num_rows: int, settings: ReadSettings
 ) -> Iterable[Any]:
     if isinstance(column, ListTexts):
-        return column.texts(start, num_rows, _extract_values, settings.max_document_bytes, _NOT_TEXT)
+        return column.texts(start, num_rows, _extract_values, settings.max_document_bytes, NoText())
     return _extract_values(column, start, num_rows)
 
 
@@ -273,6 +301,8 @@ def _validate(array: pa.Array) -> pa.Array:
             if not 0 <= bounds["min"].as_py() <= bounds["max"].as_py() < len(values):
                 raise ValueError("a dictionary index is out of range")
         return pa.DictionaryArray.from_arrays(array.indices, values, safe=False)
+    if pa.types.is_run_end_encoded(kind):
+        return _index_runs(array)
     as_bytes: dict[pa.DataType, pa.DataType] = {
         pa.string(): pa.binary(),
         pa.large_string(): pa.large_binary(),
@@ -283,6 +313,24 @@ def _validate(array: pa.Array) -> pa.Array:
         array = array.view(as_bytes[kind])  # unlike a cast it does not touch the values, which are not validated yet
     array.validate(full=True)
     return _unfold_views(array) if array.type == pa.binary_view() else array
+
+
+def _index_runs(array: pa.Array) -> pa.Array:
+    """The same values, a number for each row: a run may be of any length, and its value is kept once."""
+    array.validate()
+    ends = array.run_ends
+    ends.validate(full=True)
+    if len(array) * _INDEX_BYTES > MAX_DECODED_BYTES:
+        raise FileRejected("over_limit", f"runs of {len(array)} rows")
+    found = ends.to_numpy(zero_copy_only=False).astype(np.int64)
+    first, last = array.offset, array.offset + len(array)
+    if np.any(np.diff(found, prepend=0) <= 0) or len(found) > len(array.values) or (last > first and found[-1] < last):
+        raise ValueError("ends of runs are out of range")
+    indices = np.searchsorted(found, np.arange(first, last), side="right").astype(np.int32)
+    return pa.DictionaryArray.from_arrays(pa.array(indices), _validate(array.values), safe=False)
+
+
+_INDEX_BYTES = 4
 
 
 def _unfold_views(array: pa.Array) -> pa.Array:
@@ -297,7 +345,7 @@ def _unfold_views(array: pa.Array) -> pa.Array:
 
 
 def _extract_values(array: pa.Array | None, start: int, num_rows: int) -> list[Any]:
-    """The values of some rows: bytes, int, None for null, _NOT_TEXT for anything else."""
+    """The values of some rows: bytes, int, None for null, NoText for anything else."""
     if array is None:
         return [None] * num_rows
     array = array.slice(start, num_rows)
@@ -312,7 +360,13 @@ def _extract_values(array: pa.Array | None, start: int, num_rows: int) -> list[A
         return _extract_bytes(array)
     if pa.types.is_integer(kind):
         return list(array.to_pylist())
-    return [_NOT_TEXT if is_valid else None for is_valid in array.is_valid().to_pylist()]
+    no_text = NoText(str(kind))
+    return [no_text if is_valid else None for is_valid in array.is_valid().to_pylist()]
+
+
+def _extract_ids(array: pa.Array | None, start: int, num_rows: int) -> list[Any]:
+    """As _extract_values, with ids of other types as text: see column_ids."""
+    return extract_ids(array, start, num_rows, _extract_values)
 
 
 def _extract_bytes(array: pa.Array) -> list[bytes | None]:

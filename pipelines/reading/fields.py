@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipelines.reading.records import BatchBuilder, LongText, describe_too_large, encode_utf8, make_printable, to_id
 from pipelines.reading.utf8 import describe_not_utf8
 from schemas.document import is_valid_lang
 from schemas.plan import ReadSettings
+
+
+class NoText(NamedTuple):
+    """Stands for a value that is neither text nor an id."""
+
+    kind: str = ""  # of its column; empty: not known
 
 
 def add_document(
@@ -44,7 +50,8 @@ def add_document(
             return
         known = to_id(_decode(value)) if field else ""
         if known is None:
-            builder.reject(f"bad_{what}", _name_field(noun, field), text)
+            kind = f" holds {value.kind}" if isinstance(value, NoText) and value.kind else ""
+            builder.reject(f"bad_{what}", f"{_name_field(noun, field)}{kind}", text)
             return
         names.append(known)
     code = settings.lang

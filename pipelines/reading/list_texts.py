@@ -14,14 +14,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.reading.records import LongText
+from pipelines.reading.records import FileRejected, LongText
 from schemas.field_path import EACH, JOINER, MAX_HINT_LENGTH, TEXT_NAMES, Step
+
+_MOST_MEMBERS = 1 << 27  # that views may show, of a batch: any number of them may show the same
 
 
 class _Lists(NamedTuple):
-    """Lists in an array: list i has the members [offsets[i], offsets[i + 1]) of the next array, if it is not null."""
+    """Lists in an array: list i has the members [starts[i], ends[i]) of the next array, if it is not null."""
 
-    offsets: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int64]
+    ends: npt.NDArray[np.int64]
     is_valid: npt.NDArray[np.bool_]
 
 
@@ -33,9 +36,11 @@ class ListTexts:
         self._is_valid = array.is_valid()  # of the rows
         self._levels: list[_Lists] = []
         self.is_text = True  # whether the path fits the types
+        self._is_in_order = True  # whether members come in the order of their lists, as they do but in views
         for step in steps:
             array.validate()
             if step is EACH and _is_list(array.type):
+                self._is_in_order &= not _is_view(array.type)
                 self._levels.append(_flatten_lists(array))
                 array = array.values
             elif step is not EACH and pa.types.is_struct(array.type):
@@ -45,7 +50,7 @@ class ListTexts:
                 self.is_text = False
                 break
         self._values = validate(array)
-        self.nbytes = int(self._values.nbytes) + sum(int(level.offsets.nbytes) for level in self._levels)
+        self.nbytes = int(self._values.nbytes) + sum(int(level.starts.nbytes) for level in self._levels)
 
     def texts(
         self, start: int, num_rows: int, values_of: Callable[[pa.Array, int, int], list[Any]], limit: int, no_text: Any
@@ -57,13 +62,18 @@ class ListTexts:
         if not self.is_text:
             yield from (no_text if ok else None for ok in self._is_valid.slice(start, num_rows).to_pylist())
             return
-        low, high = start, start + num_rows
-        for level in self._levels:
-            low, high = int(level.offsets[low]), int(level.offsets[high])
-        values = values_of(self._values, low, high - low)
+        if self._is_in_order:
+            low, high = start, start + num_rows
+            for level in self._levels:
+                low, high = (int(level.starts[low]), int(level.ends[high - 1])) if low < high else (0, 0)
+            found: Any = dict(enumerate(values_of(self._values, low, high - low), low))
+        else:
+            used = sorted({at for row in range(start, start + num_rows) for at in self._members(0, row)})
+            taken = self._values.take(pa.array(used, pa.int64()))
+            found = dict(zip(used, values_of(taken, 0, len(used)), strict=True))
         joiner = JOINER.encode()
         for row in range(start, start + num_rows):
-            parts = [values[at - low] for at in self._members(0, row)]
+            parts = [found[at] for at in self._members(0, row)]
             parts = [part for part in parts if part is not None]
             if not all(isinstance(part, bytes) for part in parts):
                 yield no_text
@@ -80,7 +90,7 @@ class ListTexts:
             return
         level = self._levels[depth]
         if level.is_valid[at]:
-            for member in range(int(level.offsets[at]), int(level.offsets[at + 1])):
+            for member in range(int(level.starts[at]), int(level.ends[at])):
                 yield from self._members(depth + 1, member)
 
 
@@ -113,20 +123,42 @@ def find_text_leaves(schema: Any, path: tuple[Step, ...]) -> list[str]:
 
 
 def _is_list(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    return bool(is_list or _is_view(kind))
+
+
+def _is_view(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind))
 
 
 def _flatten_lists(array: pa.Array) -> _Lists:
     num = len(array)
     is_valid = np.asarray(array.is_valid().to_numpy(zero_copy_only=False), bool)
+    if _is_view(array.type):
+        return _flatten_views(array, is_valid)
     if pa.types.is_fixed_size_list(array.type):
         offsets = (np.arange(num + 1, dtype=np.int64) + array.offset) * array.type.list_size
     else:
         width = np.int64 if pa.types.is_large_list(array.type) else np.int32
         buffer = array.buffers()[1]
         if buffer is None or not num:
-            return _Lists(np.zeros(num + 1, np.int64), is_valid)
+            return _Lists(np.zeros(num, np.int64), np.zeros(num, np.int64), is_valid)
         offsets = np.frombuffer(buffer, width)[array.offset : array.offset + num + 1].astype(np.int64)
     if len(offsets) != num + 1 or offsets[0] < 0 or offsets[-1] > len(array.values) or np.any(np.diff(offsets) < 0):
         raise ValueError("offsets of a list are out of range")
-    return _Lists(offsets, is_valid)
+    return _Lists(offsets[:-1], offsets[1:], is_valid)
+
+
+def _flatten_views(array: pa.Array, is_valid: npt.NDArray[np.bool_]) -> _Lists:
+    width = np.int64 if pa.types.is_large_list_view(array.type) else np.int32
+    at, end = array.offset, array.offset + len(array)
+    starts, sizes = (
+        np.frombuffer(buffer or b"", width)[at:end].astype(np.int64) * is_valid for buffer in array.buffers()[1:3]
+    )
+    if len(starts) != len(array) or len(sizes) != len(array):
+        raise ValueError("a list view without its offsets")
+    if np.any(starts < 0) or np.any(sizes < 0) or np.any(starts > len(array.values) - sizes):
+        raise ValueError("a list view is out of range")
+    if int(sizes.sum()) > _MOST_MEMBERS:
+        raise FileRejected("over_limit", f"views of {int(sizes.sum())} members in a list of {len(array.values)}")
+    return _Lists(starts, starts + sizes, is_valid)

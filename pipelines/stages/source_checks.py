@@ -168,6 +168,11 @@ def _check_columns(config: BuildConfig, sample: SourceSample, is_much: bool) -> 
     for reason, key in keys.items():
         named = getattr(sample.settings, key)
         lacking = [one for one in schemas if named and not has_field(one[1], named)]
+        twice = [one for one in schemas if sum(field.name == named for field in one[1]) > 1]
+        if twice and not lacking:
+            text = suggest_fix(reason, sample.settings, None, twice[0][1])
+            where = config.at("source", sample.source, key)
+            return [Finding(where, text, len(twice) == len(schemas) and is_much, redact(twice[0][0].file.uri))]
         if lacking:
             seen, fields = lacking[0]
             where = config.at("source", sample.source, key)

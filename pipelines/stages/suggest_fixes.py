@@ -124,7 +124,11 @@ def suggest_fix(reason: str, settings: ReadSettings, seen: Peek | None, fields: 
                 return f'The header is one field, {header!r}: write delimiter = "{spelled}"'
     if not fields:
         return f"Look at the fields and set {key}"
+    if (num := sum(field.name == named for field in fields)) > 1:
+        return f"{num} columns are called {named!r}, and nothing tells which is meant: give one another name"
     found = next((field for field in fields if field.name == named), None)
+    if reason in ("bad_id", "bad_group") and found is not None:
+        return f"{named!r} holds {found.kind} values: name a field of strings or integers, or remove {key}"
     if reason == "bad_lang" and found is not None:
         example = next((value for value in found.values if not (isinstance(value, str) and is_valid_lang(value))), None)
         holds = (

@@ -1,0 +1,80 @@
+"""Ids in columns that hold neither strings nor integers, as text. The rules are part of the output format.
+
+- UUID: as UUIDs are written, in lower case.
+- float: a whole number below 2**53 as an integer, since pandas makes floats of integers with gaps; any other number as
+  the shortest decimal that gives it back, as Python writes it; NaN, which stands for a gap, is missing.
+- decimal: plain digits, as many after the point as the type has.
+- timestamp: 2024-01-31T23:59:59, with as many digits of the second as the unit has, and Z if the type has a time zone,
+  which values are never stored in.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.reading.fields import NoText
+
+_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+_EPOCH = datetime.datetime(1970, 1, 1)
+_WHOLE = 2.0**53
+
+Extract = Callable[[pa.Array | None, int, int], list[Any]]
+
+
+def validate_ids(array: pa.Array) -> pa.Array | None:
+    """The array, validated in full, if its type says more than its values do; None for any other."""
+    if array.type != pa.uuid():
+        return None
+    array.storage.validate(full=True)
+    return array
+
+
+def extract_ids(array: pa.Array | None, start: int, num_rows: int, extract: Extract) -> list[Any]:
+    """The ids of some rows: str, or what extract gives: bytes, int, None for null, NoText.
+
+    array: validated. extract: gives values of all other types.
+    """
+    if array is None:
+        return extract(array, start, num_rows)
+    kind = array.type
+    array = array.slice(start, num_rows)
+    if pa.types.is_dictionary(kind):
+        used = pc.unique(array.indices)  # each value is spelled once, however many rows repeat it
+        values = extract_ids(array.dictionary.take(used), 0, len(used), extract)
+        by_index = dict(zip(used.to_pylist(), values, strict=True))
+        return [by_index[index] for index in array.indices.to_pylist()]
+    if kind == pa.uuid():
+        stored = array.storage.to_pylist()
+        return [None if one is None else str(uuid.UUID(bytes=one)) for one in stored]
+    if pa.types.is_floating(kind):
+        width = kind.to_pandas_dtype()
+        return [None if one is None or math.isnan(one) else _spell_float(one, width, kind) for one in array.to_pylist()]
+    if pa.types.is_decimal(kind):
+        return [None if one is None else format(one, "f") for one in array.to_pylist()]
+    if pa.types.is_timestamp(kind):
+        return [None if one is None else _spell_time(one, kind) for one in array.view(pa.int64()).to_pylist()]
+    return extract(array, 0, num_rows)
+
+
+def _spell_float(value: float, width: Callable[[float], Any], kind: pa.DataType) -> Any:
+    if not math.isfinite(value):
+        return NoText(f"{kind} with {value}")
+    return str(int(value)) if value.is_integer() and abs(value) < _WHOLE else str(width(value))
+
+
+def _spell_time(value: int, kind: Any) -> Any:
+    digits = _DIGITS[kind.unit]
+    seconds, part = divmod(value, 10**digits)
+    try:
+        moment = _EPOCH + datetime.timedelta(seconds=seconds)
+    except OverflowError:
+        return NoText(f"{kind} with {value}")
+    fraction = f".{part:0{digits}d}" if digits else ""
+    return f"{moment.isoformat()}{fraction}{'Z' if kind.tz else ''}"
