@@ -105,13 +105,14 @@ def write_index(lengths: Ids, dtype: str = "int32") -> bytes:
 
 
 class Index(NamedTuple):
-    """Where each document of a .bin file begins, in bytes (int64), and its number of ids (int32).
+    """Where each document of a .bin file begins, in bytes (int64), and its number of ids (int32, or int64 if joined).
 
-    Both are views of the mapped .idx file. num_tokens: of all documents. dtype: of the ids in the .bin file.
+    Both are views of the mapped .idx file, unless documents have several sequences. num_tokens: of all documents.
+    dtype: of the ids in the .bin file.
     """
 
     offsets: Offsets
-    lengths: Ids
+    lengths: npt.NDArray[Any]
     num_tokens: int
     dtype: str
 
@@ -122,10 +123,13 @@ class MegatronIds:
     Documents are views of the .bin file; where ids are uint16, copies. Safe to read from several threads.
     """
 
-    def __init__(self, prefix: str) -> None:
-        """prefix: path without .bin. Raises FormatError naming file and place, VersionError for another version."""
+    def __init__(self, prefix: str, joins: bool = False) -> None:
+        """prefix: path without .bin. joins: as for read_index.
+
+        Raises FormatError naming file and place, VersionError for another version.
+        """
         self.path = prefix + BIN
-        self._index = read_index(prefix + IDX)
+        self._index = read_index(prefix + IDX, joins)
         self.dtype = self._index.dtype
         stored = find_stored_dtype(self.dtype)
         self._width = stored.itemsize
@@ -179,11 +183,12 @@ class MegatronIds:
         return ids
 
 
-def read_index(path: str, checked_at_once: int = _BLOCK) -> Index:
-    """The index in a .idx file, in memory that does not grow with it.
+def read_index(path: str, joins: bool = False, checked_at_once: int = _BLOCK) -> Index:
+    """The index in a .idx file, in memory that does not grow with it, if each document is one sequence.
 
+    joins: whether a document may have any number of sequences, as in foreign files: it is what they are together.
     Raises FormatError unless every count, length, offset and document bound of the file is what the layout says for
-    ids of its dtype and one sequence per document, VersionError for another version.
+    ids of its dtype, VersionError for another version.
     """
     size = measure_file(path)
     header = read_start(path, _HEADER.size)
@@ -200,11 +205,12 @@ def read_index(path: str, checked_at_once: int = _BLOCK) -> Index:
         known = " or ".join(f"{its_code} ({name})" for name, its_code in CODES.items())
         raise FormatError(f"{path}: byte 17: dtype code {code}, expected {known}")
     width = find_stored_dtype(dtype).itemsize
-    if num_bounds != num + 1:
+    if num_bounds != num + 1 and not (joins and num_bounds):
         raise FormatError(f"{path}: byte 26: {num_bounds} document bounds for {num} sequences, expected one more")
     expected = _HEADER.size + 12 * num + 8 * num_bounds
     if size != expected:
-        raise FormatError(f"{path}: byte 18: {num} sequences make {expected} bytes, the file has {size}")
+        documents = f" of {num_bounds - 1} documents" if num_bounds != num + 1 else ""
+        raise FormatError(f"{path}: byte 18: {num} sequences{documents} make {expected} bytes, the file has {size}")
     places = (_HEADER.size, _HEADER.size + 4 * num, _HEADER.size + 12 * num)
     lengths = map_file(path, "<i4", places[0], num)
     offsets = map_file(path, "<i8", places[1], num)
@@ -221,10 +227,34 @@ def read_index(path: str, checked_at_once: int = _BLOCK) -> Index:
         num_tokens = int(ends[-1])
         if num_tokens > MAX_TOKENS:
             raise FormatError(f"{path}: the lengths up to sequence {start + len(block) - 1} sum up to {num_tokens} ids")
+    if joins and (num_bounds != num + 1 or not _is_range(bounds)):
+        return _join_sequences(path, places[2], bounds, offsets, width, num_tokens)._replace(dtype=dtype)
     for start in range(0, num_bounds, checked_at_once):
         block = bounds[start : start + checked_at_once]
         _check_equal(path, "bound of document", places[2], start, block, np.arange(start, start + len(block)))
     return Index(offsets, lengths, num_tokens, dtype)
+
+
+def _is_range(bounds: Offsets) -> bool:
+    starts = range(0, len(bounds), _BLOCK)
+    blocks = ((start, bounds[start : start + _BLOCK]) for start in starts)
+    return all(np.array_equal(block, np.arange(start, start + len(block))) for start, block in blocks)
+
+
+def _join_sequences(path: str, place: int, bounds: Offsets, offsets: Offsets, width: int, num_tokens: int) -> Index:
+    """The index of documents that have any number of sequences. place: of the bounds in the file."""
+    num = len(offsets)
+    wrong = np.flatnonzero(np.diff(bounds, prepend=0) < 0)
+    for i, expected in ((0, 0), (len(bounds) - 1, num)):
+        if int(bounds[i]) != expected:
+            raise FormatError(
+                f"{path}: byte {place + 8 * i}: bound of document {i} is {int(bounds[i])}, expected {expected}"
+            )
+    if len(wrong):
+        i = int(wrong[0])
+        raise FormatError(f"{path}: byte {place + 8 * i}: document {i - 1} ends before it begins")
+    places = np.concatenate([offsets, np.array([width * num_tokens], np.int64)])[bounds]
+    return Index(places[:-1], np.diff(places) // width, num_tokens, "")
 
 
 def _check_equal(path: str, what: str, place: int, start: int, found: Offsets, expected: Offsets) -> None:
@@ -287,7 +317,8 @@ class MegatronFormat(FormatDefaults):
         return open_headerless(path, require_dtype(path, dtype, tuple(CODES), f"its {IDX} file is not there"))
 
     def open_reader(self, path: str, documents: Documents | None) -> ShardWithDocuments:
-        return ShardWithDocuments(MegatronIds(path.removesuffix(BIN)), documents)
+        # Ours have one sequence a document, and a documents file; of a foreign one nothing else says where they end.
+        return ShardWithDocuments(MegatronIds(path.removesuffix(BIN), joins=documents is None), documents)
 
     def folder_index(self, shards: Sequence[StoredShard], settings: ShardSettings) -> Mapping[str, bytes]:
         """data_path.SPLIT: a line for each shard with tokens, `WEIGHT PREFIX`, as Megatron's --data-args-path reads it.

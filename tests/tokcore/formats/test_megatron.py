@@ -40,6 +40,7 @@ from tokcore.formats.megatron import (
     MAX_DOCUMENT_TOKENS,
     PREFIX,
     MegatronFormat,
+    MegatronIds,
     MegatronShardWriter,
     read_index,
     write_index,
@@ -337,6 +338,60 @@ def test_a_cut_or_grown_file_is_refused(tmp_path, suffix):
             content_of_megatron(prefix)
 
 
+def write_foreign(folder: Path, lengths: list[int], bounds: list[int], code: int = 4) -> str:
+    """A data set as Megatron's own tool writes it with several sequences a document; its prefix."""
+    width = 4 if code == 4 else 2
+    starts = [width * sum(lengths[:i]) for i in range(len(lengths))]
+    head = struct.pack("<9sQBQQ", b"MMIDIDX\0\0", 1, code, len(lengths), len(bounds))
+    index = head + struct.pack(f"<{len(lengths)}i{len(lengths)}q{len(bounds)}q", *lengths, *starts, *bounds)
+    prefix = f"{folder}/foreign{PREFIX}"
+    Path(prefix + IDX).write_bytes(index)
+    Path(prefix + BIN).write_bytes(np.arange(1, sum(lengths) + 1, dtype=f"<u{width}").tobytes())
+    return prefix
+
+
+@pytest.mark.parametrize("code", [4, 8])
+@pytest.mark.parametrize(
+    ("lengths", "bounds"),
+    [
+        ([3, 2, 4], [0, 2, 3]),
+        ([3, 2, 4], [0, 3]),
+        ([3, 0, 2], [0, 0, 1, 3, 3]),  # documents without sequences, and a sequence without ids
+        ([3, 2], [0, 1, 2]),
+        ([1] * 10, [0, 4, 4, 9, 10]),
+        ([], [0, 0]),
+    ],
+)
+def test_documents_of_several_sequences(tmp_path, lengths, bounds, code):
+    """Only where no documents file says more: ours have one sequence a document."""
+    prefix = write_foreign(tmp_path, lengths, bounds, code)
+    expected = [list(itertools.chain(*document)) for document in read_as_megatron(prefix)]
+    shard = open_megatron(prefix)
+    assert [shard.tokens(row).tolist() for row in range(len(shard))] == expected
+    ids = MegatronIds(prefix, joins=True)
+    assert ids.lengths(0, len(ids)).tolist() == [len(one) for one in expected]
+    joined, its_lengths = ids.span(0, len(ids))
+    assert (joined.tolist(), its_lengths.sum()) == ([*itertools.chain(*expected)], sum(lengths))
+    if bounds != [*range(len(lengths) + 1)]:
+        with pytest.raises(FormatError, match="bound"):
+            MegatronIds(prefix)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "message"),
+    [
+        ([0, 2, 1, 3], "byte 86: document 1 ends before it begins"),
+        ([1, 2, 3], "byte 70: bound of document 0 is 1, expected 0"),
+        ([0, 2], "byte 78: bound of document 1 is 2, expected 3"),
+        ([0, 4, 3], "ends before it begins"),
+        ([], "byte 26: 0 document bounds for 3 sequences"),
+    ],
+)
+def test_bounds_that_are_no_documents(tmp_path, bounds, message):
+    with pytest.raises(FormatError, match=message):
+        open_megatron(write_foreign(tmp_path, [3, 2, 4], bounds))
+
+
 def header(magic: bytes = b"MMIDIDX\0\0", version: int = 1, code: int = 4, num: int = 2, bounds: int = 3) -> bytes:
     return struct.pack("<9sQBQQ", magic, version, code, num, bounds)
 
@@ -374,7 +429,7 @@ def test_forged_indexes_are_refused(tmp_path, data, message):
     Path(tmp_path / "x.bin").write_bytes(bytes.fromhex(GOLDEN_BIN))
     Path(tmp_path / "x.idx").write_bytes(data)
     with pytest.raises(FormatError, match=message) as caught:
-        open_megatron(str(tmp_path / "x"))
+        MegatronIds(str(tmp_path / "x"))  # as beside a documents file
     assert str(tmp_path / "x.") in str(caught.value)
     assert isinstance(caught.value, VersionError) == ("version 2" in message)
 
