@@ -66,8 +66,8 @@ class _Matcher:
             # Two patterns, because `re` looks up a class in a bitmap only if all of it is below U+10000.
             re.compile("[" + "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in part) + "]")
             for part in (
-                _find_ranges(c for c in disputed if c < 0x10000),
-                _find_ranges(c for c in disputed if c >= 0x10000),
+                find_ranges_of(c for c in disputed if c < 0x10000),
+                find_ranges_of(c for c in disputed if c >= 0x10000),
             )
             if part
         ]
@@ -94,12 +94,24 @@ def _find_disputed(name: str) -> frozenset[int]:
     )
 
 
-def _find_ranges(members: Iterable[int]) -> list[tuple[int, int]]:
-    """The code points as inclusive ranges."""
+def find_ranges_of(members: Iterable[int]) -> list[tuple[int, int]]:
+    """The code points as inclusive ranges, ascending."""
     found: list[tuple[int, int]] = []
     for c in sorted(members):
         found[-1:] = [(found[-1][0], c)] if found and found[-1][1] == c - 1 else [*found[-1:], (c, c)]
     return found
+
+
+@functools.lru_cache(maxsize=1024)
+def find_cases(ranges: tuple[tuple[int, int], ...], classes: tuple[tuple[str, bool], ...]) -> frozenset[int]:
+    """The characters that match a set only if case is ignored. classes: names, and whether complements are meant."""
+    spelled = "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in ranges)
+    for name, negated in classes:
+        space = r"\S" if negated else r"\s"
+        spelled += space if name == "White_Space" else rf"\{'P' if negated else 'p'}{{{name}}}"
+    every = "".join(map(chr, range(0x110000)))
+    one, all_cases = ({*compile_pattern(f"{flag}[{spelled}]").findall(every)} for flag in ("", "(?i)"))
+    return frozenset(map(ord, all_cases - one))
 
 
 def split_with_regex(pattern: str, texts: Texts, time_limit: float | None = None) -> tuple[Offsets, Offsets]:

@@ -244,6 +244,18 @@ def _spell_property(name: str, pattern: str, position: int, text: str) -> str:
     )
 
 
+def find_category(name: str) -> str | None:
+    """The short name of a general category, by its short or long name; "White_Space" and "Any", too; else None.
+
+    >>> find_category("Letter"), find_category("Greek")
+    ('L', None)
+    """
+    try:
+        return _spell_property(name, "", 0, name)
+    except ConfigError:
+        return None
+
+
 def _spell_set(members: Ranges, negated: bool, in_class: bool) -> str:
     if in_class:
         return _spell(_complement_ranges(members) if negated else members)

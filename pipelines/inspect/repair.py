@@ -31,7 +31,7 @@ from pipelines.stages.dataset_card import CARD, follow_commits, is_card, write_d
 from pipelines.stages.read_log import Log
 from pipelines.stages.replacing import find_command
 from pipelines.stages.standing import describe_way_out
-from pipelines.stages.tokenizer_files import make_artifact_files
+from pipelines.stages.tokenizer_files import find_artifact
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER, Attempts, publish
 from pipelines.store.main_files import copy_shard_if_remote
@@ -241,8 +241,8 @@ class _Repair:
             if data is None:
                 self._give_up(stage, entry)
             else:
-                files = make_artifact_files(TokenizerSpec.from_json_bytes(data, entry.path))
-                self._put_bytes(stage, entry, dict(files).get(entry.path.removeprefix(folder), b""))
+                spec = TokenizerSpec.from_json_bytes(data, entry.path)
+                self._put_bytes(stage, entry, find_artifact(spec, entry.path.removeprefix(folder), entry.sha256))
 
     def _read_sound_spec(self, stage: str, path: str) -> bytes | None:
         """The bytes of a tokcore.json: its own, or those of the same file of the other stage; None if none are left."""

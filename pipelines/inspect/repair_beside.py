@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from pipelines.stages.commit import name_once
-from pipelines.stages.tokenizer_files import make_artifact_files
+from pipelines.stages.tokenizer_files import find_artifact
 from pipelines.stages.tokenizers_beside import FOLDER, list_beside
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER as ATTEMPTS
@@ -50,9 +50,9 @@ def repair_beside(output: str) -> RepairedBeside:
             )
             continue
         spec = TokenizerSpec.from_json_bytes(stored[FILE_NAME] or b"", FILE_NAME)
-        files = dict(make_artifact_files(spec))
+        files = {path: find_artifact(spec, path, hashes[path]) for path in damaged}
         for path in damaged:
-            if hash_sha256(files.get(path, b"")) != hashes[path]:
+            if hash_sha256(files[path]) != hashes[path]:
                 done.left.append(f"{FOLDER}/{fingerprint}/{path}: what was made again has other bytes")
                 continue
             try:

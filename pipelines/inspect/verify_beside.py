@@ -10,7 +10,7 @@ from pipelines.inspect.verify_manifests import KNOWN, compute_identity_under
 from pipelines.stages.commit import MANIFEST, RUN, find_manifest
 from pipelines.stages.make_tokenizer import sum_up_tokenizer
 from pipelines.stages.read_log import Log
-from pipelines.stages.tokenizer_files import make_artifact_files
+from pipelines.stages.tokenizer_files import find_foreign_artifacts
 from pipelines.stages.tokenizers_beside import FOLDER, find_beside, find_commit_of, find_folders
 from pipelines.store import storage, urls
 from schemas.stage_manifests import TokenizerManifest
@@ -84,6 +84,5 @@ def _check(output: str, folder: str, log: Log, made: TokenizerManifest, present:
         yield f"{FILE_NAME}: its fingerprint is {spec.fingerprint}"
     if to_jsonable(made.totals) != to_jsonable(sum_up_tokenizer(spec, made.totals.mix)):
         yield f"{MANIFEST}: its totals are not those of {FILE_NAME}"
-    files = {path: hash_sha256(data) for path, data in make_artifact_files(spec)}
-    if files != {entry.path: entry.sha256 for entry in made.files}:
+    if find_foreign_artifacts(spec, {entry.path: entry.sha256 for entry in made.files}):
         yield f"{MANIFEST}: its files are not what {FILE_NAME} gives"

@@ -25,7 +25,7 @@ from pipelines.stages.make_tokenizer import sum_up_tokenizer
 from pipelines.stages.plan_corpus import hash_content, sum_up_plan
 from pipelines.stages.rejects import REJECTED
 from pipelines.stages.token_count_table import TOKEN_COUNTS
-from pipelines.stages.tokenizer_files import make_artifact_files
+from pipelines.stages.tokenizer_files import find_foreign_artifacts
 from pipelines.store import storage, urls
 from pipelines.store.pinned_files import FILES
 from pipelines.store.tokenizers import load_spec_of_folder
@@ -330,11 +330,13 @@ def _check_artifacts(made: AnyManifest, specs: Iterable[tuple[str, TokenizerSpec
     if made.identity != compute_identity_under(SEMANTICS, made):
         return  # another release may write the field's formats in other bytes
     written = {entry.path: entry.sha256 for entry in made.files}
-    same = {f"{folder}{path}": hash_sha256(data) for folder, spec in specs for path, data in make_artifact_files(spec)}
-    for path in sorted(written.keys() | same.keys()):
-        if written.get(path) != same.get(path):
-            folder = path[: path.rfind("/") + 1]
-            yield f"{made.stage}/{path}: not what the tokenizer in {made.stage}/{folder}{FILE_NAME} gives"
+    for folder, spec in specs:
+        own = {path.removeprefix(folder): sha256 for path, sha256 in written.items() if path.startswith(folder)}
+        for path in find_foreign_artifacts(spec, own):
+            yield f"{made.stage}/{folder}{path}: not what the tokenizer in {made.stage}/{folder}{FILE_NAME} gives"
+        written = {path: sha256 for path, sha256 in written.items() if not path.startswith(folder)}
+    for path in sorted(written):
+        yield f"{made.stage}/{path}: no tokenizer gives it"
 
 
 def _check_sizes(output: str, manifests: BuiltManifests) -> Iterator[str]:

@@ -15,7 +15,7 @@ from pipelines.local.dataflow import NAME as DATAFLOW
 from pipelines.local.dataflow import choose_learn_machine, make_learn_options
 from pipelines.stages.commit import require_manifest
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
-from pipelines.stages.tokenizer_files import make_artifact_files
+from pipelines.stages.tokenizer_files import list_untold, make_artifact_files
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
@@ -60,6 +60,8 @@ def make_tokenizer(run: BuildRun, imported: TokenizerSpec | None) -> TokenizerMa
         else:
             learned = learn_from(run, (size,), _list_counted(run), attempts)
         spec = learned.specs[size]
+        for why in list_untold(spec):
+            run.progress.say(f"warning: {why}. The tokenizer has no tokenizer.json")
         files = list(write_artifacts(spec, attempts))
         return Made(describe_files(files), sum_up_tokenizer(spec, learned.mix), learned.languages)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pipelines.stages.commit import find_manifest
 from pipelines.store import storage, urls
@@ -11,11 +11,13 @@ from pipelines.store.redaction import redact
 from pipelines.work.make_jobs import make_special_tokens
 from schemas.config import BuildConfig
 from schemas.stage_manifests import ImportedConfig
+from tokcore.canonical import hash_sha256
 from tokcore.errors import ConfigError, FormatError
 from tokcore.formats import bert, tiktoken, vocabulary_files
 from tokcore.formats.earlier import describe_earlier, read_as_before
-from tokcore.formats.exports import EXPORTS
+from tokcore.formats.exports import EXPORTS, make_huggingface_files
 from tokcore.formats.foreign import FOLDER_NAMES, is_json, read_tokenizer_file, tells_itself
+from tokcore.formats.huggingface import spell_pattern, write_tokenizer_json
 from tokcore.pretokenizer import Pretokenizer
 from tokcore.tokenizer_spec import FILE_NAME, SpecialToken, TokenizerSpec
 
@@ -31,7 +33,7 @@ def import_tokenizer(config: BuildConfig, output: str, say: Callable[[str], None
     keys = (config.at("tokenizer", "from"), config.at("tokenizer", "pattern"))
     special_key = config.at("special") if config.declares_special else ""
 
-    def read(knows_special: bool = True) -> TokenizerSpec:
+    def read(as_before: bool = False) -> TokenizerSpec:
         assert config.tokenizer is not None
         return read_tokenizer(
             *(
@@ -42,23 +44,32 @@ def import_tokenizer(config: BuildConfig, output: str, say: Callable[[str], None
                 config.tokenizer.normalize,
                 special_key,
             ),
-            knows_special=knows_special,
+            as_before=as_before,
         )
 
-    spec = read()
     made = find_manifest(output, "tokenizer")
-    if made is None or made.config == ImportedConfig.of(spec):
-        return spec
+    if made is None:
+        return read()
+    refused: ConfigError | None = None
     try:
-        before = read_as_before(read(False))
-    except ConfigError:  # earlier releases refused it
-        return spec
-    if made.config != ImportedConfig.of(before):
+        spec = read()
+        if made.config == ImportedConfig.of(spec):
+            return spec
+    except ConfigError as error:
+        refused = error
+    try:
+        before = read_as_before(read(True))
+        goes_on = made.config == ImportedConfig.of(before)
+    except ConfigError:  # earlier releases refused it, too
+        goes_on = False
+    if not goes_on:
+        if refused is not None:
+            raise refused
         return spec
     if say is not None:
         say(
             f"warning: {keys[0]}: an earlier release read this tokenizer otherwise, and the output goes on with that: "
-            f"{describe_earlier(before, spec)}. A new output has the ids of Hugging Face's tokenizers"
+            f"{refused or describe_earlier(before, spec)}. A new output has the ids of the library that the file is of"
         )
     return before
 
@@ -71,13 +82,13 @@ def read_tokenizer(
     normalize: Sequence[str] = (),
     special_key: str = "",
     *,
-    knows_special: bool = True,
+    as_before: bool = False,
 ) -> TokenizerSpec:
     """The tokenizer at a URL: a rank file, what tokcore.formats.foreign reads, or a folder with one of these files.
 
     A build's output stands for its tokcore.json, and so does its folder tokenizer. vocab.json and merges.txt are one
     tokenizer: the URL names either of them. pattern, special: for these two and for a rank file, which hold neither;
-    those of a published rank file are known, the special tokens unless knows_special is not set. normalize: for a
+    those of a published rank file are known. as_before: it is read as by releases until 2026-11-27. normalize: for a
     vocab.txt, which names no normalizer. keys: what the user calls the URL and the pattern. special_key: where the user
     declares special; empty: nowhere. Raises ConfigError, naming one of them, if there is no tokenizer, if it is none of
     these forms, or if it needs a pattern and none is given.
@@ -103,7 +114,7 @@ def read_tokenizer(
             return bert.read_vocab_txt(data, name, normalize)
         if normalize:
             raise FormatError(f"tokenizer.normalize is for a vocab.txt, and {name} is none: remove it")
-        return _parse(pattern, special, data, name, keys[1], special_key, knows_special)
+        return _parse(pattern, special, data, name, keys[1], special_key, as_before)
     except FormatError as error:
         raise ConfigError(f"{keys[0]}: {error}") from error
 
@@ -136,7 +147,7 @@ def _parse(
     name: str,
     pattern_key: str,
     special_key: str,
-    knows_special: bool,
+    as_before: bool,
 ) -> TokenizerSpec:
     published = tiktoken.find_published(data)
     if published is None and tells_itself(data):
@@ -146,7 +157,7 @@ def _parse(
             raise ConfigError(
                 f"{special_key} cannot stand beside [tokenizer], which brings its own: remove one of them."
             )
-        return read_tokenizer_file(data, name)
+        return read_tokenizer_file(data, name, as_before=as_before)
     split = pattern if published is None else pattern or published.pattern
     if split is None:
         raise ConfigError(
@@ -154,7 +165,7 @@ def _parse(
             f'no published one that is known. Add it, for example "cl100k".'
         )
     ranks = tiktoken.read_rank_file(data, name, Pretokenizer.of(split).spec)
-    return tiktoken.add_special(ranks, published if knows_special else None, special)
+    return tiktoken.add_special(ranks, None if as_before else published, special)
 
 
 def find_tokenizer_of_size(output: str, size: int) -> str:
@@ -187,6 +198,44 @@ def export_to_store(spec: TokenizerSpec, to: str, url: str, replace: bool) -> No
     for file, data in named.items():
         with storage.write_attempt(file) as new:
             new.write(data)
+
+
+def list_untold(spec: TokenizerSpec) -> list[str]:
+    """Why other engines cannot be told the split pattern, if that is so."""
+    try:
+        spell_pattern(spec.pattern)
+    except FormatError as error:
+        return [str(error)]
+    return []
+
+
+def list_artifacts(spec: TokenizerSpec) -> dict[str, list[bytes | None]]:
+    """Name -> what releases that write the same tokcore.json make of it: this one first, then earlier ones.
+
+    None stands for no such file.
+    """
+    files: dict[str, list[bytes | None]] = {name: [data] for name, data in make_artifact_files(spec)}
+    with contextlib.suppress(FormatError):
+        earlier = write_tokenizer_json(spec, as_before=True)
+        if files.get("tokenizer.json") != [earlier]:
+            for name, data in make_huggingface_files(spec, earlier):
+                files.setdefault(name, [None]).append(data)
+    return files
+
+
+def find_artifact(spec: TokenizerSpec, name: str, sha256: str) -> bytes:
+    """The file of that name and hash that a release makes of a tokenizer; empty if there is none."""
+    every = [data for data in list_artifacts(spec).get(name, []) if data is not None]
+    return next((data for data in every if hash_sha256(data) == sha256), b"")
+
+
+def find_foreign_artifacts(spec: TokenizerSpec, written: Mapping[str, str]) -> list[str]:
+    """The names of files that are not what a release makes of a tokenizer. written: name -> sha256, of all files."""
+    every = {
+        name: [None if data is None else hash_sha256(data) for data in some]
+        for name, some in list_artifacts(spec).items()
+    }
+    return [name for name in sorted(written.keys() | every.keys()) if written.get(name) not in every.get(name, [])]
 
 
 def make_artifact_files(spec: TokenizerSpec) -> list[tuple[str, bytes]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.builds import jsonl, write
 from support.sentencepiece_models import METASPACE, make_tokenizer_json, train
-from support.vocabularies import published_encoding, rank_file_bytes
+from support.vocabularies import published_encoding, rank_file_bytes, spec_of_merges
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 import tokcore as api
@@ -17,11 +17,19 @@ from pipelines.inspect.verify import verify
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.build import Build
-from pipelines.stages.tokenizer_files import import_tokenizer
+from pipelines.stages.tokenizer_files import (
+    find_artifact,
+    find_foreign_artifacts,
+    import_tokenizer,
+    list_untold,
+    make_artifact_files,
+)
 from schemas.config import load_config
+from tokcore.canonical import hash_sha256
 from tokcore.errors import ConfigError
 from tokcore.formats.earlier import describe_earlier, read_as_before
-from tokcore.formats.huggingface import read_tokenizer_json
+from tokcore.formats.exports import make_huggingface_files
+from tokcore.formats.huggingface import read_tokenizer_json, write_tokenizer_json
 from tokcore.formats.tiktoken import read_rank_file
 from tokcore.tokenizer_spec import SpecialToken
 
@@ -128,3 +136,39 @@ def test_what_earlier_releases_did_otherwise_is_said():
     assert api.Tokenizer(before).encode("a<s>a", True).tolist() == api.Tokenizer(spec).encode("a<s> a", True).tolist()
     assert describe_earlier(before, spec).startswith("Metaspace puts U+2581 before each part of a text there")
     assert read_as_before(before) == before
+
+
+@pytest.mark.parametrize("pattern", [r"[^\n]+$|\p{L}+|\P{L}", "a*|b", r"\p{L}+|\P{L}"])
+def test_files_that_earlier_releases_wrote_are_sound(pattern):
+    """They told Oniguruma any pattern as it is. verify and repair know that."""
+    spec = spec_of_merges([], {"regex": pattern}, [], [])
+    now = {name: hash_sha256(data) for name, data in make_artifact_files(spec)}
+    assert find_foreign_artifacts(spec, now) == []
+    earlier = write_tokenizer_json(spec, as_before=True)
+    files = dict(make_huggingface_files(spec, earlier))
+    before = now | {name: hash_sha256(data) for name, data in files.items()}
+    assert find_foreign_artifacts(spec, before) == []
+    assert find_artifact(spec, "tokenizer.json", before["tokenizer.json"]) == earlier
+    assert find_foreign_artifacts(spec, before | {"tokenizer.json": hash_sha256(b"x")}) == ["tokenizer.json"]
+    assert bool(list_untold(spec)) == ("tokenizer.json" not in now) == (pattern == "a*|b")
+
+
+@pytest.mark.parametrize("pattern", [r"[^\n]+$|[\s\S]", r"[a-z&&b]x|[\s\S]"])
+def test_a_pattern_that_was_read_otherwise(tmp_path, pattern):
+    """An output of an earlier release goes on with it, also where it is refused now."""
+    write_phi_like(tmp_path)
+    content = json.loads((tmp_path / "tokenizer.json").read_bytes())
+    split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+    levels = content["pre_tokenizer"] | {"use_regex": False}
+    content["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [split, levels]}
+    data = json.dumps(content).encode()
+    write(tmp_path / "own.json", data)
+    write(tmp_path / "before.json", read_as_before(read_tokenizer_json(data, "x", as_before=True)).to_json_bytes())
+    write(tmp_path / "a.jsonl", jsonl([{"text": "ab\nab"}]))
+    before, _ = build(tmp_path, "before.json", "old")
+    again, warnings = build(tmp_path, "own.json", "old")
+    assert again == before
+    assert "an earlier release read this tokenizer otherwise" in warnings[0]
+    if "&&" in pattern:
+        with pytest.raises(ConfigError, match="'&&' at character 4"):
+            build(tmp_path, "own.json", "new")

@@ -27,6 +27,8 @@ def describe_earlier(before: TokenizerSpec, spec: TokenizerSpec) -> str:
         said.append(f"text that spells {_list_some(texts)} stays text there")
     if rename_steps(spec.model, "metaspace-start", "metaspace-first") is not spec.model:
         said.append("Metaspace puts U+2581 before each part of a text there, not only before the first")
+    if before.pattern != spec.pattern:
+        said.append("its split pattern means there what it means in another engine")
     ids = {token.text: token.id for token in before.special}
     moved = [
         f"{token.text!r} {f'is {ids[token.text]}' if token.text in ids else 'is none'}, not {token.id}"

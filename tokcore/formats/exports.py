@@ -24,13 +24,18 @@ class Export(NamedTuple):
     in_builds: bool = True  # whether every build writes these files
 
 
+def make_huggingface_files(spec: TokenizerSpec, tokenizer_json: bytes) -> list[tuple[str, bytes]]:
+    """(name, content) of a tokenizer.json and of the files that transformers has beside it."""
+    return [
+        ("tokenizer.json", tokenizer_json),
+        ("tokenizer_config.json", transformers.write_tokenizer_config(spec)),
+        ("special_tokens_map.json", transformers.write_special_tokens_map(spec)),
+    ]
+
+
 EXPORTS: Mapping[str, Export] = {
     "huggingface": Export(
-        lambda spec: [
-            ("tokenizer.json", huggingface.write_tokenizer_json(spec)),
-            ("tokenizer_config.json", transformers.write_tokenizer_config(spec)),
-            ("special_tokens_map.json", transformers.write_special_tokens_map(spec)),
-        ],
+        lambda spec: make_huggingface_files(spec, huggingface.write_tokenizer_json(spec)),
         describe_difference,
         alone=".json",
     ),

@@ -29,17 +29,17 @@ def is_json(data: bytes) -> bool:
     return data[:64].lstrip().startswith(b"{")
 
 
-def read_tokenizer_file(data: bytes, name: str) -> TokenizerSpec:
+def read_tokenizer_file(data: bytes, name: str, *, as_before: bool = False) -> TokenizerSpec:
     """The tokenizer of a tokcore.json, tokenizer.json, tekken.json, tokenizer_config.json of ByT5, vocab.txt, .model of
     SentencePiece, model of YouTokenToMe, or published rank file.
 
-    name: the file's, for errors. Raises FormatError, naming the field, for a file that is damaged, is none of these,
-    or cannot be followed exactly; VersionError for a tokcore.json of another release.
+    name: the file's, for errors. as_before: see read_tokenizer_json. Raises FormatError, naming the field, for a file
+    that is damaged, is none of these, or cannot be followed exactly; VersionError for another release's tokcore.json.
     """
     if is_sentencepiece_model(data):
         return read_sentencepiece_model(data, name)
     if is_json(data):
-        return _read_json(data, name)
+        return _read_json(data, name, as_before)
     if is_youtokentome_model(data):
         return read_youtokentome_model(data, name)
     if is_vocab_txt(data):
@@ -52,7 +52,7 @@ def read_tokenizer_file(data: bytes, name: str) -> TokenizerSpec:
     )
 
 
-def _read_json(data: bytes, name: str) -> TokenizerSpec:
+def _read_json(data: bytes, name: str, as_before: bool) -> TokenizerSpec:
     if f'"format":"{FORMAT}"'.encode() in data:
         return TokenizerSpec.from_json_bytes(data, name)
     try:
@@ -64,5 +64,5 @@ def _read_json(data: bytes, name: str) -> TokenizerSpec:
     if is_byt5_config(content):
         return read_byt5_config(content, name)
     if content.keys() & {"model", "added_tokens"}:
-        return read_tokenizer_json(data, name)
+        return read_tokenizer_json(data, name, as_before=as_before)
     return TokenizerSpec.from_json_bytes(data, name)

@@ -9,11 +9,12 @@ ids unless told not to, ours only if allowed.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -49,6 +50,9 @@ from tokcore.models.word import is_word_level
 from tokcore.normalize import REMOVED, Normalizer
 from tokcore.patterns import PATTERNS, find_named_pattern
 from tokcore.pretokenizer import Pretokenizer
+from tokcore.regex_spelling import spell as write_regex
+from tokcore.regex_spelling import translate
+from tokcore.regex_tree import parse
 from tokcore.special_text import AddedTokens
 from tokcore.tokenizer_spec import PLAIN, SpecialToken, TokenizerSpec
 
@@ -57,14 +61,15 @@ OURS = "tokcore"  # the key of what we add to their format
 _FORMS = {"NFC": "nfc", "NFD": "nfd", "NFKC": "nfkc", "NFKD": "nfkd"}
 
 
-def write_tokenizer_json(spec: TokenizerSpec) -> bytes:
+def write_tokenizer_json(spec: TokenizerSpec, *, as_before: bool = False) -> bytes:
     """The tokenizer.json with which Hugging Face's tokenizers give the same ids.
 
+    as_before: as releases until 2026-11-27 wrote it, with a split pattern that may mean other things there.
     Raises FormatError for what it cannot hold: a special token with the name of an ordinary one, a model whose ids no
-    merges give.
+    merges give, a split pattern that its readers' engine cannot be told.
     """
     _check_special_names(spec)
-    parts = _make_parts(spec)
+    parts = _make_parts(spec, spell_as_before if as_before else spell_pattern)
     content = {
         "version": "1.0",
         "truncation": None,
@@ -79,7 +84,7 @@ def write_tokenizer_json(spec: TokenizerSpec) -> bytes:
     return format_indented(content)
 
 
-def _make_parts(spec: TokenizerSpec) -> dict[str, Any]:
+def _make_parts(spec: TokenizerSpec, spell: Callable[[Mapping[str, str]], str]) -> dict[str, Any]:
     if is_converted_model(spec.model):
         return make_converted_parts(spec, require_converted(spec.model))
     if is_piece_model(spec.model):
@@ -90,13 +95,12 @@ def _make_parts(spec: TokenizerSpec) -> dict[str, Any]:
             )
         return make_converted_parts(spec, convert_pieces(spec.model))
     if is_word_level(spec.model):
-        published = Pretokenizer.from_spec(spec.pattern).published_text
-        return make_word_level_parts(spec, expand_possessive_intervals(published))
+        return make_word_level_parts(spec, spell(spec.pattern))
     if spec.model.unknown is not None:
         return make_wordpiece_parts(spec)
     unigram = find_byte_unigram(spec.model)
     model = _make_model(spec) if unigram is None else make_byte_unigram_model(spec, unigram)
-    return {"pre_tokenizer": _make_pretokenizer(spec.pattern), "decoder": _make_decoder(), "model": model}
+    return {"pre_tokenizer": _make_pretokenizer(spell(spec.pattern)), "decoder": _make_decoder(), "model": model}
 
 
 def _parse_post_processor(spec: TokenizerSpec) -> Any:
@@ -131,14 +135,13 @@ def _make_added_token(token: SpecialToken) -> dict[str, Any]:
     }
 
 
-def _make_pretokenizer(pattern: Mapping[str, str]) -> dict[str, Any]:
-    published = Pretokenizer.from_spec(pattern).published_text
+def _make_pretokenizer(pattern: str) -> dict[str, Any]:
     return {
         "type": "Sequence",
         "pretokenizers": [
             {
                 "type": "Split",
-                "pattern": {"Regex": expand_possessive_intervals(published)},
+                "pattern": {"Regex": pattern},
                 "behavior": "Isolated",
                 "invert": False,
             },
@@ -184,12 +187,12 @@ def format_indented(content: dict[str, Any]) -> bytes:
     return data.replace(b"\t", b" ") + b"\n"
 
 
-def read_tokenizer_json(data: bytes, name: str) -> TokenizerSpec:
+def read_tokenizer_json(data: bytes, name: str, *, as_before: bool = False) -> TokenizerSpec:
     """The tokenizer of a tokenizer.json; name is the file's, for errors.
 
     Every added token becomes a special token; one that the file does not call special is what text that spells it
     always becomes. Its role is the one that our export gave it, or follows from the side of a text that post_processor
-    puts it on; else it is "plain".
+    puts it on; else it is "plain". as_before: a split pattern is taken as it is, as by releases until 2026-11-27.
     Raises FormatError, naming the part, for anything that we cannot follow exactly.
     """
     try:
@@ -202,7 +205,7 @@ def read_tokenizer_json(data: bytes, name: str) -> TokenizerSpec:
         post_processor = content.get("post_processor")
         if content["model"].get("type") == "Unigram":
             content = json.loads(data, parse_float=parse_float)
-        spec = _read_spec(content)
+        spec = _read_spec(content, as_before)
         AddedTokens(spec.special, Normalizer(spec.normalizer))  # checks their normalized forms
         if not any(_read_added_ids(post_processor)):
             return spec
@@ -214,7 +217,7 @@ def read_tokenizer_json(data: bytes, name: str) -> TokenizerSpec:
         raise FormatError(f"{name}: a part is not of the type that a tokenizer.json has there: {error!r}") from error
 
 
-def _read_spec(content: Any) -> TokenizerSpec:
+def _read_spec(content: Any, as_before: bool) -> TokenizerSpec:
     """The tokenizer, but for what its post_processor is beyond the roles of tokens."""
     if is_converted(content) and not is_byte_unigram(content):
         tokens = _read_added_tokens(content.get("added_tokens") or [], has_normalizer=False)
@@ -223,8 +226,11 @@ def _read_spec(content: Any) -> TokenizerSpec:
     normalizer = _read_normalizer(content.get("normalizer"))
     ours = _read_ours(content.get("decoder"))
     kind = content["model"].get("type")
-    readers = {"WordPiece": read_wordpiece_pattern, "WordLevel": _read_word_pattern}
-    pattern = readers.get(kind, _read_pattern)(content.get("pre_tokenizer"), ours.get("pattern"))
+    splits = (content.get("pre_tokenizer"), ours.get("pattern"))
+    if kind == "WordPiece":
+        pattern = read_wordpiece_pattern(*splits)
+    else:
+        pattern = (_read_word_pattern if kind == "WordLevel" else _read_pattern)(*splits, as_before)
     special = _read_added_tokens(content.get("added_tokens") or [], has_normalizer=bool(normalizer))
     special = _add_roles(special, ours.get("roles", {}), content.get("post_processor"))
     if kind == "WordPiece":
@@ -237,6 +243,30 @@ def _read_spec(content: Any) -> TokenizerSpec:
         return TokenizerSpec(tuple(normalizer), pattern, unigram, tuple(special))
     model = find_own_form(read_bpe_model(content["model"], {token.text for token in special}))
     return TokenizerSpec(tuple(normalizer), pattern, model, tuple(special))
+
+
+def spell_as_before(pattern: Mapping[str, str]) -> str:
+    """The split pattern as releases until 2026-11-27 wrote it."""
+    return expand_possessive_intervals(Pretokenizer.from_spec(pattern).published_text)
+
+
+def spell_pattern(pattern: Mapping[str, str]) -> str:
+    """The split pattern (Pretokenizer.spec) as Oniguruma, the engine of tokenizers, has to be told it.
+
+    Published patterns keep the text that readers know. Raises FormatError, naming the part, for what it cannot be told.
+    """
+    own = Pretokenizer.from_spec(pattern)
+    text = expand_possessive_intervals(own.published_text)
+    if own.native_name is not None:
+        return text
+    try:
+        tree = parse(own.published_text, "regex")
+        with contextlib.suppress(ConfigError):
+            if parse(text, "oniguruma") == tree:
+                return text
+        return write_regex(tree)
+    except ConfigError as error:
+        raise FormatError(f"tokenizer.json cannot hold the split pattern: {error}") from error
 
 
 def expand_possessive_intervals(pattern: str) -> str:
@@ -330,7 +360,7 @@ def _read_ours(decoder: Any) -> dict[str, Any]:
     return ours if isinstance(ours, dict) else {}
 
 
-def _read_pattern(value: Any, ours: Any) -> dict[str, str]:
+def _read_pattern(value: Any, ours: Any, as_before: bool) -> dict[str, str]:
     """Pretokenizer.spec of a pre_tokenizer. ours: the one that our export names, if it is one."""
     steps = value.get("pretokenizers", []) if _find_kind(value, "pre_tokenizer") == "Sequence" else [value]
     kinds = [_find_kind(step, "pre_tokenizer") for step in steps]
@@ -348,10 +378,10 @@ def _read_pattern(value: Any, ours: Any) -> dict[str, str]:
         )
     if len(steps) == 1:
         return {"name": "gpt2"}
-    return _read_split(steps[0], ours)
+    return _read_split(steps[0], ours, as_before)
 
 
-def _read_split(split: Mapping[str, Any], ours: Any) -> dict[str, str]:
+def _read_split(split: Mapping[str, Any], ours: Any, as_before: bool) -> dict[str, str]:
     pattern = split.get("pattern", {})
     if "Regex" in pattern:
         text = pattern["Regex"]
@@ -362,8 +392,9 @@ def _read_split(split: Mapping[str, Any], ours: Any) -> dict[str, str]:
     behaviour = (split.get("behavior"), split.get("invert", False))
     if isinstance(ours, dict) and behaviour == ("Isolated", False):
         own = Pretokenizer.from_spec(ours)
-        if text == expand_possessive_intervals(own.published_text):
-            return own.spec  # the same, in the spelling that it had
+        with contextlib.suppress(FormatError):
+            if text in (spell_as_before(ours), spell_pattern(ours)):
+                return own.spec  # the same, in the spelling that it had
     if _POSSESSIVE_INTERVAL.search(text):
         raise FormatError(
             "pre_tokenizer Split has a possessive interval such as {1,3}+, which Hugging Face's engine reads as a "
@@ -375,16 +406,18 @@ def _read_split(split: Mapping[str, Any], ours: Any) -> dict[str, str]:
         raise FormatError(f"pre_tokenizer Split with behavior {behaviour[0]}, invert {behaviour[1]} is not supported")
     if named:
         return {"name": named} if PATTERNS[named] == text else {"regex": text}
+    if "Regex" in pattern and not as_before:
+        text = translate(text, "oniguruma", "regex")
     return Pretokenizer.regex(text).spec
 
 
-def _read_word_pattern(value: Any, ours: Any) -> dict[str, str]:
+def _read_word_pattern(value: Any, ours: Any, as_before: bool) -> dict[str, str]:
     """Pretokenizer.spec of a WordLevel model's pre_tokenizer. ours: the pattern that our export names."""
     if _find_kind(value, "pre_tokenizer") != "Split":
         raise FormatError(f"pre_tokenizer {value['type']} of a WordLevel model is not supported: only Split")
     if is_split_into_characters(value):
         return Pretokenizer.from_spec(ours).spec if isinstance(ours, dict) else {"regex": r"[\s\S]"}
-    return _read_split(value, ours)
+    return _read_split(value, ours, as_before)
 
 
 def _read_added_tokens(value: Any, *, has_normalizer: bool) -> list[SpecialToken]:

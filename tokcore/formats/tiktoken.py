@@ -13,10 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from tokcore.canonical import hash_sha256
-from tokcore.errors import FormatError
+from tokcore.errors import ConfigError, FormatError
 from tokcore.models import find_own_form
 from tokcore.models.bpe import RanksModel
 from tokcore.models.model import ID_LIMIT
+from tokcore.regex_spelling import spell
+from tokcore.regex_tree import parse
 from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec, assign_ids
 
 FILE_NAME = "tokenizer.tiktoken"  # in a folder
@@ -140,7 +142,13 @@ def write_rank_file(spec: TokenizerSpec) -> bytes:
 def describe_left_out(spec: TokenizerSpec) -> str:
     """What the file does not hold and its reader must know."""
     special = ", ".join(f"{token.text!r} = {token.id}" for token in spec.special) or "none"
+    pattern = spec.pattern_name
+    if "regex" in spec.pattern:
+        try:
+            pattern = repr(spell(parse(spec.pattern["regex"], "regex")))
+        except ConfigError as error:
+            pattern = f"{pattern}, which tiktoken's engine cannot be told: {error}"
     return (
         f"a rank file holds no split pattern and no special tokens: "
-        f"read it with the pattern {spec.pattern_name} and the special tokens {special}."
+        f"read it with the pattern {pattern} and the special tokens {special}."
     )

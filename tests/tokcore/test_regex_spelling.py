@@ -1,0 +1,260 @@
+"""A split pattern of one's own means the same in all engines, in the spelling that each is told, or is refused."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+
+import pytest
+import tiktoken
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from support.vocabularies import spec_of_merges
+from tokenizers import Regex, pre_tokenizers
+
+from tokcore.errors import ConfigError, FormatError
+from tokcore.formats.huggingface import (
+    expand_possessive_intervals,
+    read_tokenizer_json,
+    spell_pattern,
+    write_tokenizer_json,
+)
+from tokcore.patterns import PATTERNS
+from tokcore.pretokenize import pretokenize
+from tokcore.pretokenizer import Pretokenizer
+from tokcore.regex_spelling import spell, translate
+from tokcore.regex_tree import parse
+
+SYMBOLS = ["a", "s", " ", "\n", "1", "é"]
+text_of = st.lists(
+    st.sampled_from([*SYMBOLS, "S", "ſ", "K", "ß", "ﬁ", "'", "&", "[", "-", "\r", "\u00a0", "ı"]), max_size=14
+)
+
+atoms = st.sampled_from(
+    [
+        *[
+            "a",
+            "s",
+            "S",
+            "1",
+            " ",
+            "'",
+            "é",
+            "ß",
+            "i",
+            "k",
+            r"\n",
+            "\n",
+            r"\s",
+            r"\S",
+            r"\d",
+            r"\D",
+            r"\p{L}",
+            r"\P{L}",
+        ],
+        *[
+            r"\p{N}",
+            ".",
+            "[as]",
+            "[^a]",
+            r"[^\n1]",
+            "[a-s]",
+            "[a-z&&s]",
+            "[^s&&a]",
+            r"[\s1]",
+            r"[^\p{L}\s]",
+            "[-a]",
+            "[a-]",
+        ],
+        *[
+            "[]a]",
+            "[^]a]",
+            r"[\]\[]",
+            "[S-a]",
+            r"\x61",
+            r"\u00e9",
+            r"\xe9",
+            r"\'",
+            r"[é-ß]",
+            "(?s:.)",
+            "(?m:.)",
+            "(?i:S)",
+            "(?i:s'S)",
+        ],
+        *[
+            "(?i:[a-s])",
+            "(?i:[^s])",
+            r"(?i:\p{Lu})",
+            "(?i:ss)",
+            "(?i:é)",
+            "(?#x)a",
+            r"\h",
+            r"\w",
+            "[[:alpha:]]",
+            "[a[s]]",
+            r"\R",
+        ],
+    ]
+)
+places = st.sampled_from(
+    [
+        *[
+            "^",
+            "$",
+            r"\A",
+            r"\Z",
+            r"\z",
+            "(?m:^)",
+            "(?m:$)",
+            "(?=a)",
+            "(?!s)",
+            "(?<=a)",
+            "(?<!s)",
+            r"(?<=\n)",
+            r"(?<!^)",
+            r"\b",
+        ],
+        *["(?i)", "(?s)", "(?m)", "(?=a*)", r"(?!\S)"],
+    ]
+)
+times = st.sampled_from(
+    [
+        "",
+        "",
+        "",
+        "*",
+        "+",
+        "?",
+        "*?",
+        "+?",
+        "??",
+        "++",
+        "*+",
+        "?+",
+        "{2}",
+        "{1,2}",
+        "{,2}",
+        "{1,}",
+        "{1,2}?",
+        "{2}?",
+        "{1,2}+",
+    ]
+)
+parts = st.builds(str.__add__, atoms, times)
+sequences = st.builds(
+    lambda first, more, last: "".join([first, *more, last]),
+    places | st.just(""),
+    st.lists(parts, min_size=1, max_size=3),
+    places | st.just(""),
+)
+choices = st.lists(sequences, min_size=1, max_size=3).map("|".join)
+groups = st.builds(
+    lambda kind, inner, how: f"({kind}{inner}){how}",
+    st.sampled_from(["", "?:", "?>", "?i:", "?=", "?<="]),
+    choices,
+    times,
+)
+patterns = st.builds(
+    lambda flags, some: flags + "|".join([*some, r"[\s\S]"]),
+    st.sampled_from(["", "", "", "(?i)", "(?m)", "(?s)", "(?x)"]),
+    st.lists(st.lists(sequences | groups, min_size=1, max_size=2).map("".join), min_size=1, max_size=3),
+)
+
+
+def split_by_theirs(pattern: str, text: str) -> list[str]:
+    try:
+        split = pre_tokenizers.Split(Regex(pattern), "isolated")
+    except Exception as error:  # their own class is not public
+        raise ConfigError(str(error)) from error
+    return [part for part, _ in split.pre_tokenize_str(text)]
+
+
+@settings(max_examples=120, deadline=None)
+@given(patterns, st.lists(text_of.map("".join), min_size=1, max_size=4))
+def test_what_is_exported_means_the_same_in_oniguruma(pattern, texts):
+    try:
+        Pretokenizer.regex(pattern)
+        spelled = translate(pattern, "regex", "oniguruma")
+    except ConfigError:
+        assume(False)
+    for text in texts:
+        assert split_by_theirs(spelled, text) == pretokenize(text, pattern), spelled
+
+
+@settings(max_examples=120, deadline=None)
+@given(patterns, st.lists(text_of.map("".join), min_size=1, max_size=4))
+def test_what_is_imported_means_the_same_here(pattern, texts):
+    try:
+        expected = [split_by_theirs(pattern, text) for text in texts]
+        spelled = translate(pattern, "oniguruma", "regex")
+    except ConfigError:
+        assume(False)
+    assert [pretokenize(text, spelled) for text in texts] == expected, spelled
+
+
+@functools.cache
+def whole_texts() -> dict[bytes, int]:
+    """Ranks by which each pre-token of up to four symbols is one token."""
+    bytes_ = [bytes([byte]) for byte in range(256)]
+    longer = ["".join(some).encode() for size in range(2, 5) for some in itertools.product(SYMBOLS, repeat=size)]
+    return {token: rank for rank, token in enumerate([*bytes_, *longer])} | {"é".encode(): 100_000}
+
+
+@settings(max_examples=30, deadline=None)
+@given(patterns, st.lists(st.lists(st.sampled_from(SYMBOLS), max_size=4).map("".join), min_size=1, max_size=9))
+def test_what_is_said_of_a_rank_file_means_the_same_in_tiktoken(pattern, texts):
+    try:
+        Pretokenizer.regex(pattern)
+        spelled = spell(parse(pattern, "regex"))
+    except ConfigError:
+        assume(False)
+    theirs = tiktoken.Encoding("x", pat_str=spelled, mergeable_ranks=whole_texts(), special_tokens={})
+    for text in texts:
+        assert [theirs.decode_bytes([id]).decode() for id in theirs.encode_ordinary(text)] == pretokenize(
+            text, pattern
+        ), spelled
+
+
+@pytest.mark.parametrize(
+    "pattern", [*PATTERNS.values(), r"\p{L}+|\p{N}{1,3}|[^\s\p{L}]+[\r\n]*|\s+(?!\S)|\s+", r"a++|[\s\S]"]
+)
+def test_what_means_the_same_already_stays_as_it_is(pattern):
+    assert spell_pattern({"regex": pattern}) == expand_possessive_intervals(pattern)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "spelled"),
+    [
+        (r"[^\n]+$|\p{L}+|\P{L}", r"[^\n]+(?=\n?(?![\s\S]))|\p{L}+|\P{L}"),
+        ("(?m)^a|[^b]", r"(?<![^\n])a|[^b]"),
+        ("[a-z&&[^x]]|a", r"[a-z\&\&\[\^x]\]|a"),
+        ("(?i)ss|k", "[sSſ][sSſ]|[kK\u212a]"),
+        ("x(?s:.)", r"x[\s\S]"),
+    ],
+)
+def test_what_differs_is_spelled_otherwise(pattern, spelled):
+    spec = spec_of_merges([], {"regex": pattern}, [], [])
+    written = write_tokenizer_json(spec)
+    assert json.loads(written)["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] == spelled
+    assert read_tokenizer_json(written, "x") == spec, "our own file says what it was"
+    content = json.loads(written)
+    del content["decoder"]["tokcore"]
+    content["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = pattern
+    if "(?s" in pattern or "&&" in pattern:
+        with pytest.raises(FormatError, match=r"'\(\?s' at character 1|'&&' at character 4"):
+            read_tokenizer_json(json.dumps(content).encode(), "x")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ("a(?i)b|c", r"'\(\?i\)' at character 1 .* sets flags in the middle"),
+        (r"(a)\1", r"'\\\\1' at character 3"),
+        ("a*|b", "can match nothing"),
+        (r"(?<=a+)b", r"looks behind for more than some characters"),
+    ],
+)
+def test_what_cannot_be_told_is_refused_by_name(pattern, message):
+    with pytest.raises(FormatError, match=message):
+        spell_pattern({"regex": pattern})
