@@ -96,6 +96,10 @@ def _write_source(proposed: Proposed, start: str, own: Sequence[str], links: Map
         yield f"# {_write_comment(proposed.fields)}"
     if proposed.why:
         yield f"# {_write_comment(proposed.why)}"
+    if proposed.guesses:
+        yield "# text is a guess: see what these fields hold, and write the one that you mean"
+    for guess in proposed.guesses:
+        yield f"#   {_write_comment(guess.describe())}"
     name = "lang" if source.lang is not None else "lang_field"
     todo = "; not known: write a code such as en" if source.lang == UNKNOWN_LANGUAGE else ""
     yield f"{_write_setting(name, getattr(source, name))}  # {_ABOUT[name]}{todo}"

@@ -18,7 +18,8 @@ from pipelines.reading.input_range import make_read_settings
 from pipelines.reading.peek import Field, Peek, find_fields, peek, read_first_documents
 from pipelines.reading.records import FileRejected
 from pipelines.reading.sniff import WORDS
-from pipelines.stages.suggest_fixes import describe_fields, describe_wrong_content, guess_field
+from pipelines.stages.guess_fields import Guess, fill_values, guess_fields
+from pipelines.stages.suggest_fixes import describe_fields, describe_wrong_content
 from pipelines.store import storage, urls
 from pipelines.store.disk_listing import Link, Links, describe_missing
 from pipelines.store.not_data import OwnOutputs, explain_bad_name, explain_not_data
@@ -56,6 +57,7 @@ class Proposed:
     size_bytes: int  # as stored
     fields: str  # which there are, in words
     why: str  # what was decided, and on what ground; "" where nothing was
+    guesses: tuple[Guess, ...] = ()  # fields that may hold the text, the one that is proposed first; none if it is sure
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -91,16 +93,16 @@ def propose(url: str) -> Proposal:
     with ThreadPoolExecutor(_THREADS) as pool:
         looked = [*pool.map(lambda names: peek(_find_largest(files, names), _PEEK_BYTES), kinds.values())]
     same: dict[tuple[tuple[str, Any], ...], list[str]] = {}
-    about: dict[tuple[tuple[str, Any], ...], tuple[str, str]] = {}
+    about: dict[tuple[tuple[str, Any], ...], tuple[str, str, tuple[Guess, ...]]] = {}
     for (kind, names), seen in zip(kinds.items(), looked, strict=True):
         found = _propose_source(kind, names, seen)
         if isinstance(found, str):
             left_out += [(name, found) for name in names]
             continue
-        keys, fields, why = found
+        keys = found[0]
         key = tuple(sorted(keys.items()))
         same.setdefault(key, []).extend(names)
-        about.setdefault(key, (fields, why))
+        about.setdefault(key, found[1:])
     if not same:
         is_there = not urls.is_local(url) or Path(urls.get_local_path(url)).exists()
         empty = "it is empty" if is_there else "there is no such file or folder"
@@ -191,8 +193,10 @@ def _find_largest(files: Mapping[str, storage.FileId], names: Sequence[str]) -> 
     return max((files[name] for name in names), key=lambda pin: pin.size_bytes)
 
 
-def _propose_source(kind: _Kind, names: Sequence[str], seen: Peek) -> tuple[dict[str, Any], str, str] | str:
-    """(keys of the source, its fields in words, what was decided and why), or why these files are left out."""
+def _propose_source(
+    kind: _Kind, names: Sequence[str], seen: Peek
+) -> tuple[dict[str, Any], str, str, tuple[Guess, ...]] | str:
+    """(keys of the source, its fields in words, what was decided and why, guesses), or why these files are left out."""
     decided = _find_format(kind, names, seen)
     if isinstance(decided, str):
         return decided
@@ -206,16 +210,20 @@ def _propose_source(kind: _Kind, names: Sequence[str], seen: Peek) -> tuple[dict
         keys["delimiter"] = delimiter
         settings = dataclasses.replace(settings, delimiter=delimiter)
         fields = find_fields(seen, settings)
-    why = []
+    why: list[str] = []
+    guessed: tuple[Guess, ...] = ()
     if format not in ("text", "warc"):
-        text = guess_field(fields, "text")
-        if not text:
+        fields = fill_values(seen, settings, fields)
+        guesses = guess_fields(fields, "text")
+        if not guesses:
             return (
                 f"no field looks like text. {describe_fields(fields, settings)}"
                 if fields
                 else "its fields cannot be read"
             )
+        text = guesses[0].name
         keys |= {} if text == "text" else {"text": text}
+        guessed = () if guesses[0].is_sure else tuple(guesses)
         keys |= {"id": name} if (name := _find_id_field(fields, text)) else {}
     elif format == "text" and (length := seen.unfolded_bytes) >= _LONG_TEXT_BYTES:
         keys |= _find_unit(seen.head)
@@ -228,7 +236,7 @@ def _propose_source(kind: _Kind, names: Sequence[str], seen: Peek) -> tuple[dict
         keys["lang"] = kind.lang or UNKNOWN_LANGUAGE
         if not kind.lang:
             why.append("lang: nothing tells the language, so name it here")
-    return keys, describe_fields(fields, settings) if fields else "", "; ".join(why)
+    return keys, describe_fields(fields, settings) if fields else "", "; ".join(why), guessed
 
 
 def _find_format(kind: _Kind, names: Sequence[str], seen: Peek) -> tuple[dict[str, Any], ReadSettings] | str:
@@ -292,7 +300,7 @@ def _find_id_field(fields: Sequence[Field], text: str) -> str:
 
 def _find_lang_field(fields: Sequence[Field]) -> str:
     """The field of languages: named like one, and its values are codes."""
-    name = guess_field(fields, "lang")
+    name = next((one.name for one in guess_fields(fields, "lang")), "")
     found = next((field for field in fields if field.name == name), None)
     if found is None or not name.lower().split(".")[-1].startswith(("lang", "locale")):
         return ""

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from pipelines.reading.peek import Field, Peek, find_fields, peek, read_first_documents
 from pipelines.reading.records import FileRejected
+from pipelines.stages.guess_fields import fill_values
 from pipelines.stages.samples import Finding, Seen, SourceSample
 from pipelines.stages.suggest_fixes import KEYS, describe_wrong_content, find_source, is_json_as_text, suggest_fix
 from pipelines.stages.whole_checks import check_languages
@@ -152,7 +153,8 @@ def _check_records(config: BuildConfig, sample: SourceSample, is_much: bool) -> 
     where = config.at("source", sample.source, *([key] if key else []))
     share = 100 * number / num_records
     place = redact(example.file.uri) + (f", record {reject.record}" if reject.record is not None else "")
-    fix = suggest_fix(reason, sample.settings, example.peek, find_fields(example.peek, sample.settings))
+    fields = fill_values(example.peek, sample.settings, find_fields(example.peek, sample.settings))
+    fix = suggest_fix(reason, sample.settings, example.peek, fields)
     if " = " in reject.detail:  # it says what to write
         fix = ""
     text = f"{share:.3g} % of the sampled records would be rejected: {reason}: {reject.detail}. {fix}".strip(" .")
@@ -176,7 +178,8 @@ def _check_columns(config: BuildConfig, sample: SourceSample, is_much: bool) -> 
         if lacking:
             seen, fields = lacking[0]
             where = config.at("source", sample.source, key)
-            fix = suggest_fix(reason, sample.settings, None, fields)
+            known = fill_values(seen.peek, sample.settings, fields) if seen.batch is not None else fields
+            fix = suggest_fix(reason, sample.settings, None, known)
             text = f"there is no column '{named}'. {fix}"
             return [Finding(where, text, len(lacking) == len(schemas) and is_much, redact(seen.file.uri))]
     return []

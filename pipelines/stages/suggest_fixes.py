@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from pipelines.reading.input_range import make_read_settings
 from pipelines.reading.peek import Field, Peek
 from pipelines.reading.records import make_printable
 from pipelines.reading.sniff import COMPRESSED, FORMATS, WORDS
+from pipelines.stages.guess_fields import describe_guesses, guess_fields
 from schemas.config import BuildConfig
 from schemas.document import is_valid_lang
 from schemas.input_format import COLUMN_FORMATS
 from schemas.plan import ReadSettings
 
-# What people call these fields, the likelier name first.
-_NAMES = {
-    "text": ("text", "content", "body", "raw_content", "document", "article", "markdown", "code", "sentence", "story"),
-    "id": ("id", "doc_id", "docid", "document_id", "uuid", "_id", "url", "key"),
-    "group": ("group", "group_id", "cluster", "cluster_id", "thread", "book"),
-    "lang": ("lang", "language", "lang_code", "language_code", "lang_id", "languages", "locale"),
-}
-_LANG_CODE = re.compile(r"[a-z]{2,3}([-_][A-Za-z]{2,8})*")
 _MOST_NAMES = 8
 
 # The key of a source for each reason that a field can give.
@@ -72,43 +63,6 @@ def find_exact_source(config: BuildConfig, read: ReadSettings) -> int | None:
     return None
 
 
-def guess_field(fields: Sequence[Field], role: str, named: str = "") -> str:
-    """The field that holds the text, id, group or lang of records, as names and values tell; "" if none seems to.
-
-    role: text, id, group or lang. named: what the build file calls it, wrongly.
-    """
-    fits: dict[str, Callable[[Field], bool]] = {
-        "text": lambda field: field.is_text,
-        "id": lambda field: field.is_text or "int" in field.kind or field.kind == "a number",
-        "group": lambda field: field.is_text or "int" in field.kind or field.kind == "a number",
-        "lang": lambda field: field.is_text and all(isinstance(v, str) and is_valid_lang(v) for v in field.values),
-    }
-    names = [field.name for field in fields if fits[role](field)]
-    lowered = {name.lower(): name for name in reversed(names)}
-    if named and (below := [name for name in names if name.startswith((f"{named}.", f"{named}[*]."))]):
-        names = below
-    elif named and (close := difflib.get_close_matches(named.lower(), list(lowered), n=1, cutoff=0.7)):
-        return lowered[close[0]]
-    for usual in _NAMES[role]:
-        for name in names:
-            if name.lower() == usual or name.lower().endswith(f".{usual}"):
-                return name
-    if role == "lang":
-        codes = [f.name for f in fields if f.values and all(_is_code(value) for value in f.values)]
-        return codes[0] if codes else ""
-    if role == "text":
-        lengths = {
-            f.name: sum(len(v) for v in f.values if isinstance(v, str)) / len(f.values) for f in fields if f.values
-        }
-        longest = max((name for name in names if name in lengths), key=lambda name: lengths[name], default="")
-        return longest if longest and lengths[longest] >= 40 else (names[0] if len(names) == 1 else "")
-    return ""
-
-
-def _is_code(value: object) -> bool:
-    return isinstance(value, str) and _LANG_CODE.fullmatch(value) is not None
-
-
 def suggest_fix(reason: str, settings: ReadSettings, seen: Peek | None, fields: Sequence[Field]) -> str:
     """What to do about records that are rejected for one reason, as a sentence without its full stop."""
     if seen is not None and (wrong := describe_wrong_content(seen, settings)):
@@ -135,8 +89,12 @@ def suggest_fix(reason: str, settings: ReadSettings, seen: Peek | None, fields: 
             f"{named!r} holds {make_printable(repr(example).encode())}, which is not a language code" if example else ""
         )
         return f'{holds or f"some records lack {named!r}"}. Name another lang_field, or write lang = "..." instead'
-    guess = guess_field([field for field in fields if field.name != named], key.removesuffix("_field"), named)
+    others = [field for field in fields if field.name != named]
+    guesses = guess_fields(others, key.removesuffix("_field"), named)
+    guess = guesses[0].name if guesses else ""
     advice = f': write {key} = "{guess}"' if guess else f": set {key} to one of them"
+    if said := describe_guesses(guesses):
+        advice += f", {said}"
     if key == "lang_field" and not guess:
         advice = ': if none of them is a language, write lang = "..." instead'
     if key in ("id", "group") and not guess:
