@@ -14,7 +14,6 @@ from pipelines.stages.tokenizer_files import find_foreign_artifacts
 from pipelines.stages.tokenizers_beside import FOLDER, find_beside, find_commit_of, find_folders
 from pipelines.store import storage, urls
 from schemas.stage_manifests import TokenizerManifest
-from tokcore.canonical import hash_sha256
 from tokcore.errors import TokError
 from tokcore.jsonable import to_jsonable
 from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec

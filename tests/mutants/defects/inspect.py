@@ -277,4 +277,12 @@ DEFECTS = (
         "if False:",
         in_tests("pipelines/test_repair.py::test_the_manifest_of_the_build_is_deleted_where_it_is_damaged"),
     ),
+    Defect(
+        "size-compared-late",
+        "verification reads a file before it compares its size",
+        "check_file",
+        "if file.size() != entry.size_bytes:",
+        "if file.size() != entry.size_bytes and file.read() is not None:",
+        in_tests("pipelines/test_sizes_and_kinds.py::test_a_sound_size_is_what_is_read"),
+    ),
 )

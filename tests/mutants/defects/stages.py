@@ -438,4 +438,12 @@ DEFECTS = (
         'lang_normalize="bcp47"',
         in_tests("pipelines/test_version_2.py::test_a_file_is_added_under_the_rules_that_the_output_has"),
     ),
+    Defect(
+        "labels-taken-for-text",
+        "the field of the text is guessed by length alone, so that urls and labels are taken for text",
+        "_weigh_text",
+        "if 2 * sum(map(_is_prose, field.values)) <= num:",
+        "if not num:",
+        in_tests("pipelines/test_guess_fields.py::test_what_holds_no_text_is_not_guessed"),
+    ),
 )

@@ -315,4 +315,12 @@ DEFECTS = (
         "for step in range(1, 3):",
         in_tests("tokcore/test_token_search.py::test_published_ranks"),
     ),
+    Defect(
+        "line-ends-in-oniguruma",
+        "$ of a split pattern is told to Oniguruma as it is, which finds it at every line",
+        "_Parser._parse_atom",
+        'if self._dialect == "oniguruma":\n                return Place("inner-line-start"',
+        'if self._dialect == "none":\n                return Place("inner-line-start"',
+        in_tests("tokcore/test_regex_spelling.py::test_what_differs_is_spelled_otherwise"),
+    ),
 )
