@@ -756,7 +756,8 @@ class BuildConfig:
         """sha256 of every setting that the result follows from, patterns of inputs and their base folder included."""
         fields = [one.name for one in dataclasses.fields(self) if one.compare and one.name not in _NOT_OF_RESULT]
         settings = {name: repr(getattr(self, name)) for name in fields}
-        langs = {"lang_normalize": "none"} if self.build.lang_normalize == "none" else {}
+        # Outputs that began without a rule have the hash that their release gave them.
+        langs = {} if self.normalizes_langs or self.keeps_spelling else {"lang_normalize": "none"}
         return hash_sha256(write_canonical_json({**settings, **langs, "seed": str(self.build.seed)}))
 
     @property

@@ -13,9 +13,11 @@ from support.watchers import said, watching
 
 import tokcore as package
 from pipelines.inspect.verify import verify
+from pipelines.reading.input_range import make_read_settings
 from pipelines.stages.commit import find_manifest
 from pipelines.stages.plan_corpus import plan_build
 from pipelines.stages.read_log import read_log
+from pipelines.stages.settle_languages import settle_languages
 from pipelines.stages.source_checks import FOR_CHECK, check_samples, sample_plan
 from pipelines.stages.whole_checks import check_whole
 from schemas.config import load_config
@@ -208,3 +210,13 @@ def test_a_sample_of_all_tells_that_too_much_is_rejected_or_nothing_is_there(tmp
 
 def test_twins_are_found_whatever_their_order():
     assert find_twins({"en", "EN", "de"}) == ("EN", "en")
+
+
+def test_the_hash_of_settings_is_that_of_earlier_releases_unless_a_rule_is_set(tmp_path):
+    """Outputs in stores are recognised by it without listing their inputs."""
+    config = load_config(str(build_file(tmp_path, FIELD, SMALL)))
+    as_before = make_read_settings(config.sources[0], "jsonl", "none", normalizes_langs=False)
+    kept, new = settle_languages(config, lambda: [as_before]), settle_languages(config, list)
+    assert [one.build.lang_normalize for one in (kept, new)] == ["none", "bcp47"]
+    told = load_config(str(build_file(tmp_path, FIELD, SMALL, build='lang_normalize = "none"')))
+    assert kept.hash_settings() == new.hash_settings() == config.hash_settings() != told.hash_settings()
