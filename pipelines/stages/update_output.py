@@ -89,6 +89,7 @@ class Update:
     workers: Workers | None = None  # as for Build
     stuck: str = dataclasses.field(default="", init=False)  # why changes of the last look must wait; only if it grows
     left_out: LeftOut = dataclasses.field(default_factory=LeftOut)  # files that match and are not taken, as last seen
+    spelling: str = dataclasses.field(default="", init=False)  # a warning about language codes; "" if there is none
     held_back: tuple[str, ...] = dataclasses.field(default=(), init=False)  # uris of files with a tombstone, last seen
     measured: Counter[str] = dataclasses.field(default_factory=Counter, init=False)  # what work items counted, so far
     _restored: frozenset[str] = dataclasses.field(default=frozenset(), init=False, repr=False)  # as of the last look
@@ -105,11 +106,15 @@ class Update:
         Raises ConfigError if the output is not a finished build of this build file, or is one that cannot be updated;
         StageError if files vanished and that is to fail, or if a stage fails.
         """
-        while changes := self.look():
+        changes = self.look()
+        if self.spelling:
+            self.progress.say(f"warning: {self.spelling}")
+        while changes:
             self.require_tokenizer()
             if (commit := self.make(changes)) is not None:
                 return commit
             self.progress.say("another update has committed meanwhile: the inputs are compared with its commit")
+            changes = self.look()
         follow_commits(self.output, self._log)  # a killed one may not have
         return None
 
@@ -236,13 +241,9 @@ class Update:
         if self._log is None:
             self._require_own(build)
             if self.config.keeps_spelling:
-                self._warn_of_spelling(list_languages(self.output, parts.values()))
+                self.spelling = describe_kept_spelling(self.config, list_languages(self.output, parts.values()))
         self._log = log
         return log
-
-    def _warn_of_spelling(self, languages: Collection[str]) -> None:
-        if warning := describe_kept_spelling(self.config, languages):
-            self.progress.say(f"warning: {warning}")
 
     def _list_settings(self) -> Iterator[ReadSettings]:
         """How the files that the output holds were read."""

@@ -281,6 +281,8 @@ class Service:
             self._tell_once(f"{redact(url)}: is not taken: {why}")
         for warning in self._update.left_out.links:
             self._tell_once(f"warning: {warning}")
+        if self._update.spelling:
+            self._tell_once(self._update.spelling)
         if self._update.stuck:
             self._tell_once(self._update.stuck.replace("--vanished remove", 'update.vanished = "remove"'))
         self._measure()
