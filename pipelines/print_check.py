@@ -31,7 +31,7 @@ def make_check_report(build: Build, progress: StageProgress) -> dict[str, Any]:
         plan = plan_build(build.config, build.output, left_out)
     with progress.stage("read samples", minor=True):
         samples = sample_plan(build.config, plan, FOR_CHECK)
-        findings = [*check_samples(build.config, samples), *check_whole(build.config, samples)]
+        findings = [*check_samples(build.config, samples), *check_whole(build.config, samples, imported)]
         stopping = [finding for finding in findings if finding.stops]
     with progress.stage("estimate", minor=True):
         estimated = estimate(build.config, samples, build.options.num_workers)

@@ -16,6 +16,8 @@ from pipelines.reading.records import make_printable
 from pipelines.stages.samples import Finding, SourceSample
 from schemas.config import BuildConfig
 from schemas.document import find_twins
+from tokcore.tokenizer import Tokenizer
+from tokcore.tokenizer_spec import TokenizerSpec
 
 _MOST_NAMED = 5
 
@@ -34,14 +36,17 @@ def check_languages(config: BuildConfig, samples: Sequence[SourceSample]) -> lis
     return [*_check_twins(config, together), *_check_number(config, together)]
 
 
-def check_whole(config: BuildConfig, samples: Sequence[SourceSample]) -> list[Finding]:
-    """What else a build of all files would find at its end. samples: of all files."""
+def check_whole(
+    config: BuildConfig, samples: Sequence[SourceSample], imported: TokenizerSpec | None = None
+) -> list[Finding]:
+    """What else a build of all files would find at its end. samples: of all files. imported: a tokenizer or None."""
     together = _find_languages(samples)
     is_whole = all(sample.is_whole for sample in samples)
     return [
         *(_check_empty(config, samples, together) if config.counts else []),
         *_check_weights(config, together, is_whole),
         *(_check_rejected(config, samples) if is_whole else []),
+        *(_check_unknown(config, samples, imported, is_whole) if imported is not None else []),
     ]
 
 
@@ -77,8 +82,8 @@ def _check_number(config: BuildConfig, found: _Languages) -> Iterator[Finding]:
     if len(found.documents) > limit:
         yield Finding(
             config.at("build", "max_languages"),
-            f"= {limit:,}: the sample alone has {len(found.documents):,} languages: {_name(found.documents)}. "
-            f"Is lang_field a field of languages? If so, raise the limit",
+            f"at most {limit:,}, and the sample alone has {len(found.documents):,} languages: "
+            f"{_name(found.documents)}. Is lang_field a field of languages? If so, raise the limit",
             True,
         )
 
@@ -119,8 +124,32 @@ def _check_rejected(config: BuildConfig, samples: Sequence[SourceSample]) -> Ite
     limit = config.build.max_rejected
     if rejected > limit * read:
         share = (Decimal(100 * rejected) / Decimal(read)).quantize(Decimal("0.01"))
-        text = f"= {limit}: {rejected:,} of {read:,} records would be rejected, {share} %: raise it, or mend the data"
+        text = (
+            f"at most {limit}, and {rejected:,} of {read:,} records would be rejected, {share} %: raise it, or mend "
+            f"the data"
+        )
         yield Finding(config.at("build", "max_rejected"), text, True)
+
+
+def _check_unknown(
+    config: BuildConfig, samples: Sequence[SourceSample], imported: TokenizerSpec, is_whole: bool
+) -> Iterator[Finding]:
+    """More unknown tokens than the build file allows."""
+    limit, unknown = config.encode.max_unknown, imported.model.unknown
+    if limit >= 1 or unknown is None:
+        return
+    tokenizer = Tokenizer(imported)
+    num_around = len(config.encode.prepend) + len(config.encode.append)
+    tokens = found = 0
+    for batch in (seen.batch for sample in samples for seen in sample.seen if seen.batch is not None):
+        ids = tokenizer.encode_texts(batch.texts).ids
+        tokens += len(ids) + num_around * batch.texts.num_texts
+        found += int(np.count_nonzero(ids == unknown))
+    if found > limit * tokens:
+        what = "the corpus" if is_whole else "the sample"
+        text = f"at most {limit}, and {found:,} of {tokens:,} tokens of {what} are unknown: use one that knows them"
+        is_exact = is_whole and config.encode.special_text != "special" and not config.draws
+        yield Finding(config.at("encode", "max_unknown"), text, is_exact)
 
 
 def _name(langs: Iterable[str]) -> str:

@@ -139,7 +139,7 @@ def test_an_expiry_is_no_state(corpus):
     assert expire(output, keep=9).commit is None
     assert expire(output, keep=2).commit.oldest == 3
     before = tree(corpus / "out")
-    assert expire(output, keep=2) == (None, 0, 0)
+    assert expire(output, keep=2) == (None, 0, 0, 3)
     assert tree(corpus / "out") == before
     assert expire(output, keep=1).commit.oldest == 4
     with pytest.raises(ConfigError, match="--keep 0"):

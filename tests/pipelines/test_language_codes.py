@@ -187,7 +187,7 @@ def test_a_sample_tells_of_languages_what_the_whole_would(tmp_path):
     (twins,) = [text for stops, text in _find(tmp_path, build='lang_normalize = "none"') if stops]
     assert twins.startswith("the languages 'EN' and 'en' differ in case only")
     (many,) = [text for stops, text in _find(tmp_path, build="max_languages = 1") if stops]
-    assert many.startswith("= 1: the sample alone has 2 languages: en, qq")
+    assert many.startswith("at most 1, and the sample alone has 2 languages: en, qq")
 
 
 @pytest.mark.parametrize("table", ["mix", "mixture"])
@@ -200,7 +200,8 @@ def test_a_sample_of_all_tells_that_a_weight_has_no_language(tmp_path, table):
 
 def test_a_sample_of_all_tells_that_too_much_is_rejected_or_nothing_is_there(tmp_path):
     _write(tmp_path, "a", ["en"] * 7 + ["no code"])
-    assert (True, "= 0.001: 1 of 8 records would be rejected, 12.50 %: raise it, or mend the data") in _find(tmp_path)
+    many = "at most 0.001, and 1 of 8 records would be rejected, 12.50 %: raise it, or mend the data"
+    assert (True, many) in _find(tmp_path)
     write(tmp_path / "in" / "a.jsonl", b"")
     said = "no record is a document, so {}: check its files, or remove the source"
     assert _find(tmp_path) == [(True, said.format("no record says its language"))]
