@@ -319,5 +319,5 @@ def test_a_build_of_its_own_has_nothing_to_gain(tmp_path):
     build_corpus(tmp_path)
     before = tree(tmp_path / "out")
     assert compact_here(tmp_path).commit is None
-    assert expire(str(tmp_path / "out"), keep=1) == (None, 0, 0)
+    assert expire(str(tmp_path / "out"), keep=1) == (None, 0, 0, 0)
     assert tree(tmp_path / "out") == before
