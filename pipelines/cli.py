@@ -8,6 +8,7 @@ stopped reading the output, 143 SIGTERM, as in any shell.
 from __future__ import annotations
 
 import atexit
+import difflib
 import gc
 import io
 import logging
@@ -80,6 +81,10 @@ _TOOLS = frozenset(
 _STAGES = frozenset({"build", "update", "watch", "count", "learn", "encode", "mix", "pack"})
 
 
+# Ours, though not all commands that run stages have them.
+_OF_SLICES = frozenset({"--slice", "--lease", "--wait", "--no-wait"})
+
+
 class _Terminated(KeyboardInterrupt):
     """SIGTERM: a scheduler's Ctrl-C."""
 
@@ -98,13 +103,27 @@ class _Commands(click.Group):
         found: click.Command = next(one for one in module.COMMANDS if one.name == cmd_name)
         return found
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click's; of a word that is no command, says which one is close to it."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            close = difflib.get_close_matches(args[0], _MODULES, 2)
+            if not close:
+                raise
+            meant = " or ".join(f"'{name}'" for name in close)
+            raise click.UsageError(f"{error.message} Did you mean {meant}?", ctx) from error
+
     def invoke(self, ctx: click.Context) -> Any:
         if small := describe_small_space():
             fail(small, EXIT_USAGE)
+        code = EXIT_USAGE if ctx.invoked_subcommand in _TOOLS else EXIT_STAGE
         try:
             return super().invoke(ctx)
         except click.NoSuchOption as error:
-            if ctx.invoked_subcommand not in _STAGES:
+            if ctx.invoked_subcommand not in _STAGES or error.option_name in _OF_SLICES:
                 raise
             raise click.UsageError(
                 f"{error.format_message()} Options of a Beam runner come after --: "
@@ -118,20 +137,21 @@ class _Commands(click.Group):
         except TokError as error:
             if error.__cause__ is not None and (shortage := describe_shortage(error.__cause__)):
                 fail(f"{error}: {shortage}", EXIT_STAGE)
-            fail(error, EXIT_USAGE if ctx.invoked_subcommand in _TOOLS else EXIT_STAGE)
+            fail(error, code)
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes it again
             sys.exit(EXIT_BROKEN_PIPE)
         except (MemoryError, ImportError, RuntimeError) as error:
-            if not (shortage := describe_shortage(error)):
-                raise
-            fail(shortage, EXIT_STAGE)
+            if shortage := describe_shortage(error):
+                fail(shortage, EXIT_STAGE)
+            if (loop := str(error)).startswith("Symlink loop from "):  # as Path.resolve says it
+                fail(f"{loop}: a link that leads back to itself", code)
+            raise
         except OSError as error:
             if shortage := describe_shortage(error):
                 fail(shortage, EXIT_STAGE)
             if error.filename is None:
                 raise
-            code = EXIT_USAGE if ctx.invoked_subcommand in _TOOLS else EXIT_STAGE
             fail(f"{os.fsdecode(error.filename)}: {error.strerror}", code)
         except KeyboardInterrupt as signalled:
             kept = "" if ctx.invoked_subcommand in _TOOLS else "; run the same command again to go on from here"

@@ -44,6 +44,7 @@ _SHARED = click.option(
     "--shared-filesystem", is_flag=True, help="All hosts of the engine see the local paths of this machine."
 )
 
+_LEASE_SECONDS = 60.0
 _SLICE = click.option(
     "--slice",
     "share",
@@ -54,7 +55,7 @@ _SLICE = click.option(
 _LEASE = click.option(
     "--lease",
     type=float,
-    default=60.0,
+    default=_LEASE_SECONDS,
     show_default=True,
     metavar="SECONDS",
     help="With --slice: a host that shows no sign of life for so long has its work done by others.",
@@ -108,25 +109,35 @@ class RunChoices:
     engine: str | None
     shared_filesystem: bool
     detach: bool
-    share: str | None
-    lease: float
-    waits: bool
     workers: int | None
     quiet: bool
     verbose: bool
     runner_options: tuple[str, ...]
+    share: str | None = None  # these three only of builds
+    lease: float = _LEASE_SECONDS
+    waits: bool = True
 
 
 def add_run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of commands that run stages; the command gets them as one argument, chosen."""
+    return _add_options(command, (_SLICE, _LEASE, _WAIT))
 
+
+def add_unsliced_run_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """As add_run_options, for a command that is no build which several hosts could share."""
+    return _add_options(command, ())
+
+
+def _add_options(command: Callable[..., Any], of_slices: tuple[Callable[..., Any], ...]) -> Callable[..., Any]:
     @functools.wraps(command)
     def gather(*arguments: Any, **given: Any) -> Any:
-        chosen = RunChoices(**{field.name: given.pop(field.name) for field in dataclasses.fields(RunChoices)})
+        fields = [field.name for field in dataclasses.fields(RunChoices)]
+        chosen = RunChoices(**{name: given.pop(name) for name in fields if name in given})
         return command(*arguments, chosen=chosen, **given)
 
     runner = click.argument("runner_options", nargs=-1, type=click.UNPROCESSED, metavar="[-- RUNNER OPTIONS]")
-    return OUTPUT(SET(_ENGINE(_SHARED(_DETACH(_SLICE(_LEASE(_WAIT(WORKERS(_QUIET(_VERBOSE(runner(gather))))))))))))
+    options = (OUTPUT, SET, _ENGINE, _SHARED, _DETACH, *of_slices, WORKERS, _QUIET, _VERBOSE, runner)
+    return functools.reduce(lambda inner, add: add(inner), reversed(options), gather)
 
 
 def format_examples(*lines: str) -> str:

@@ -435,18 +435,16 @@ def curve(output: str, sizes: str, at: int | None, as_json: bool) -> None:
     print_json(report) if as_json else print_curve(report)
 
 
-@click.command(
-    epilog=format_examples("tokcore diff out/first out/second", "tokcore diff out/first out/first --at 3 --with 5")
-)
+@click.command(epilog=format_examples("tokcore diff out/first out/second", "tokcore diff out/first --at 3 --with 5"))
 @click.argument("one", metavar="A")
-@click.argument("other", metavar="B")
+@click.argument("other", metavar="[B]", default="")
 @click.option("--at", type=click.IntRange(0), metavar="COMMIT", help="Compare commits: this one of A; default: newest.")
 @click.option(
     "--with", "other_at", type=click.IntRange(0), metavar="COMMIT", help="Compare commits: this one of B; likewise."
 )
 @JSON
 def diff(one: str, other: str, at: int | None, other_at: int | None, as_json: bool) -> None:
-    """Show what differs between two outputs, or between two commits.
+    """Show what differs between two outputs, or between two commits of one: B is A, then.
 
     Compares configuration, inputs, counts, tokenizers, documents and shards, as far as both outputs have them. Of
     commits (named, or the newest if an output was updated since it was built), compares inputs, totals, tombstones,
@@ -456,7 +454,9 @@ def diff(one: str, other: str, at: int | None, other_at: int | None, as_json: bo
     from pipelines.inspect.diff_commits import diff_commits
     from pipelines.print_reports import print_diff
 
-    one, other = make_absolute(one), make_absolute(other)
+    if not other and at is None and other_at is None:
+        raise click.UsageError("name a second output, or two commits of this one with --at and --with")
+    one, other = make_absolute(one), make_absolute(other or one)
     if at is None and other_at is None and not (is_updated(one) or is_updated(other)):
         with show_progress("diff"):
             found = run(one, other)

@@ -9,7 +9,7 @@ import click
 
 from pipelines.commands.build_commands import open_to_run
 from pipelines.commands.command_inputs import make_absolute, print_json
-from pipelines.commands.command_options import BUILD_FILE, JSON, RunChoices, add_run_options, format_examples
+from pipelines.commands.command_options import BUILD_FILE, JSON, RunChoices, add_unsliced_run_options, format_examples
 from tokcore.errors import ConfigError
 
 
@@ -22,7 +22,7 @@ from tokcore.errors import ConfigError
     )
 )
 @BUILD_FILE
-@add_run_options
+@add_unsliced_run_options
 @click.option(
     "--tokenizer", "tokenizer", metavar="URL", help="Encode with this one; needed where nothing is built yet."
 )
@@ -54,8 +54,8 @@ def watch(
     from pipelines.watch.stream import Stream
     from schemas.build_tables import TokenizerTable
 
-    if chosen.share is not None or (chosen.detach and not streaming):
-        raise ConfigError("watch: --slice is for builds, and --detach for builds and --streaming. Leave them out.")
+    if chosen.detach and not streaming:
+        raise ConfigError("watch: --detach is for builds and --streaming. Leave it out.")
     if counts_too and tokenizer is None:
         raise ConfigError("--count: is for an output that begins with --tokenizer; others count as they were built")
 

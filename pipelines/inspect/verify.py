@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from pipelines.inspect.chain import Manifests, read_build, read_chain, read_manifests, require_commit
 from pipelines.inspect.derived_jobs import make_mix_job_again, make_pack_job_again
 from pipelines.inspect.verify_beside import CheckedBeside, check_beside
-from pipelines.inspect.verify_log import check_commit_card, find_brought_back
+from pipelines.inspect.verify_log import check_commit_card, check_kind, find_brought_back
 from pipelines.inspect.verify_manifests import (
     BuiltManifests,
     check_count_table,
@@ -33,12 +33,14 @@ from pipelines.inspect.verify_mixed import check_decision, check_mixed_part, che
 from pipelines.inspect.verify_order import Origins, list_ordinal_ends
 from pipelines.inspect.verify_packed import check_group
 from pipelines.inspect.verify_shards import Found, Rules, check_item, check_part, make_rules
+from pipelines.inspect.verify_written import Checked, check_names, check_written
 from pipelines.local.pool import Workers
 from pipelines.local.progress import Phase, StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.commit import (
     MANIFEST,
     RUN,
+    find_written,
     get_folder,
     get_path_below,
     name_once,
@@ -53,6 +55,7 @@ from pipelines.stages.token_count_table import check_token_counts
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER, WATCHERS, Attempts
 from pipelines.store.main_files import find_main_files
+from pipelines.store.redaction import redact
 from pipelines.store.tokenizers import load_spec
 from pipelines.work.decode_item import DecodeJob, StoredPart, decode_items
 from pipelines.work.mix_part import count_part
@@ -74,7 +77,7 @@ from schemas.stage_manifests import (
     TokenizerTotals,
 )
 from tokcore.documents_digest import DocumentsDigest
-from tokcore.errors import FormatError, TokError
+from tokcore.errors import ConfigError, FormatError, TokError
 from tokcore.jsonable import to_jsonable
 from tokcore.token_counts import add_up
 from tokcore.tokenizer_spec import TokenizerSpec
@@ -137,14 +140,22 @@ def verify(
         build, _ = first = read_build(output)
         if build is not None and build.totals.shards >= _MANY_SHARDS:  # reading their manifest takes seconds
             progress.say(f"look       at what manifest.json names: {build.totals.shards:,} shards, and all other files")
+        written = None if build is not None else _find_written(output)
         chain = read_chain(output, first)
         there = storage.list_tree(output)
+    if written is not None:
+        if decode != 0 or at is not None:
+            raise ConfigError(f"{redact(output)}: WriteShards made it: it has no commits, and no sources to decode")
+        return _verify_written(output, written, root, quick, options, progress)
     log, problems, unread = chain.log, [*chain.breaks], [*chain.own.problems.values()]
     beside = check_beside(output, log, there, problems) if log is not None else CheckedBeside(frozenset(), 0, 0, 0)
     with contextlib.closing(Workers(options, ())) as workers:
         how = _How(decode, quick, base, options, progress, workers)
         if log is None or unread or problems or (not log.commits and not at):
-            apart = beside.paths | {CARD} if log is not None and log.commits else beside.paths
+            apart = beside.paths
+            if log is not None and log.commits:  # what the card says cannot be told, but whether it is a file
+                apart |= {CARD}
+                problems.extend(check_kind(output, CARD))
             found = _verify_part(output, chain.own, root, how, apart)
         else:
             require_commit(log, at)
@@ -158,6 +169,41 @@ def verify(
         size_bytes=found.size_bytes + beside.size_bytes,
         num_leftovers=found.num_leftovers + beside.num_leftovers,
         seconds=time.monotonic() - started,
+    )
+
+
+def _find_written(output: str) -> ShardsManifest | None:
+    """As find_written; None for what cannot be read, which is a problem found elsewhere."""
+    with contextlib.suppress(TokError):
+        return find_written(output)
+    return None
+
+
+def _verify_written(
+    output: str, made: ShardsManifest, root: str, quick: bool, options: RunOptions, progress: StageProgress
+) -> Report:
+    """As verify, of a folder that WriteShards made. Its root is the content id of its manifest."""
+    started = time.monotonic()
+    problems: list[str] = []
+    _check_files(output, [(made.stage, entry) for entry in made.files], options, problems, progress)
+    problems.extend(check_names(made, storage.list_tree(output)))
+    if root and made.content_id() != root:
+        problems.append(f"shards/{MANIFEST}: its root is {made.content_id()}, expected {root}")
+    checked = Checked(problems, 0, True, 0)
+    if not problems:
+        with progress.stage("read", made.totals.records.documents, "documents", minor=True):
+            checked = check_written(output, made, quick, options)
+    return Report(
+        problems=tuple(checked.problems),
+        root=made.content_id(),
+        num_files=len(made.files) + 2,  # its own, and the tokenizer's
+        size_bytes=sum(entry.size_bytes for entry in made.files),
+        seconds=time.monotonic() - started,
+        num_read=checked.num_read,
+        num_decoded=0,
+        lossless=checked.lossless,
+        num_leftovers=checked.num_leftovers,
+        totals=to_jsonable(made.totals),
     )
 
 

@@ -69,6 +69,15 @@ def check_log(output: str, build: BuildManifest, problems: list[str]) -> Log:
     return log
 
 
+def check_kind(output: str, path: str) -> Iterator[str]:
+    """What is wrong with a path of an output if it is no file inside of it that can be read."""
+    try:
+        storage.require_inside(output, path)
+        storage.open_read(urls.join(output, path)).close()
+    except TokError as error:
+        yield name_once(path, error)
+
+
 def check_commit_card(output: str, log: Log) -> Iterator[str]:
     """What is wrong with README.md of an output with commits: it must be that of the newest one.
 

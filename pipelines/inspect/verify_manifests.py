@@ -371,7 +371,7 @@ def _check_shards(plan: Plan, manifests: BuiltManifests) -> Iterator[str]:
     facts = [shard.facts for shard in shards]
     for shard in shards:
         yield from _check_place(shard, made.config, plan)
-    yield from _check_entries(made, shards)
+    yield from check_entries(made, shards)
     yield from check_folder_indexes(made, shards, manifests.tokenizer.totals.vocab_size, (TOKEN_COUNTS,))
     yield from _check_numbers(facts, plan, made.config)
     yield from _check_keys(facts, plan, made)
@@ -437,7 +437,7 @@ def _check_keys(shards: Iterable[ShardFacts], plan: Plan, made: ShardsManifest) 
             yield f"shards/{MANIFEST}: {shard.shard}: its result key is {shard.result_key!r}, expected {key!r}"
 
 
-def _check_entries(made: ShardsManifest, shards: Iterable[ShardRef]) -> Iterator[str]:
+def check_entries(made: ShardsManifest, shards: Iterable[ShardRef]) -> Iterator[str]:
     """That the entries of a shard's files say the same of it."""
     found = {entry.path: entry for entry in made.files}
     for shard in shards:

@@ -29,6 +29,16 @@ class Order(Protocol):
         """Look at where a shuffle put them."""
 
 
+class AnyOrder:
+    """That of documents which no plan puts in order."""
+
+    def add(self, shard: ShardFacts, batch: TokenBatch) -> None:
+        """Does nothing."""
+
+    def add_places(self, shard: ShardFacts, places: Places) -> None:
+        """Does nothing: only a shuffle has places."""
+
+
 class PlanOrder:
     """That documents come from the item's ranges, in their order, each at most once."""
 

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.inspect.stored_shards import OpenShard, open_documents, open_formats, open_provenance
-from pipelines.inspect.verify_order import Order, PlanOrder, ShuffledOrder
+from pipelines.inspect.verify_order import AnyOrder, Order, PlanOrder, ShuffledOrder
 from pipelines.store.main_files import copy_shard_if_remote
 from pipelines.work.make_jobs import find_special_ids
 from schemas.plan import Assignment, Plan
@@ -62,8 +62,8 @@ class Found:
     records: bytearray = dataclasses.field(default_factory=bytearray)  # of shuffled shards: 32 bytes per document
 
 
-def make_rules(spec: TokenizerSpec, config: ShardsConfig, plan: Plan) -> Rules:
-    """The rules that plan, tokenizer and configuration of the encode stage make.
+def make_rules(spec: TokenizerSpec, config: ShardsConfig, plan: Plan | None) -> Rules:
+    """The rules that plan, tokenizer and configuration of the encode stage make. plan: None where there was none.
 
     Raises FormatError if documents are to begin or end with a special token that the tokenizer lacks.
     """
@@ -82,7 +82,7 @@ def make_rules(spec: TokenizerSpec, config: ShardsConfig, plan: Plan) -> Rules:
         tuple(sorted(reserved - ordinary)),  # a foreign tokenizer may give a special token the id of an ordinary one
         spec.model.unknown,
         config.shuffle is not None,
-        frozenset(file.uri for file in plan.files if plan.settings[file.settings].validation),
+        frozenset(file.uri for file in plan.files if plan.settings[file.settings].validation) if plan else frozenset(),
         config.validation != "0",
     )
 
@@ -115,6 +115,13 @@ def check_part(
     """
     found = Found()
     _check_all(output, rules, shards, ShuffledOrder(heads, files, found.problems, found.records), found)
+    return found
+
+
+def check_written_shard(output: str, rules: Rules, shard: ShardRef) -> Found:
+    """Read a shard whose documents have no records of input files that they could be compared with."""
+    found = Found()
+    _check_all(output, rules, [shard], AnyOrder(), found)
     return found
 
 

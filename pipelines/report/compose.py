@@ -22,7 +22,7 @@ from pipelines.report.shard_pass import DrawnText, ShardPass, read_all_shards
 from pipelines.report.text_measures import Measured, measure_texts
 from pipelines.report.tokenizer_tables import compare_tokenizers, find_copies
 from pipelines.report.vocabulary_facts import compute_efficiency, count_scripts, measure_lengths
-from pipelines.stages.commit import find_manifest, require_manifest
+from pipelines.stages.commit import find_manifest, find_written, require_manifest
 from pipelines.stages.read_state import State, read_state
 from pipelines.store.redaction import redact
 from pipelines.store.tokenizers import load_tokenizer
@@ -56,7 +56,8 @@ def make_report(output: str, wishes: Wishes, progress: StageProgress, at: int | 
 
     Raises ConfigError if the build is not finished or a wish cannot be met, FormatError for a damaged file.
     """
-    require_manifest(output, "build", "build")
+    if find_written(output) is None:
+        require_manifest(output, "build", "build")
     state = read_state(output, at)
     build = state.add_up_build()
     own = load_tokenizer(output)

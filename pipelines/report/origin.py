@@ -20,11 +20,13 @@ def tell_origin(state: State) -> dict[str, Any]:
     Root and inputs are those of the commit.
     """
     made = find_manifests(state.output, (*STAGES, BUILD))
-    files = sorted((file for url in state.urls for file in read_pinned_files(url)), key=lambda file: file.uri)
+    pinned = (file for url in state.urls for file in read_pinned_files(url)) if "plan" in made else ()
+    files = sorted(pinned, key=lambda file: file.uri)
     run = read_run_facts(state.output, BUILD)
-    tokenizer = made["tokenizer"]
+    build = state.add_up_build()
+    tokenizer = made.get("tokenizer")  # none of shards that WriteShards made
     return {
-        "root": state.add_up_build().root,
+        "root": build.root,
         "commit": state.number,
         "stages": {
             stage: {"identity": one.identity, "content": one.content_id(), "files": len(one.files)}
@@ -41,7 +43,7 @@ def tell_origin(state: State) -> dict[str, Any]:
         "versions": {"python": run.python, "kernel": run.kernel, **dict(sorted(run.packages.items()))},
         "finished": run.finished,
         "name": run.name,
-        "tokenizer_settings": to_jsonable(tokenizer.config),
+        "tokenizer_settings": to_jsonable(tokenizer.config if tokenizer is not None else build.config.tokenizer),
         "shard_settings": to_jsonable(made["shards"].config),
-        "mixture": to_jsonable(tokenizer.totals.mix),
+        "mixture": to_jsonable(tokenizer.totals.mix) if tokenizer is not None else {},
     }

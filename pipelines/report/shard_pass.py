@@ -21,6 +21,7 @@ from schemas.refs import ShardRef
 from schemas.shard_entries import list_named_shards
 from schemas.stage_manifests import ShardsManifest
 from tokcore.format_table import FormatFile
+from tokcore.formats.provenance import get_provenance_path
 from tokcore.labels import Labels
 from tokcore.models.model import Ids
 from tokcore.token_batch import TokenBatch, compute_document_digests
@@ -141,14 +142,15 @@ def _take_text(batch: TokenBatch, row: int, key: int, added: tuple[int, int]) ->
 
 
 def _read_batches(output: str, shards: list[ShardRef]) -> Iterator[TokenBatch]:
-    """All documents, with their sources: of shuffled shards another file has these."""
+    """All documents, with their sources: of shuffled shards another file has these, of WriteShards' own nothing has."""
     for shard in shards:
         with copy_shard_if_remote(output, shard) as folder:
             name, path = find_main_files(shard)[0]
+            is_hidden = any(file.path == get_provenance_path(shard.facts.stem) for file in shard.files)
             sources: Labels | None = None
             row = 0
             for batch in FormatFile(name, f"{folder}/{path}").open().batches():
-                if sources is None and not any(batch.sources.names):
+                if sources is None and is_hidden and not any(batch.sources.names):
                     sources = open_provenance(folder, shard).sources
                 end = row + batch.num_documents
                 yield batch if sources is None else batch._replace(sources=sources[row:end])

@@ -84,6 +84,17 @@ def find_manifests(output: str, stages: Iterable[str]) -> dict[str, AnyManifest]
     return {stage: made for stage, made in zip(stages, found, strict=True) if made is not None}
 
 
+def find_written(output: str) -> ShardsManifest | None:
+    """The manifest of shards that WriteShards made, in a pipeline of somebody's own; None for any other output.
+
+    It is made from nothing: no build, no plan. Raises as find_manifest does.
+    """
+    if find_manifest(output, BUILD) is not None:
+        return None
+    made = find_manifest(output, "shards")
+    return made if made is not None and not made.inputs else None
+
+
 # A build reads each of its manifests often, in case another build has changed it.
 _parsed = functools.lru_cache(maxsize=8)(parse_manifest)
 

@@ -8,19 +8,24 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from pipelines.stages.commit import find_manifest, require_manifest
+from pipelines.stages.commit import find_manifest, find_written, require_manifest
 from pipelines.stages.read_log import Log, read_log, read_part
 from pipelines.stages.token_count_table import read_token_counts
 from pipelines.store import urls
+from pipelines.store.tokenizers import load_spec
 from pipelines.work.added_up import add_up_counts, add_up_languages, add_up_totals
 from pipelines.work.counted_parts import CountedPart, CountedParts
 from schemas.commit_log import OWN
+from schemas.manifest import Manifest
 from schemas.stage_manifests import (
     BUILD,
     BuildManifest,
+    BuildTotals,
     BuiltLanguage,
     EncodedLanguage,
+    ImportedConfig,
     ShardsManifest,
+    StageConfigs,
 )
 from tokcore import token_counts
 from tokcore.kernel import IdRows
@@ -73,6 +78,8 @@ class State:
         Raises ConfigError if the output is not finished.
         """
         if self.log is None:
+            if (written := find_written(self.output)) is not None:
+                return _describe_written(self.output, written)
             return require_manifest(self.output, BUILD, "build")
         builds = [read_part(self.output, part) for part in self.log.parts(self.number)]
         if len(builds) == 1:
@@ -86,6 +93,22 @@ class State:
         }
         totals = add_up_totals([made.totals for made in builds])
         return dataclasses.replace(own, totals=totals, languages=languages, root=self.log.commits[self.number - 1].root)
+
+
+def _describe_written(output: str, made: ShardsManifest) -> BuildManifest:
+    """What a build's manifest would say of shards that WriteShards made."""
+    spec = load_spec(output)
+    totals = {field.name: getattr(made.totals, field.name) for field in dataclasses.fields(made.totals)}
+    return Manifest(
+        stage=BUILD,
+        identity=made.identity,
+        config=StageConfigs(ImportedConfig.of(spec), made.config),
+        inputs={},
+        files=(),
+        totals=BuildTotals(**totals, vocab_size=spec.vocab_size),
+        languages={lang: BuiltLanguage(**_list_totals(one)) for lang, one in made.languages.items()},
+        root=made.content_id(),
+    )
 
 
 def read_state(output: str, at: int | None = None) -> State:

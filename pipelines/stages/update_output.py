@@ -18,7 +18,7 @@ from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.local.terminal import format_count
 from pipelines.stages.build import Build
-from pipelines.stages.commit import find_manifest, require_manifest
+from pipelines.stages.commit import find_manifest, find_written, require_manifest
 from pipelines.stages.dataset_card import follow_commits
 from pipelines.stages.held_files import HeldFiles, read_part_files, strip_settings
 from pipelines.stages.make_commit import (
@@ -218,7 +218,14 @@ class Update:
 
     def follow_log(self) -> Log:
         """The log, with the commits that are new since the last look. Raises as run() does."""
-        build = require_manifest(self.output, BUILD, "build")
+        if (build := find_manifest(self.output, BUILD)) is None:
+            if find_written(self.output) is not None:
+                raise ConfigError(
+                    f"{redact(self.output)}: WriteShards made these shards, in a pipeline of your own: there is no "
+                    f"build to follow. Run that pipeline again, into a new folder. To have inputs followed, make an "
+                    f"output of its own with `tokcore build`, of a build file that names them."
+                )
+            build = require_manifest(self.output, BUILD, "build")
         if self._log is not None and build != self._log.build:
             raise IdentityError(
                 f"{redact(self.output)}: another build took the place of the one that this process began with. Its "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -13,10 +14,11 @@ from pathlib import Path
 
 import psutil
 import pytest
-from support.builds import ROOT, SETTINGS, build_file, find_file, small_corpus, tokcore, tree
+from support.builds import ROOT, SETTINGS, build_file, find_file, jsonl, run, small_corpus, tokcore, tree, write
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 import tokcore as api
+from pipelines import cli
 from pipelines.show_document import print_described
 
 
@@ -371,3 +373,57 @@ def test_what_is_quoted_does_not_act_on_a_terminal(tmp_path, capsys):
 def test_the_command_line_loads_no_command_that_is_not_asked_for():
     code = "import sys, pipelines.cli\nsys.exit(bool({'numpy', 'fsspec'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False, cwd=ROOT).returncode == 0
+
+
+def test_a_word_that_is_close_to_a_command(capsys):
+    for word, said in (
+        ("biuld", "No such command 'biuld'. Did you mean 'build'?"),
+        ("nothing-like-it", "No such command 'nothing-like-it'."),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            cli.run([word])
+        assert ended.value.code == 2
+        assert capsys.readouterr().err.splitlines()[-1] == f"Error: {said}"
+
+
+def test_watch_offers_no_slices(capsys):
+    for command, offers in (("watch", False), ("build", True)):
+        with pytest.raises(SystemExit):
+            cli.run([command, "--help"])
+        said = capsys.readouterr().out
+        assert ("--slice" in said, "--lease" in said, "--no-wait" in said) == (offers,) * 3
+    with pytest.raises(SystemExit):
+        cli.run(["watch", "build.toml", "--slice", "1/2"])
+    assert capsys.readouterr().err.splitlines()[-1].startswith("Error: No such option '--slice'.")
+
+
+def test_commits_of_one_output_are_compared_without_naming_it_twice(built, capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.run(["diff", str(built), "--at", "0", "--with", "0"])
+    assert (ended.value.code or 0, capsys.readouterr().out) == (0, "no difference\n")
+    with pytest.raises(SystemExit) as ended:
+        cli.run(["diff", str(built)])
+    assert ended.value.code == 2
+    assert "name a second output, or two commits" in capsys.readouterr().err
+
+
+def test_text_on_a_stream_of_ascii(tmp_path, monkeypatch):
+    """`PYTHONIOENCODING=ascii tokcore show SHARD:0`, of Amharic."""
+    text = "ሰላም ለዓለም"
+    write(tmp_path / "am.jsonl", jsonl([{"text": text}] * 3))
+    sources = '[[source]]\nlang = "am"\nfiles = "am.jsonl"\n'
+    path = build_file(tmp_path, sources, "[learn]\nvocab_size = 260\nallow_smaller = true\n")
+    run(path, tmp_path / "out")
+    (shard,) = (tmp_path / "out" / "shards" / "arrow").iterdir()
+    for arguments in ([f"{shard}:0"], [f"{shard}:0", "--json"]):
+        out = io.TextIOWrapper(io.BytesIO(), "ascii")
+        monkeypatch.setattr(sys, "stdout", out)
+        with pytest.raises(SystemExit) as ended:
+            cli.run(["show", *arguments])
+        assert not ended.value.code
+        out.seek(0)
+        said = out.read()
+        if len(arguments) > 1:
+            assert json.loads(said)["text"].startswith(text)
+        else:
+            assert r"\u1230\u120b" in said.replace(" ", "").replace("|", "")

@@ -17,18 +17,26 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that
 from apache_beam.transforms.window import FixedWindows
 from support import eager
-from support.builds import ROOT, jsonl, texts, tree, write
+from support.builds import ROOT, build_file, jsonl, texts, tree, write
 from support.engines import find_free_port, find_prism, running
 from support.graphs import DOCUMENTS, learned
+from support.updates import update_here
 
 import tokcore
 from pipelines import CountPretokens, ReadDocuments, WriteShards
 from pipelines.graph.coders import RecordCoder
+from pipelines.inspect.verify import verify
 from pipelines.local.engines import find_worker_program
+from pipelines.local.progress import StageProgress
+from pipelines.local.run_options import RunOptions
+from pipelines.report.compose import Wishes, make_report
+from pipelines.report.report_files import write_report
 from pipelines.work.read_source import Record
 from pipelines.work.sort_documents import choose_bucket, sort_documents
 from schemas import Document
 from schemas.document import RejectedRecord
+from schemas.stage_manifests import parse_manifest
+from tokcore.canonical import write_canonical_json
 from tokcore.errors import ConfigError
 
 
@@ -166,6 +174,44 @@ def test_on_a_hostile_runner(seed, tmp_path):
         documents = p | beam.Create(TWINS) | beam.Reshuffle()
         _ = documents | WriteShards(str(tmp_path / "b"), learned(), 2, append=["<|end|>"])
     assert tree(tmp_path / "a") == tree(tmp_path / "b")
+
+
+def test_commands_on_a_folder_of_shards(tmp_path, capsys):
+    """`verify` and `report` work on it, `update` says what does."""
+    write_them(tmp_path / "mine", TWINS, num_buckets=2, formats=["arrow", "megatron"])
+    place = str(tmp_path / "mine")
+    report = verify(place, options=RunOptions(1))
+    assert (report.problems, report.num_read) == ((), len(TWINS))
+    assert report.root == parse_manifest((tmp_path / "mine/shards/manifest.json").read_bytes(), "").content_id()
+    assert verify(place, root="0" * 64).problems[0].startswith("shards/manifest.json: its root is ")
+    with pytest.raises(ConfigError, match="no sources to decode"):
+        verify(place, decode=None)
+    told = make_report(place, Wishes({}, "", "", 5, ()), StageProgress(-1))
+    assert told["provenance"]["root"] == report.root
+    assert told["corpus"]["documents"] == len(TWINS)
+    assert all(file.stat().st_size > 1000 for file in write_report(told, tmp_path / "report.html"))
+    write(tmp_path / "a.jsonl", jsonl([{"text": "one"}]))
+    path = build_file(tmp_path, '[[source]]\nlang = "en"\nfiles = "a.jsonl"\n')
+    with pytest.raises(ConfigError, match=r"WriteShards made these shards.*Run that pipeline again, into a new folder"):
+        update_here(path, tmp_path / "mine")
+    for number, (name, tamper, problem) in enumerate(
+        (
+            ("shards/token_counts.parquet", lambda path: path.write_bytes(path.read_bytes()[:-1]), "committed with"),
+            ("shards/megatron", shutil.rmtree, "shards/megatron/"),
+            ("tokenizer/tokcore.json", lambda path: path.write_bytes(b"{}"), "tokenizer/tokcore.json"),
+            ("shards/more.bin", lambda path: path.write_bytes(b""), "shards/more.bin: no manifest names it"),
+            ("shards/manifest.json", _count_one_more, "shards/manifest.json: totals: documents"),
+        )
+    ):
+        copy = Path(shutil.copytree(place, tmp_path / f"copy{number}"))
+        tamper(copy / name)
+        assert any(problem in one for one in verify(str(copy), options=RunOptions(1)).problems), name
+
+
+def _count_one_more(path: Path) -> None:
+    manifest = json.loads(path.read_bytes())
+    manifest["totals"]["records"]["documents"] += 1
+    path.write_bytes(write_canonical_json(manifest))
 
 
 def test_an_attempt_that_ends_second_finds_what_the_first_made(tmp_path, monkeypatch):

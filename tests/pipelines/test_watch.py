@@ -747,7 +747,7 @@ def test_it_reads_its_build_file_again(corpus, command):
 
 def test_wrong_arguments_are_refused(corpus):
     for arguments, words in (
-        (["--slice", "1/2"], "--slice is for builds, and --detach for builds and --streaming"),
+        (["--slice", "1/2"], "Error: No such option '--slice'."),
         (["--count"], "--count: is for an output that begins with --tokenizer"),
         (["--listen", "nowhere"], "watch.listen = nowhere"),
         (["--set", "watch.poll_seconds=0"], "watch.poll_seconds"),

@@ -1,0 +1,125 @@
+"""Verification of a folder that WriteShards made: a tokenizer, and shards that no build vouches for. No Beam.
+
+Its manifest of shards is all that says what they are, so a root that was kept elsewhere proves more. The documents came
+from a pipeline of somebody's own: there is no source to compare them with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+from pipelines.inspect.verify_derived import check_folder_indexes
+from pipelines.inspect.verify_manifests import KNOWN, check_entries
+from pipelines.inspect.verify_shards import Found, check_written_shard, is_well_placed, make_rules
+from pipelines.local.run_options import RunOptions
+from pipelines.stages.commit import MANIFEST
+from pipelines.stages.token_count_table import TOKEN_COUNTS, check_token_counts
+from pipelines.store import storage
+from pipelines.store.attempts import FOLDER
+from pipelines.store.tokenizers import load_spec
+from schemas.manifest import compute_identity
+from schemas.shard_entries import list_named_shards
+from schemas.stage_manifests import EncodedLanguage, ShardsManifest
+from tokcore.documents_digest import DocumentsDigest
+from tokcore.errors import TokError
+from tokcore.token_counts import add_up
+from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
+
+_SPEC = f"tokenizer/{FILE_NAME}"
+
+
+class Checked(NamedTuple):
+    """What was found."""
+
+    problems: list[str]
+    num_read: int  # documents
+    lossless: bool
+    num_leftovers: int  # files of unfinished work
+
+
+def check_names(made: ShardsManifest, there: list[str]) -> Iterator[str]:
+    """Files that nothing names. there: all paths below the folder."""
+    named = {_SPEC, f"shards/{MANIFEST}", *(f"shards/{entry.path}" for entry in made.files)}
+    yield from (f"{path}: no manifest names it" for path in there if path not in named and not _is_leftover(path))
+
+
+def check_written(output: str, made: ShardsManifest, quick: bool, options: RunOptions) -> Checked:
+    """What is wrong with a folder whose files all have the hashes of its manifest. quick: without reading shards."""
+    there = storage.list_tree(output)
+    leftovers = sum(map(_is_leftover, there))
+    try:
+        storage.require_inside(output, _SPEC)
+        spec = load_spec(output)
+        problems = [*_check_manifest(made, spec)]
+        lossless = spec.model.facts().get("lossless") is not False
+        if quick or problems:
+            return Checked(problems, 0, lossless, leftovers)
+        return Checked(*_check_content(output, made, spec, options), lossless, leftovers)
+    except TokError as error:
+        return Checked([str(error) if _SPEC in str(error) else f"{_SPEC}: {error}"], 0, True, leftovers)
+
+
+def _is_leftover(path: str) -> bool:
+    return path.startswith(f"{FOLDER}/")
+
+
+def _check_manifest(made: ShardsManifest, spec: TokenizerSpec) -> Iterator[str]:
+    """That the manifest agrees with itself, and with the tokenizer."""
+    where, totals = f"shards/{MANIFEST}", made.totals
+    if totals.fingerprint != spec.fingerprint:
+        yield f"{_SPEC}: its fingerprint is {spec.fingerprint}, of the one that wrote the shards {totals.fingerprint}"
+    key = {"tokenizer": totals.fingerprint, "documents": totals.documents_digest}
+    if made.identity not in {compute_identity("shards", key, {}, semantics) for semantics in KNOWN}:
+        yield f"{where}: its identity is not that of its tokenizer and documents"
+    shards = list_named_shards(made)
+    yield from check_entries(made, shards)
+    yield from check_folder_indexes(made, shards, spec.vocab_size, (TOKEN_COUNTS,))
+    for shard in shards:
+        if not is_well_placed(shard, made.config):
+            yield f"{where}: {shard.facts.shard}: {[file.path for file in shard.files]}: not its files"
+    for name, said, held in (
+        ("shards", totals.shards, len(shards)),
+        ("tokens", totals.tokens, sum(shard.facts.tokens for shard in shards)),
+        ("documents", totals.records.documents, sum(shard.facts.documents for shard in shards)),
+        ("text_bytes", totals.text_bytes, sum(one.text_bytes for one in made.languages.values())),
+    ):
+        if said != held:
+            yield f"{where}: totals: {name} = {said}, expected {held}"
+
+
+def _check_content(
+    output: str, made: ShardsManifest, spec: TokenizerSpec, options: RunOptions
+) -> tuple[list[str], int]:
+    """Read all shards; what is wrong with them, and how many documents there were."""
+    rules = make_rules(spec, made.config, None)
+    problems: list[str] = []
+    languages: dict[str, list[int]] = {}
+    written, hashed, num_read = add_up([]), DocumentsDigest(), 0
+
+    def check(number: int) -> Found:
+        return check_written_shard(output, rules, shards[number])
+
+    shards = list_named_shards(made)
+    with ThreadPoolExecutor(options.num_workers) as threads:
+        for found in threads.map(check, range(len(shards))):
+            problems.extend(found.problems)
+            num_read += found.documents_of.total()
+            hashed.add_up(found.hashed.hexdigest(), found.hashed.num_documents)
+            written = add_up([written, found.ids.take()])
+            for lang, sums in found.languages.items():
+                held = languages.setdefault(lang, [0, 0, 0])
+                languages[lang] = [mine + its for mine, its in zip(held, sums, strict=True)]
+    if (digest := hashed.hexdigest()) != made.totals.documents_digest:
+        problems.append(f"shards/{MANIFEST}: the documents' digest is {digest}, not the documents_digest it names")
+    for lang in sorted(languages.keys() | made.languages.keys()):
+        said = made.languages.get(lang, EncodedLanguage(0, 0, 0, 0, "0"))
+        documents, tokens, _ = languages.get(lang, [0, 0, 0])
+        if (said.documents, said.tokens) != (documents, tokens):
+            problems.append(
+                f"shards/{MANIFEST}: {lang}: {said.documents} documents of {said.tokens} tokens, "
+                f"in the shards {documents} of {tokens}"
+            )
+    problems.extend(check_token_counts(output, made, written))
+    return problems, num_read
