@@ -80,7 +80,7 @@ def read_build(output: str) -> tuple[BuildManifest | None, str]:
         storage.require_inside(output, MANIFEST)
         build = find_manifest(output, BUILD)
     except TokError as error:
-        return None, str(error) if MANIFEST in str(error) else f"{MANIFEST}: {error}"
+        return None, name_once(MANIFEST, error)
     if build is None:
         return None, _NOT_FINISHED
     root = build.content_id()

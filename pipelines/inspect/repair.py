@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -50,6 +51,7 @@ from tokcore.formats.shard_facts import ShardFacts
 from tokcore.kernel import IdCounter
 from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
 
+_BLOCK_BYTES = 1 << 20
 _PART = re.compile(f"{PARTS}/[0-9a-f]+")  # as a card names it
 
 
@@ -372,24 +374,23 @@ class _Repair:
             return
         folder = get_folder(self._output, stage)
         attempts = Attempts(self._output, "repair", self._manifests[stage].identity, folder)
-        data = storage.read_bytes(source)
-        if len(data) != entry.size_bytes:
-            self._give_up(stage, entry, f"named with {entry.size_bytes} bytes, and bytes of its hash are {len(data)}")
+        if (size := storage.stat(source).size_bytes) != entry.size_bytes:
+            self._give_up(stage, entry, f"named with {entry.size_bytes} bytes, and bytes of its hash are {size}")
             return
         try:
             storage.require_inside(self._output, get_path_below(stage, entry.path).rpartition("/")[0])
-            self._place(attempts, folder, entry, data)
+            self._place(attempts, folder, entry, source)
         except TokError as error:
             self.left.append(f"{name_once(get_path_below(stage, entry.path), error)}. Move it away, and repair again")
             return
         self.repaired.append(get_path_below(stage, entry.path))
 
-    def _place(self, attempts: Attempts, folder: str, entry: FileEntry[Any], data: bytes) -> None:
-        """Write a file under its name, in place of what has it."""
+    def _place(self, attempts: Attempts, folder: str, entry: FileEntry[Any], source: str) -> None:
+        """Copy a file to its name, in place of what has it."""
         if not urls.is_local(self._output):
             storage.remove_file(urls.join(folder, entry.path))
-        with attempts.new_final(entry.path) as new:
-            new.file.write(data)
+        with storage.open_read(source) as file, attempts.new_final(entry.path) as new:
+            shutil.copyfileobj(file, new.file, _BLOCK_BYTES)
         stored = new.stored(entry.path)
         if stored.attempt:
             storage.remove_file(urls.join(folder, entry.path))

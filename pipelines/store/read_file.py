@@ -17,6 +17,7 @@ from pipelines.store.urls import find_scheme, is_local, is_object_store, open_fi
 from tokcore.errors import StageError
 
 BLOCK_BYTES = 1 << 23  # of one request to an object store
+MOST_WHOLE_BYTES = 1 << 32  # of a file that is read into memory at once: of manifests and the like
 _COPY_BYTES = 1 << 20
 
 
@@ -272,12 +273,14 @@ def open_range(url: str, start: int, end: int) -> RangeFile:
 
 
 def read_bytes(url: str) -> bytes:
-    """The whole content of a file; raises StageError if it cannot be read."""
+    """The whole content of a file; raises StageError if it cannot be read, or is far too large for that."""
     system, path = open_file_system(url)
     if is_object_store(system):  # one request, instead of three that ask how long it is
         with name_errors("read", url):
             return retry("read", url, lambda: _get_object(system, path))
     with open_read(url) as file:
+        if file.size() > MOST_WHOLE_BYTES:  # nobody meant that: a sparse file can have any size
+            raise StageError(f"{redact(url)}: {file.size():,} bytes, expected at most {MOST_WHOLE_BYTES:,}")
         return file.read()
 
 

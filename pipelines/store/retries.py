@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import random
 import threading
 import time
@@ -24,7 +25,8 @@ _LEAST_ATTEMPTS = 3  # however long they take
 _EXPIRED_ATTEMPTS = 3
 
 # Waiting does not fix these. Callers tell them apart, or they are named where they are caught.
-_PERMANENT = (TokError, FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError)
+_PERMANENT = (TokError, FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, MemoryError)
+_PERMANENT_CODES = (errno.ELOOP, errno.ENAMETOOLONG)  # of disks
 _REFUSED = (ValueError, TypeError, NotImplementedError)
 
 _counts: Counter[str] = Counter()
@@ -57,6 +59,8 @@ def retry(what: str, url: str, operation: Callable[[], Result], attempts: int = 
         except _PERMANENT:
             raise
         except Exception as error:
+            if isinstance(error, OSError) and error.errno in _PERMANENT_CODES:
+                raise
             failure = error
         if is_bare(failure):
             failure = _ask_why(url) or failure
