@@ -182,7 +182,7 @@ DEFECTS = (
     Defect(
         "documents-digest-not-compared",
         "verify adds up the digests of documents and compares them with nothing",
-        "_check_content",
+        "inspect/verify.py: _check_content",
         "if (digest := hashed.hexdigest()) != made.totals.documents_digest:",
         "if not (digest := hashed.hexdigest()):",
         in_tests("pipelines/test_verify_faults.py"),
@@ -284,5 +284,13 @@ DEFECTS = (
         "if file.size() != entry.size_bytes:",
         "if file.size() != entry.size_bytes and file.read() is not None:",
         in_tests("pipelines/test_sizes_and_kinds.py::test_a_sound_size_is_what_is_read"),
+    ),
+    Defect(
+        "written-shards-unread",
+        "verification does not compare the documents of WriteShards' folder with its digest",
+        "inspect/verify_written.py: _check_content",
+        "hashed.add_up(found.hashed.hexdigest(), found.hashed.num_documents)",
+        "hashed.add_up(DocumentsDigest().hexdigest(), 0)",
+        in_tests("pipelines/test_own_pipelines.py::test_commands_on_a_folder_of_shards"),
     ),
 )
