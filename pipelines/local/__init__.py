@@ -2,7 +2,8 @@
 
 pool: the parent's side. worker, lifeline: the child's side. worker_modules: what it imports at once.
 free_memory: gives unused memory back to the system.
-run_options: the number of workers, and the runner. cores: how many this process may use.
+run_options: the number of workers, and the runner. cores, memory: how many this process may use, and how much of it.
+control_groups: where the system sets such limits.
 engines, dataflow: what [engine] says, as Beam's options.
 threads: those that cannot start, and too little memory. say: the one door of what is printed.
 progress: rate and time left, on stderr.

@@ -10,7 +10,7 @@ others were removed. leaving: what another part has, and the new one has not.
 scatter_item, gather_part, scattered_runs: the two passes of a shuffle, and what lies between them.
 mix_part: mixtures, out of shuffled shards, which ordered_shards reads. pack_group: rows of one length, out of shards.
 derived_shards: how both read and write shards.
-learn_model: tokenizers, out of count tables; learn_on_worker: on an engine.
+learn_model: tokenizers, out of count tables; learn_on_worker: on an engine. learn_memory: whether there is enough.
 counted_parts: the count tables of all parts of an output. added_up: totals of parts together.
 make_again: the shards of one work item or part, from the inputs alone.
 plan_parts: the files through which work items reach workers.
