@@ -49,6 +49,8 @@ DTYPES = ("int32", "uint16", "uint32")
 MAX_BYTES = 2**32 - 1  # offsets are uint32
 
 _ENCODING = "ndarray:"
+# What MosaicML's own tools write: ids of 64 bits as mere bytes. Only that width proves itself, by its upper halves.
+_PLAIN_ENCODING, PLAIN_DTYPE = "bytes", "int64"
 _ONE_DIMENSION = 4
 _LENGTH_TYPES = ("<u1", "<u2", "<u4")
 _MAX_CONFIG = 1 << 20
@@ -128,9 +130,13 @@ class MdsIds:
     mapped = None
 
     def __init__(self, path: str) -> None:
-        """Raises FormatError unless every offset, size and length fits the file."""
+        """Raises FormatError unless every offset, size and length fits the file.
+
+        A document of plain bytes whose ids do not fit into int32 raises it when it is read.
+        """
         self.path = path
         offsets, self.dtype = read_head(path)
+        self._is_plain = self.dtype == PLAIN_DTYPE
         self._stored = find_stored_dtype(self.dtype)
         self._bytes = map_file(path, np.uint8, 0, int(offsets[-1]))
         self._begins, self._ends = offsets[:-1], offsets[1:]
@@ -180,13 +186,24 @@ class MdsIds:
         return self._freeze(region[keep]), lengths
 
     def _freeze(self, data: Any) -> Ids:
-        ids: Ids = np.frombuffer(data.tobytes(), self._stored).astype(np.int32, copy=False)
+        stored = np.frombuffer(data.tobytes(), self._stored)
+        if self._is_plain and len(stored) and not 0 <= int(stored.min()) <= int(stored.max()) < 2**31:
+            raise FormatError(
+                f"{self.path}: its bytes are no ids of 64 bits: {int(stored[(stored < 0) | (stored >= 2**31)][0])} is "
+                f"one of them. Write them as {' or '.join(_ENCODING + dtype for dtype in DTYPES)}, which says the width"
+            )
+        ids: Ids = stored.astype(np.int32, copy=False)
         ids.flags.writeable = False
         return ids
 
     def _read_samples(self) -> tuple[Offsets, Offsets]:
         """Where the ids of each document begin in the file, and how many there are."""
         begins, sizes = self._begins, self._ends - self._begins
+        if self._is_plain:
+            self._require(sizes >= 4, "a sample of less than 4 bytes")
+            self._require(self._integers(begins, 4) == sizes - 4, "its size is not what the offsets leave for it")
+            self._require((sizes - 4) % self._stored.itemsize == 0, "its bytes are no whole number of ids of 64 bits")
+            return begins + 4, (sizes - 4) // self._stored.itemsize
         self._require(sizes >= 6, "a sample of less than 6 bytes")
         self._require(self._integers(begins, 4) == sizes - 4, "its size is not what the offsets leave for it")
         codes = self._bytes[begins + 4].astype(np.int64) - _ONE_DIMENSION
@@ -239,9 +256,11 @@ def read_head(path: str) -> tuple[Offsets, str]:
     for dtype in DTYPES:
         if _is_config(data, make_config(dtype)):
             return offsets, dtype
+    if _is_config(data, {**make_config(""), "column_encodings": [_PLAIN_ENCODING]}):
+        return offsets, PLAIN_DTYPE
     raise FormatError(
         f"{path}: byte {head}: config {data[:200]!r}: expected one column {COLUMN!r} of "
-        f"{' or '.join(_ENCODING + dtype for dtype in DTYPES)}, uncompressed"
+        f"{', '.join(_ENCODING + dtype for dtype in DTYPES)} or {_PLAIN_ENCODING}, uncompressed"
     )
 
 
@@ -290,7 +309,8 @@ class MdsFormat(FormatDefaults):
                 (encoding,) = shard["column_encodings"]
                 path = str(Path(index).parent / shard["raw_data"]["basename"])
                 size_bytes, samples = shard["raw_data"]["bytes"], shard["samples"]
-                yield IndexEntry(f"shards[{i}]", path, size_bytes, samples, dtype=encoding.removeprefix(_ENCODING))
+                dtype = PLAIN_DTYPE if encoding == _PLAIN_ENCODING else encoding.removeprefix(_ENCODING)
+                yield IndexEntry(f"shards[{i}]", path, size_bytes, samples, dtype=dtype)
 
     def dtype(self, settings: ShardSettings) -> str:
         return choose_dtype(settings, self.dtypes)
@@ -307,7 +327,12 @@ class MdsFormat(FormatDefaults):
         return ShardWithDocuments(MdsIds(path), documents)
 
     def folder_index(self, shards: Sequence[StoredShard], settings: ShardSettings) -> Mapping[str, bytes]:
-        """SPLIT/index.json: of each file its name below the split's folder, size and samples."""
+        """SPLIT/index.json: of each file its name below the split's folder, size and samples.
+
+        Raises FormatError for plain bytes, which we do not write.
+        """
+        if settings.dtype == PLAIN_DTYPE:
+            raise FormatError(f"an index of {_PLAIN_ENCODING} columns is not written: convert the folder instead")
         config = make_config(self.dtype(settings))
         return {
             f"{split}/{INDEX}": write_canonical_json(

@@ -8,9 +8,10 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import itertools
 import json
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import datasets
@@ -214,6 +215,38 @@ def test_mds_of_another_writer_is_read_and_other_columns_are_refused(tmp_path):
         else:
             with pytest.raises(FormatError, match=r"x\.mds: byte 16: config .* expected one column 'tokens'"):
                 open_shard("mds", str(path))
+
+
+def write_mds_of_bytes(path: Path, samples: Sequence[bytes]) -> Path:
+    """A file as MosaicML's own tools write ids: a column of bytes."""
+    config = json.dumps({**mds.make_config("int32"), "column_encodings": ["bytes"]}, sort_keys=True).encode()
+    parts = [struct.pack("<I", len(one)) + one for one in samples]
+    ends = [4 * (len(samples) + 2) + len(config) + sum(map(len, parts[:i])) for i in range(len(samples) + 1)]
+    path.write_bytes(struct.pack(f"<{len(samples) + 2}I", len(samples), *ends) + config + b"".join(parts))
+    return path
+
+
+def test_mds_columns_of_bytes_are_ids_of_64_bits(tmp_path):
+    documents = [[1, 2, 70_000], [], [2**31 - 1], [5] * 300]
+    raw = [np.array(one, "<i8").tobytes() for one in documents]
+    shard = open_shard("mds", str(write_mds_of_bytes(tmp_path / "x.mds", raw)))
+    assert [shard.tokens(row).tolist() for row in range(len(shard))] == documents
+    assert shard.num_tokens == 304
+    ids = mds.MdsIds(str(tmp_path / "x.mds"))
+    joined, lengths = ids.span(0, 4)
+    assert (joined.tolist(), lengths.tolist()) == ([*itertools.chain(*documents)], [3, 0, 1, 300])
+    assert ids.part(2, 5).tolist() == [70_000, 2**31 - 1, 5]
+
+
+@pytest.mark.parametrize("width", ["<u2", "<i4", "<f8", ">i8"])
+def test_mds_columns_of_bytes_that_are_no_such_ids_are_refused(tmp_path, width):
+    """Nothing in the file says their width, so other ones must not be taken for ids of 64 bits."""
+    path = write_mds_of_bytes(tmp_path / "x.mds", [np.array([7, 8, 9, 10], width).tobytes()])
+    with pytest.raises(FormatError, match=r"x\.mds: its bytes are no ids of 64 bits: .*ndarray:int32"):
+        open_shard("mds", str(path)).tokens(0)
+    path = write_mds_of_bytes(tmp_path / "y.mds", [b"1234567"])
+    with pytest.raises(FormatError, match="sample 0: its bytes are no whole number of ids"):
+        open_shard("mds", str(path))
 
 
 def test_golden_bytes_of_litdata(tmp_path):
