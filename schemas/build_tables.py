@@ -293,6 +293,12 @@ class LearnTable:
     chat_template: Annotated[
         str | None, "a file with a Jinja chat template, for tokenizer_config.json; changes no id"
     ] = None
+    max_length: Annotated[
+        int | None,
+        "tokens that a model takes at once, for tokenizer_config.json: its model_max_length; pad_token is then the "
+        "token of role padding, or else the first of role document_end; changes no id",
+        Limits(least=1, most=2**31 - 1),
+    ] = None
 
 
 # What other libraries call the roles.
@@ -837,6 +843,7 @@ class BuildConfig:
             character_coverage=(spell_plain(self.learn.character_coverage) if "character_coverage" in used else ""),
             **{name: getattr(self.learn, name) for name in PIECE_SETTINGS if name in used},
             chat_template_sha256=hash_sha256(self.chat_template.encode()) if self.chat_template else "",
+            max_length=self.learn.max_length,
         )
 
     def sizes_identity(self) -> LearnedConfig | None:

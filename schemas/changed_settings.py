@@ -32,7 +32,7 @@ _TABLES: Mapping[type, Mapping[str, str]] = {
     CountsConfig: {"max_pretoken_bytes": "count", "sample": "count", "mask": "count", "seed": "build"},
     LearnedConfig: {
         **dict.fromkeys(("model", "vocab_size", "allow_smaller"), "learn"),
-        **dict.fromkeys(("min_count", "min_documents", "max_token_bytes"), "learn"),
+        **dict.fromkeys(("min_count", "min_documents", "max_token_bytes", "max_length"), "learn"),
         **dict.fromkeys(("layout", "character_coverage", *PIECE_SETTINGS), "learn"),
     },
     ShardsConfig: {

@@ -203,6 +203,7 @@ class LearnedConfig:
     byte_fallback: bool | None = dataclasses.field(default=None, metadata=LEFT_OUT)
     user_defined_symbols: tuple[str, ...] = dataclasses.field(default=(), metadata=LEFT_OUT)
     chat_template_sha256: str = dataclasses.field(default="", metadata=LEFT_OUT)
+    max_length: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -215,6 +216,7 @@ class ImportedConfig:
     )  # the build's configuration knows only that there is one
     chat_template_sha256: str = dataclasses.field(default="", metadata=LEFT_OUT)  # which no fingerprint covers
     post_processor_sha256: str = dataclasses.field(default="", metadata=LEFT_OUT)  # which none covers, either
+    max_length: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # nor this
 
     @classmethod
     def of(cls, spec: TokenizerSpec) -> ImportedConfig:
@@ -222,7 +224,7 @@ class ImportedConfig:
         template, around = (
             hash_sha256(text.encode()) if text else "" for text in (spec.chat_template, spec.post_processor)
         )
-        return cls(fingerprint=spec.fingerprint, chat_template_sha256=template, post_processor_sha256=around)
+        return cls("imported", spec.fingerprint, template, around, spec.max_length)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

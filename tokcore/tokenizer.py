@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
@@ -68,7 +69,7 @@ class Tokenizer(Vocabulary):
         of tiktoken, or a folder with one of them or ByT5's tokenizer_config.json. Content decides, names do not. Other
         rank files need from_tiktoken, vocab.json with merges.txt from_gpt2.
         Raises FormatError if there is none, it is damaged, or it is not taken exactly; VersionError if another release
-        must read it.
+        must read it; FileNotFoundError if nothing is at that path, which no name of the Hugging Face Hub is.
 
         >>> tokcore.Tokenizer.load("out/first/tokenizer/tokcore.json") == tokenizer
         True
@@ -83,6 +84,11 @@ class Tokenizer(Vocabulary):
                     f"or {FOLDER_NAMES[-1]}. Is the build finished?"
                 )
             file = found[0]
+        if not file.exists() and re.fullmatch(r"[\w.-]+/[\w.-]+", str(path)):
+            raise FileNotFoundError(
+                f"{path}: there is no such file or folder. If it is a name on the Hugging Face Hub, download it first "
+                f"(hf download {path} tokenizer.json --local-dir FOLDER) and load the folder"
+            )
         return cls(read_tokenizer_file(file.read_bytes(), str(file)))
 
     @classmethod

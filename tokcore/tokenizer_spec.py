@@ -65,6 +65,7 @@ class TokenizerSpec:
     chat_template: Jinja, for readers of our exports; it decides no ids, so it is no part of the fingerprint.
     post_processor: JSON, for exports: how the imported tokenizer.json puts tokens around texts. It is no part of the
         fingerprint, either.
+    max_length: tokens that a model takes at once, for exports; None: not said. No part of the fingerprint.
     Raises FormatError if ids or texts are not unique, a limit is passed, or the model is not valid.
     """
 
@@ -74,6 +75,7 @@ class TokenizerSpec:
     special: tuple[SpecialToken, ...] = ()
     chat_template: str = ""
     post_processor: str = ""
+    max_length: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "special", tuple(sorted(self.special, key=lambda token: token.id or 0)))
@@ -126,6 +128,8 @@ class TokenizerSpec:
             content["chat_template"] = self.chat_template
         if self.post_processor:
             content["post_processor"] = self.post_processor
+        if self.max_length is not None:
+            content["max_length"] = self.max_length
         return write_canonical_json(content | {"format_version": FORMAT_VERSION, "fingerprint": self.fingerprint})
 
     @classmethod
@@ -174,7 +178,9 @@ def _parse_json_bytes(data: bytes, name: str, is_checked: bool) -> TokenizerSpec
         SpecialToken(token.text, token.id, token.role, token.special, token.normalized) for token in read.special
     )
     try:
-        spec = TokenizerSpec(read.normalizer, read.pattern, model, special, read.chat_template, read.post_processor)
+        spec = TokenizerSpec(
+            *(read.normalizer, read.pattern, model, special, read.chat_template, read.post_processor, read.max_length)
+        )
     except FormatError as error:
         raise FormatError(f"{name}: {error}") from error
     if is_checked:
@@ -215,8 +221,8 @@ def parse_special_tokens(special: Mapping[str, str] | Iterable[str | SpecialToke
 
     Raises ConfigError for an unknown role, TypeError for what is neither.
 
-    >>> parse_special_tokens({"<|end|>": "document_end"})
-    [SpecialToken(text='<|end|>', id=None, role='document_end')]
+    >>> [(token.text, token.role) for token in parse_special_tokens({"<|end|>": "document_end"})]
+    [('<|end|>', 'document_end')]
     """
     if isinstance(special, str | bytes):
         raise TypeError(f"special = {special!r:.80}: expected a list of texts, or texts and their roles")
@@ -360,3 +366,4 @@ class _SpecJson:
     model: dict[str, Any]  # read further by the class of its kind
     chat_template: str = ""
     post_processor: str = ""
+    max_length: int | None = None

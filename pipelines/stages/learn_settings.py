@@ -25,7 +25,11 @@ from tokcore.normalize import name_space_step
 from tokcore.tokenizer_spec import TokenizerSpec
 
 _DECIMALS = ("character_coverage",)
-_TAKEN_OVER = ("allow_smaller", "min_count", "min_documents", "max_token_bytes", "layout", *_DECIMALS, *PIECE_SETTINGS)
+_TAKEN_OVER = (
+    *("allow_smaller", "min_count", "min_documents", "max_token_bytes", "layout", "max_length"),
+    *_DECIMALS,
+    *PIECE_SETTINGS,
+)
 _EXTEND = "learn.extend="
 # A build file needs a source. This one is never read.
 _SOURCE = {"files": "*.jsonl", "lang_field": "lang"}

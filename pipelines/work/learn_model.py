@@ -64,7 +64,7 @@ def learn_tokenizers(
     specs = {}
     for size in sorted(sizes):
         spec = make_learned_spec(models[size], pattern, steps, make_special_tokens(config))
-        specs[size] = dataclasses.replace(spec, chat_template=config.chat_template)
+        specs[size] = dataclasses.replace(spec, chat_template=config.chat_template, max_length=config.learn.max_length)
     if config.vocab_size in specs:
         check_dtype_of(specs[config.vocab_size], config)
     return Learned(specs, *_describe_mix(mix, of_languages))

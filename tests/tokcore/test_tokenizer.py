@@ -82,6 +82,15 @@ def test_str_and_bytes_are_the_same_text(tokenizer):
         tokenizer.encode("\ud800")
 
 
+def test_a_name_of_the_hub_is_no_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"org/name: there is no such file .*\(hf download org/name"):
+        Tokenizer.load("org/name")
+    with pytest.raises(FileNotFoundError) as raised:
+        Tokenizer.load("name.json")
+    assert "Hub" not in str(raised.value)
+
+
 def test_special_text_is_ordinary_unless_allowed(tokenizer):
     text = "ab<|end|>ab<pad>"
     ordinary = tokenizer.encode(text)

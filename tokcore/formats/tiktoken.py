@@ -64,7 +64,8 @@ def read_published(data: bytes, name: str) -> TokenizerSpec:
     if published is None:
         raise FormatError(
             f"{name}: is a rank file, which does not say how text is split, and none of those that are known "
-            f"({', '.join(one.name for one in _PUBLISHED.values())}): its split pattern must be given"
+            f"({', '.join(one.name for one in _PUBLISHED.values())}): its split pattern must be given, as in "
+            f"Tokenizer.from_tiktoken(path, pattern='cl100k') or tokenizer.pattern of a build file"
         )
     spec = read_rank_file(data, name, {"name": published.pattern})
     return add_special(spec, published, [SpecialToken(_END, None, "document_end")])

@@ -37,6 +37,8 @@ def write_tokenizer_config(spec: TokenizerSpec) -> bytes:
     }
     if spec.chat_template:
         content["chat_template"] = spec.chat_template
+    if spec.max_length is not None:
+        content["model_max_length"] = spec.max_length
     return _to_json(content)
 
 
@@ -47,6 +49,8 @@ def write_special_tokens_map(spec: TokenizerSpec) -> bytes:
 
 def _list_special(spec: TokenizerSpec) -> dict[str, Any]:
     named = {name: texts[0] for role, name in _NAMES.items() if (texts := spec.texts_of(role))}
+    if spec.max_length is not None and "eos_token" in named:
+        named.setdefault("pad_token", named["eos_token"])  # without one, trainers that pad stop
     others = [token.text for token in spec.special if token.is_special and token.text not in named.values()]
     return named | ({"additional_special_tokens": others} if others else {})
 
