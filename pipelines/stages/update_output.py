@@ -138,7 +138,8 @@ class Update:
 
     def describe_held_back(self, commit: Commit | None) -> str:
         """What tombstones held back from a commit of this update, in words; "" if nothing. commit: None if none is."""
-        documents = self._count_held_back(commit) if commit is not None else 0
+        has_tombstones = self._removed() is not None
+        documents = self._count_held_back(commit) if commit is not None and has_tombstones else 0
         said = [(documents, "document"), (len(self.held_back), "file")]
         told = " and ".join(format_count(number, what) for number, what in said if number)
         return f"tombstones held back {told}: `tokcore restore` takes one back" if told else ""
