@@ -52,6 +52,7 @@ from tokcore.kernel import IdCounter
 from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
 
 _BLOCK_BYTES = 1 << 20
+_MOST_CARD_BYTES = 1 << 26
 _PART = re.compile(f"{PARTS}/[0-9a-f]+")  # as a card names it
 
 
@@ -123,7 +124,7 @@ def _list_problems(output: str, chain: Chain, base: str, at: int | None, options
 def _find_lost_commit(output: str, log: Log) -> Iterator[str]:
     """What is wrong if README.md is that of a commit which the log does not have: its last files may be lost."""
     try:
-        card = storage.read_if_there(urls.join(output, CARD)) or b""
+        card = storage.read_if_there(urls.join(output, CARD), _MOST_CARD_BYTES) or b""
     except TokError:
         return
     known = {part.path for commit in log.commits for part in commit.added}

@@ -147,8 +147,7 @@ def follow_commits(output: str, known: Log | None = None) -> None:
     while (log := read_log(output, known=log)).newest > newest:
         newest = log.newest
         card = write_commit_card(output, log, newest)
-        pin = storage.find_pin(url)
-        if pin is None or pin.size_bytes != len(card) or storage.read_bytes(url) != card:
+        if storage.read_if_there(url, len(card)) != card:
             storage.replace_file(url, card, urls.join(output, FOLDER, _SCRATCH))
             storage.remove_empty_folders(urls.join(output, FOLDER))
 

@@ -290,13 +290,17 @@ def _get_object(system: Any, path: str) -> bytes:
     return cast(bytes, system.cat_file(path, **({"max_concurrency": 1} if "max_concurrency" in known else {})))
 
 
-def read_if_there(url: str) -> bytes | None:
-    """The whole content of a file, None if there is none; raises StageError if it cannot be read."""
+def read_if_there(url: str, wanted: int | None = None) -> bytes | None:
+    """The whole content of a file, None if there is none; raises StageError if it cannot be read.
+
+    wanted: the most bytes that it should have. Of a larger one on a disk, which may be sparse and of any size, one byte
+    more is read.
+    """
     # Most files that are asked for here are missing, and an error message, cleared of secrets, is slow to make.
     if is_local(url) and find_pin(url) is None:
         return None
     try:
-        return read_bytes(url)
+        return read_bytes(url) if wanted is None or not is_local(url) else read_part(url, 0, wanted + 1)
     except StageError as error:
         if isinstance(error.__cause__, FileNotFoundError | NotADirectoryError):
             return None
