@@ -177,12 +177,12 @@ def test_no_command_waits_for_a_fifo(output, name):
 
 
 def test_a_problem_names_its_file_once(output):
-    for name in ("shards/manifest.json", "plan/files.jsonl"):
+    for name, said in (("shards/manifest.json", "missing"), ("plan/files.jsonl", "cannot read: ")):
         path = output / name
         data = path.read_bytes()
         path.unlink()
         (problem,) = problems(output, quick=True)
-        assert problem.startswith(f"{name}: cannot read: ")
+        assert problem.startswith(f"{name}: {said}")
         path.write_bytes(data)
 
 
