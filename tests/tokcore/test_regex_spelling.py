@@ -8,8 +8,9 @@ import json
 
 import pytest
 import tiktoken
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.vocabularies import spec_of_merges
 from tokenizers import Regex, pre_tokenizers
 
@@ -170,7 +171,7 @@ def split_by_theirs(pattern: str, text: str) -> list[str]:
     return [part for part, _ in split.pre_tokenize_str(text)]
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(patterns, st.lists(text_of.map("".join), min_size=1, max_size=4))
 def test_what_is_exported_means_the_same_in_oniguruma(pattern, texts):
     try:
@@ -182,7 +183,7 @@ def test_what_is_exported_means_the_same_in_oniguruma(pattern, texts):
         assert split_by_theirs(spelled, text) == pretokenize(text, pattern), spelled
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(patterns, st.lists(text_of.map("".join), min_size=1, max_size=4))
 def test_what_is_imported_means_the_same_here(pattern, texts):
     try:
@@ -201,7 +202,7 @@ def whole_texts() -> dict[bytes, int]:
     return {token: rank for rank, token in enumerate([*bytes_, *longer])} | {"é".encode(): 100_000}
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(patterns, st.lists(st.lists(st.sampled_from(SYMBOLS), max_size=4).map("".join), min_size=1, max_size=9))
 def test_what_is_said_of_a_rank_file_means_the_same_in_tiktoken(pattern, texts):
     try:
