@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 
 from pipelines.stages.commit import find_manifest
-from pipelines.store import storage, urls
+from pipelines.store import hub, storage, urls
 from pipelines.store.redaction import redact
 from pipelines.work.make_jobs import make_special_tokens
 from schemas.config import BuildConfig
@@ -86,6 +86,8 @@ def read_tokenizer(
 ) -> TokenizerSpec:
     """The tokenizer at a URL: a rank file, what tokcore.formats.foreign reads, or a folder with one of these files.
 
+    hf://ORG/NAME is a model's repository on the Hub, read through the Hub's cache, so offline, too.
+
     A build's output stands for its tokcore.json, and so does its folder tokenizer. vocab.json and merges.txt are one
     tokenizer: the URL names either of them. pattern, special: for these two and for a rank file, which hold neither;
     those of a published rank file are known. as_before: it is read as by releases until 2026-11-27. normalize: for a
@@ -95,9 +97,15 @@ def read_tokenizer(
     """
     names = (*FOLDER_NAMES, vocabulary_files.NAMES[0], tiktoken.FILE_NAME)
     below = ((FILE_NAME,), ("tokenizer", FILE_NAME), *((name,) for name in names))
-    places = [urls.join(named, *names) for names in below]
-    url = next(filter(storage.exists, places), named)
-    name = redact(url)
+    name = redact(named)
+    if hub.is_model(named):
+        url = hub.fetch_first(named, ["/".join(one) for one in below])
+        if url is None:
+            raise ConfigError(f"{keys[0]}: {name}: no file of a tokenizer is there: none of {', '.join(names)}.")
+    else:
+        places = [urls.join(named, *names) for names in below]
+        url = next(filter(storage.exists, places), named)
+        name = redact(url)
     if urls.is_local(url) and urls.get_local_path(url).is_dir():
         raise ConfigError(
             f"{keys[0]}: {name}: no {FILE_NAME} in it nor in its folder tokenizer, and no "

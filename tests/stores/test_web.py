@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -47,3 +48,30 @@ def test_a_build_from_the_web(scheme: str, corpus: Path, tmp_path: Path) -> None
         [table], [there] = ((output / "counts").glob(f"{lang}-*.parquet") for output in (tmp_path / "out", local))
         assert table.read_bytes() == there.read_bytes()
     assert [path for method, path, ranged in requests if method == "GET" and ranged.startswith("bytes=")]
+
+
+def test_the_tokenizer_of_a_model_of_the_hub(corpus: Path, tmp_path: Path) -> None:
+    """Read once; then from the Hub's cache, where the Hub does not answer and where it must not be asked."""
+    model = tmp_path / "model"
+    assert tokcore("build", build_file(corpus), "--output", tmp_path / "learned").returncode == 0
+    model.mkdir()
+    shutil.copy(tmp_path / "learned" / "tokenizer" / "tokenizer.json", model)
+    path = build_file(corpus, settings=f'[tokenizer]\nfrom = "hf://{REPO}"\n', name="imported.toml")
+    environment = {**os.environ, "HF_HOME": str(tmp_path / "hf"), "NO_PROXY": "127.0.0.1"}
+    roots = set()
+    with serve(model) as (url, requests):
+        environment["HF_ENDPOINT"] = url
+        for number, more in enumerate(({}, {"HF_HUB_OFFLINE": "1"})):
+            done = tokcore("build", path, "--output", tmp_path / str(number), "--quiet", env=environment | more)
+            assert done.returncode == 0, done.stderr
+            roots.add(done.stdout)
+            asked, requests[:] = requests[:], []
+            assert bool(asked) == (number == 0)
+    done = tokcore("build", path, "--output", tmp_path / "2", "--quiet", env=environment)
+    assert done.returncode == 0, done.stderr
+    assert roots == {done.stdout}
+    unknown = tokcore(
+        "build", path, "--set", f"tokenizer.from=hf://{REPO}-2", "--output", tmp_path / "3", env=environment
+    )
+    assert unknown.returncode == 2
+    assert f"hf download {REPO}-2" in unknown.stderr

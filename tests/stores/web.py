@@ -1,4 +1,4 @@
-"""A folder on a web server of the loopback device, also as a data set of the Hugging Face Hub."""
+"""A folder on a web server of the loopback device, also as a data set or a model of the Hugging Face Hub."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.server.requests.append((self.command, path, self.headers.get("Range", "")))
         if path.startswith("/api/"):
             return self._answer_api(path.removeprefix(f"/api/datasets/{REPO}"), body)
-        file = self.server.folder / re.sub(f"^/datasets/{REPO}/resolve/[^/]*/", "", path).lstrip("/")
+        file = self.server.folder / re.sub(f"^(/datasets)?/{REPO}/resolve/[^/]*/", "", path).lstrip("/")
         if not file.is_file():
             return self._send(404, b"", {"X-Error-Code": "EntryNotFound"})
         data, headers = file.read_bytes(), {"ETag": f'"{_tag(file)}"', "X-Repo-Commit": _COMMIT}
