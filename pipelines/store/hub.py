@@ -1,4 +1,4 @@
-"""Files of a model's repository on the Hugging Face Hub, through the Hub's own cache, so that they are read offline, too.
+"""Files of a model's repository on the Hugging Face Hub, through the Hub's own cache: so they are read offline, too.
 
 Data sets are listed and read in ranges, as files of other stores are (urls); this is for the few small files of a
 tokenizer.
@@ -30,8 +30,8 @@ def is_model(url: str) -> bool:
 def fetch_first(url: str, names: Sequence[str]) -> str | None:
     """The path of a file in the Hub's cache: the one that the URL names, or else the first of these that there is.
 
-    The Hub is asked first. What its cache has is taken where it does not answer, or HF_HUB_OFFLINE is set. None if there
-    is none of them. Raises ConfigError if the library is missing, or the repository cannot be read.
+    The Hub is asked first. What its cache has is taken where it does not answer, or HF_HUB_OFFLINE is set. None if
+    there is none of them. Raises ConfigError if the library is missing, or the repository cannot be read.
     """
     try:
         from huggingface_hub import hf_hub_download
@@ -51,12 +51,12 @@ def fetch_first(url: str, names: Sequence[str]) -> str | None:
         except (HfHubHTTPError, ValueError, OSError) as error:
             said = str(error).strip().splitlines()[0]
             raise ConfigError(
-                f"{redact(url)}: the Hub says: {said}. Correct the name; of a private or gated repository, log in first "
-                f"(hf auth login)."
+                f"{redact(url)}: the Hub says: {said}. Correct the name; of a private or gated repository, log in "
+                f"first (hf auth login)."
             ) from error
     if is_absent:
         return None
     raise ConfigError(
-        f"{redact(url)}: the Hub does not answer, and its cache on this machine does not hold {', '.join(names)}. Fetch "
-        f"one where the Hub is reached: hf download {asked['repo']}"
+        f"{redact(url)}: the Hub does not answer, and its cache on this machine has no file of a tokenizer. Where the "
+        f"Hub is reached, fetch one: hf download {asked['repo']}"
     ) from refused

@@ -3,51 +3,64 @@
 from __future__ import annotations
 
 import os
-import resource
+import subprocess
+import sys
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.builds import build_file, jsonl, write
+from support.builds import ROOT, build_file, jsonl, write
 
-from pipelines import cli
-from pipelines.local import threads
 from pipelines.local.threads import describe_shortage, limit_thread_starts
 
 MIB = 1 << 20
 PATIENCE_SECONDS = 60
+COMMAND = ["build", "build.toml", "--workers", "1", "--output"]
 
 
-def run_in_child(arguments: list[str], folder: Path, prepare: Callable[[], None]) -> tuple[int, str]:
-    """The exit code of a command in a forked child, and what it said on stderr; fails if it does not end in time."""
-    said = folder / "said"
-    if not (child := os.fork()):
-        os.environ["TOKCORE_TEST_OF_LIMITS"] = "1"  # so that workers are new processes, which have the limits
-        os.chdir(folder)
-        file = os.open(said, os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
-        os.dup2(file, 1)
-        os.dup2(file, 2)
-        cli.sys.argv = ["tokcore", *arguments]
-        cli.sys.stdout, cli.sys.stderr = (open(number, "w", closefd=False) for number in (1, 2))  # noqa: SIM115
-        prepare()
-        cli.main()
-    until = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < until:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            return os.waitstatus_to_exitcode(status), said.read_text()
-        time.sleep(0.01)
-    os.kill(child, 9)
-    os.waitpid(child, 0)
-    raise AssertionError(f"tokcore {arguments} waits for ever: {said.read_text()}")
+# A process of its own, since a test's process has threads, whose locks a forked child would wait for. It has imported
+# all that commands import before its limits are lowered.
+LIMITED = """
+import resource, sys, threading
+from pathlib import Path
+from support.command_server import import_all
+from pipelines import cli
+from pipelines.local import threads
 
-
-def limit_space(left: int) -> None:
-    """Let this process use so many bytes more of address space than it does."""
+def limit_space(left):
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + left, used + left))
+
+def refuse(*_):
+    raise RuntimeError("can't start new thread")
+
+def die(*_):
+    return 1  # as if it had died before its first step
+
+import_all()
+prepare, sys.argv = sys.argv[1], ["tokcore", *sys.argv[2:]]
+exec(prepare)
+cli.main()
+"""
+
+
+def run_limited(prepare: str, output: Path, folder: Path) -> tuple[int, str]:
+    """The exit code of a build after these statements, and what it said on stderr; fails if it does not end in time."""
+    command = [sys.executable, "-c", LIMITED, prepare, *COMMAND, str(output)]
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    try:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": paths},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE_SECONDS,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise AssertionError(f"{prepare}: waits for ever: {error.stderr!r}") from None
+    return done.returncode, done.stderr
 
 
 @pytest.fixture(scope="module")
@@ -58,12 +71,9 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-COMMAND = ["build", "build.toml", "--workers", "1", "--output"]
-
-
 @pytest.mark.parametrize("left", [0, 8 * MIB, 300 * MIB])
 def test_a_small_address_space_is_refused_before_anything_begins(corpus, tmp_path, left):
-    code, said = run_in_child([*COMMAND, str(tmp_path / "out")], corpus, lambda: limit_space(left))
+    code, said = run_limited(f"limit_space({left})", tmp_path / "out", corpus)
     assert code == 2
     assert said.startswith("error: this process may use ")
     assert "`ulimit -v`" in said
@@ -72,30 +82,18 @@ def test_a_small_address_space_is_refused_before_anything_begins(corpus, tmp_pat
 
 @pytest.mark.parametrize("left", [0, 4 * MIB, 16 * MIB])
 def test_what_no_look_ahead_finds_ends_with_a_sentence(corpus, tmp_path, left):
-    def prepare() -> None:
-        threads._LEAST_BYTES = 0
-        threads.START_SECONDS = 3.0
-        limit_space(left)
-
-    code, said = run_in_child([*COMMAND, str(tmp_path / "out")], corpus, prepare)
+    prepare = f"threads._LEAST_BYTES = 0; threads.START_SECONDS = 3.0; limit_space({left})"
+    code, said = run_limited(prepare, tmp_path / "out", corpus)
     assert code == 3, said
     last = said.splitlines()[-1]
     assert last.startswith("error: ")
     assert "Traceback" not in last
 
 
-@pytest.mark.parametrize("how", ["refused", "dies"])
+@pytest.mark.parametrize("how", ["refuse", "die"])
 def test_a_thread_that_does_not_begin_is_no_wait_for_ever(corpus, tmp_path, how):
-    def start(*_: object) -> int:
-        if how == "refused":
-            raise RuntimeError("can't start new thread")
-        return 1  # as if it had died before its first step
-
-    def prepare() -> None:
-        threads.START_SECONDS = 0.1
-        threading._start_new_thread = start
-
-    code, said = run_in_child([*COMMAND, str(tmp_path / "out")], corpus, prepare)
+    prepare = f"threads.START_SECONDS = 0.1; threading._start_new_thread = {how}"
+    code, said = run_limited(prepare, tmp_path / "out", corpus)
     assert code == 3
     assert "can't start new thread" in said
     assert "Try fewer --workers" in said.splitlines()[-1]

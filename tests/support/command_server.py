@@ -260,15 +260,20 @@ def _start() -> str:
     return path
 
 
-def serve(path: str) -> None:
-    """Fork a child for each connection; end when standard input ends."""
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # a pool starts its first worker, and so this, with some blocked
+def import_all() -> None:
+    """Import what any command does."""
     importlib.import_module("pipelines.cli")  # first: it sets what numpy reads
     for name in _MODULES:
         importlib.import_module(name)
     for folder in (importlib.import_module(f"pipelines.{name}".rstrip(".")) for name in _FOLDERS):
         for found in pkgutil.iter_modules(folder.__path__, f"{folder.__name__}."):
             importlib.import_module(found.name)
+
+
+def serve(path: str) -> None:
+    """Fork a child for each connection; end when standard input ends."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # a pool starts its first worker, and so this, with some blocked
+    import_all()
     gc.collect()
     gc.freeze()
     read, write = os.pipe()  # SIGCHLD writes a byte, which wakes select()
