@@ -31,7 +31,8 @@ def import_tokenizer(config: BuildConfig, output: str, say: Callable[[str], None
     assert config.tokenizer is not None
     url = urls.resolve(config.base, config.tokenizer.from_)
     keys = (config.at("tokenizer", "from"), config.at("tokenizer", "pattern"))
-    special_key = config.at("special") if config.declares_special else ""
+    # Parts of an output take the tokenizer over, and leave out what the build file declares.
+    special_key = config.at("special") if config.declares_special and config.special else ""
 
     def read(as_before: bool = False) -> TokenizerSpec:
         assert config.tokenizer is not None

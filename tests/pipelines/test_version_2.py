@@ -48,8 +48,9 @@ def test_nothing_is_new(earlier):
     assert update_here(earlier / "build.toml", earlier / "out") is None
     with watching(earlier) as service:
         service.go_round()
-    first, warning = said(service).splitlines()
+    first, warning, waiting = said(service).splitlines()
     assert first == "watch: this watcher commits"
+    assert waiting.startswith("watch: nothing waits")
     assert "a new build would spell otherwise EN (en), pt-br (pt-BR). build.lang_normalize decides" in warning
     found = verify(str(earlier / "out"))
     assert (found.problems, found.root) == ((), ROOT_OF[earlier.name])
