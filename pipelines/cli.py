@@ -119,7 +119,6 @@ class _Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         if small := describe_small_space():
             fail(small, EXIT_USAGE)
-        code = EXIT_USAGE if ctx.invoked_subcommand in _TOOLS else EXIT_STAGE
         try:
             return super().invoke(ctx)
         except click.NoSuchOption as error:
@@ -137,7 +136,7 @@ class _Commands(click.Group):
         except TokError as error:
             if error.__cause__ is not None and (shortage := describe_shortage(error.__cause__)):
                 fail(f"{error}: {shortage}", EXIT_STAGE)
-            fail(error, code)
+            fail(error, _choose_code(ctx))
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes it again
             sys.exit(EXIT_BROKEN_PIPE)
@@ -145,19 +144,24 @@ class _Commands(click.Group):
             if shortage := describe_shortage(error):
                 fail(shortage, EXIT_STAGE)
             if (loop := str(error)).startswith("Symlink loop from "):  # as Path.resolve says it
-                fail(f"{loop}: a link that leads back to itself", code)
+                fail(f"{loop}: a link that leads back to itself", _choose_code(ctx))
             raise
         except OSError as error:
             if shortage := describe_shortage(error):
                 fail(shortage, EXIT_STAGE)
             if error.filename is None:
                 raise
-            fail(f"{os.fsdecode(error.filename)}: {error.strerror}", code)
+            fail(f"{os.fsdecode(error.filename)}: {error.strerror}", _choose_code(ctx))
         except KeyboardInterrupt as signalled:
             kept = "" if ctx.invoked_subcommand in _TOOLS else "; run the same command again to go on from here"
             if isinstance(signalled, _Terminated):
                 fail(f"terminated{kept}", EXIT_TERMINATED)
             fail(f"interrupted{kept}", EXIT_INTERRUPTED)
+
+
+def _choose_code(ctx: click.Context) -> int:
+    """The exit code of what a command cannot read or write. ctx: after the command began, for only then it is known."""
+    return EXIT_USAGE if ctx.invoked_subcommand in _TOOLS else EXIT_STAGE
 
 
 def main() -> NoReturn:

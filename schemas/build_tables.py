@@ -471,7 +471,7 @@ class TokenizerTable:
     from_: Annotated[
         str,
         "tokcore.json, tokenizer.json, tekken.json, SentencePiece's .model, vocab.txt, YouTokenToMe's model, ByT5's "
-        "folder, a rank file, or vocab.json with merges.txt",
+        "folder, a rank file, or vocab.json with merges.txt; hf://org/name is a model on the Hugging Face Hub",
         Limits(is_path=True),
     ]
     pattern: Annotated[

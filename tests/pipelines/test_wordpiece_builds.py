@@ -13,6 +13,7 @@ from support.builds import SOURCES, build_file, run, small_corpus, texts, tokcor
 
 import tokcore as api
 from pipelines.inspect.verify import _find_differing_sums, verify
+from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.print_check import make_check_report
 from pipelines.stages.build import Build
@@ -107,7 +108,9 @@ def test_too_many_unknown_tokens_fail_a_build(folder, tmp_path):
     ):
         run(path, tmp_path / "out")
     assert not (tmp_path / "out" / "manifest.json").exists()
-    (problem,) = make_check_report(Build(load_config(str(path)), output=str(tmp_path / "other")))["problems"]
+    (problem,) = make_check_report(Build(load_config(str(path)), output=str(tmp_path / "other")), StageProgress(-1))[
+        "problems"
+    ]
     assert re.search(r"max_unknown: at most 0.25, and [\d,]+ of [\d,]+ tokens of the corpus are unknown", problem)
     relaxed = build_file(folder, SOURCES, SETTINGS + "[encode]\nmax_unknown = 1\n", name="strict.toml")
     run(relaxed, tmp_path / "out")
