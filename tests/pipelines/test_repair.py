@@ -121,6 +121,20 @@ def test_the_manifest_of_the_build_is_deleted_where_it_is_damaged(corpus, output
     assert tree(output) == before
 
 
+def test_nothing_is_written_while_the_chain_is_broken(corpus, output):
+    """The manifest of the build is not to be trusted, so neither is what would be made again from it."""
+    (output / "README.md").unlink()
+    (output / "tokenizer" / "tokenizer.json").unlink()
+    manifest = output / "manifest.json"
+    root = json.loads(manifest.read_bytes())["root"]
+    manifest.write_text(manifest.read_text().replace(root, f"{int(root[0], 16) ^ 1:x}{root[1:]}"))
+    before = tree(output)
+    found = repair(str(output), str(corpus))
+    assert found.repaired == ()
+    assert found.left
+    assert tree(output) == before
+
+
 def test_a_damaged_manifest_is_replaced_by_its_own_command(corpus, output):
     before = tree(output)
     damage(output / "counts" / "manifest.json")
