@@ -51,6 +51,7 @@ WAITING = (
 _PYTEST = ["-q", "--dist=loadfile", "--no-loadscope-reorder", "--max-worker-restart=0", "--durations=30"]
 _PYTEST += ["-o", "faulthandler_timeout=900", "-o", "faulthandler_exit_on_timeout=true"]
 _NO_TESTS = 5
+_END_BYTES = 1 << 12  # of what pytest says, more than its last line
 
 # A budget is exceeded only by a half more and five seconds, on a machine whose speed is taken from the other files.
 _TOLERANCE, _SLACK_S = 1.5, 5.0
@@ -142,12 +143,12 @@ def find_places(name: str) -> list[str]:
 def _follow(process: subprocess.Popen[bytes]) -> Ended:
     """Print what it says at once."""
     assert process.stdout is not None
-    last = b""
-    for line in process.stdout:
-        sys.stdout.buffer.write(line)
+    end = b""
+    while said := os.read(process.stdout.fileno(), 1 << 16):  # not by lines: dots are progress
+        sys.stdout.buffer.write(said)
         sys.stdout.buffer.flush()
-        last = line
-    return Ended(process.wait(), _count(last.decode(errors="replace")))
+        end = (end + said)[-_END_BYTES:]
+    return Ended(process.wait(), _count(end.decode(errors="replace")))
 
 
 def _count(text: str) -> dict[str, int]:
