@@ -9,7 +9,7 @@ import json
 import numpy as np
 import pytest
 import tokenizers
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support.examples import examples
 from support.sentencepiece_models import METASPACE, make_tokenizer_json, train
@@ -126,6 +126,8 @@ tokens = st.lists(
 
 
 @examples(150)
+@example("Lowercase", [AddedToken("a!", normalized=True, special=False)], "A!")  # only its normalized form is the token
+@example("Lowercase", [AddedToken("!a", normalized=True), AddedToken("a!", normalized=False)], "!a!")
 @given(st.sampled_from([None, "NFC", "Lowercase"]), tokens, st.lists(parts, max_size=12).map("".join))
 def test_any_added_tokens_give_their_ids(normalizer, tokens, text):
     """Special or not, of raw and of normalized text, one within another."""
