@@ -1,7 +1,7 @@
 """Verification of a folder that WriteShards made: a tokenizer, and shards that no build vouches for. No Beam.
 
 Its manifest of shards is all that says what they are, so a root that was kept elsewhere proves more. The documents came
-from a pipeline of somebody's own: there is no source to compare them with.
+from a Beam pipeline of the user: there is no source to compare them with.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def find_manifests(output: str, stages: Iterable[str]) -> dict[str, AnyManifest]
 
 
 def find_written(output: str) -> ShardsManifest | None:
-    """The manifest of shards that WriteShards made, in a pipeline of somebody's own; None for any other output.
+    """The manifest of shards that WriteShards made, in a Beam pipeline of the user; None for any other output.
 
     It is made from nothing: no build, no plan. Raises as find_manifest does.
     """

@@ -38,7 +38,7 @@ def expire(output: str, keep: int | None = None, older_than_s: int | None = None
     """Give up all commits but the newest ones, and remove what only they name.
 
     keep: how many states of the output stay, at least 1. older_than_s: give up those that were followed by another
-    one so many seconds ago. One of the two is needed. dry_run: change nothing.
+    one so many seconds ago. Give at least one of them. dry_run: change nothing.
     Raises ConfigError if there is no finished build.
     """
     if keep is not None and keep < 1:

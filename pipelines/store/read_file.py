@@ -279,7 +279,7 @@ def read_bytes(url: str) -> bytes:
         with name_errors("read", url):
             return retry("read", url, lambda: _get_object(system, path))
     with open_read(url) as file:
-        if file.size() > MOST_WHOLE_BYTES:  # nobody meant that: a sparse file can have any size
+        if file.size() > MOST_WHOLE_BYTES:  # a sparse file costs nothing to make at any size
             raise StageError(f"{redact(url)}: {file.size():,} bytes, expected at most {MOST_WHOLE_BYTES:,}")
         return file.read()
 
