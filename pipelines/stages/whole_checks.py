@@ -66,7 +66,7 @@ def _check_twins(config: BuildConfig, found: _Languages) -> Iterator[Finding]:
         yield Finding(
             where,
             f"the languages {twins[0]!r} and {twins[1]!r} differ in case only, and languages name files: spell them "
-            f'alike in the data, or build anew with lang_normalize = "bcp47"',
+            f'alike in the data, or build a new output with lang_normalize = "bcp47"',
             True,
         )
     if found.respelled:
@@ -125,7 +125,7 @@ def _check_rejected(config: BuildConfig, samples: Sequence[SourceSample]) -> Ite
     if rejected > limit * read:
         share = (Decimal(100 * rejected) / Decimal(read)).quantize(Decimal("0.01"))
         text = (
-            f"at most {limit}, and {rejected:,} of {read:,} records would be rejected, {share} %: raise it, or mend "
+            f"at most {limit}, and {rejected:,} of {read:,} records would be rejected, {share} %: raise it, or correct "
             f"the data"
         )
         yield Finding(config.at("build", "max_rejected"), text, True)

@@ -59,7 +59,7 @@ def sum_up_languages(
     if (found := find_twins(totals)) is not None:
         raise StageError(
             f"languages {found[0]!r} and {found[1]!r} differ in case only, and languages name files, which many disks "
-            f"would take for one. Spell them alike in the data, set lang for each source, or build anew with "
+            f"would take for one. Spell them alike in the data, set lang for each source, or build a new output with "
             f'build.lang_normalize = "bcp47".'
         )
     return totals

@@ -200,7 +200,7 @@ def test_a_sample_of_all_tells_that_a_weight_has_no_language(tmp_path, table):
 
 def test_a_sample_of_all_tells_that_too_much_is_rejected_or_nothing_is_there(tmp_path):
     _write(tmp_path, "a", ["en"] * 7 + ["no code"])
-    many = "at most 0.001, and 1 of 8 records would be rejected, 12.50 %: raise it, or mend the data"
+    many = "at most 0.001, and 1 of 8 records would be rejected, 12.50 %: raise it, or correct the data"
     assert (True, many) in _find(tmp_path)
     write(tmp_path / "in" / "a.jsonl", b"")
     said = "no record is a document, so {}: check its files, or remove the source"
