@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import run
-from run import BUDGETS, TESTS, WAITING, find_exceeded, find_places
+from run import BUDGETS, TESTS, WAITING, find_exceeded, find_places, measure_pace
 
 # Files that ask for each kind of server: stores, engines, a browser, tools of Prometheus and Terraform.
 ASKING = (
@@ -49,8 +49,19 @@ def test_each_file_is_in_a_set_and_has_a_budget():
 )
 def test_a_file_that_costs_more_than_its_budget_is_found(costs: dict[str, int], exceeded: list[str]):
     budgets = {"a": {"cpu_s": 10.0}, "b": {"cpu_s": 20.0}, "c": {"cpu_s": 30.0}}
-    found = find_exceeded({file: {"cpu_s": float(cost)} for file, cost in costs.items()}, budgets)
-    assert [line.partition(":")[0] for line in found] == exceeded
+    costs_s = {file: {"cpu_s": float(cost)} for file, cost in costs.items()}
+    found = find_exceeded(costs_s, budgets, measure_pace(costs_s, budgets))
+    assert [*found] == exceeded
+
+
+def test_a_file_that_is_cheap_alone_keeps_its_budget(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """What ran beside it made it expensive. One that is expensive alone, too, is found."""
+    file = "tests/test_walks.py"
+    monkeypatch.setattr(run, "COSTS", tmp_path)
+    monkeypatch.setattr(run, "BUDGETS", tmp_path / "budgets.json")
+    for budget, exceeded in ((60, []), (-60, [file])):
+        run.BUDGETS.write_text(json.dumps({file: {"cpu_s": budget}}))
+        assert [*run.confirm({file: "too expensive beside others"}, "test", pace=1)] == exceeded
 
 
 def test_costs_are_those_of_the_processes_that_tests_start(tmp_path: Path):
