@@ -280,6 +280,7 @@ def main() -> int:
     except AnchorError as error:
         print(f"{error}\n`make lint` lists all defects that do not apply.", file=sys.stderr)
         return 2
+    options.json.parent.mkdir(parents=True, exist_ok=True)
     # Sorted by file: a file is compiled for each defect, and once more only after its last one.
     waiting = iter(sorted(chosen, key=lambda defect: places[defect.name].path))
     parts = deal([test for defect in chosen for test in defect.tests], options.jobs)
