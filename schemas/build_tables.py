@@ -477,7 +477,7 @@ class TokenizerTable:
     pattern: Annotated[
         str | None,
         "for vocab.json, and for a rank file that is no published one, which require it: the name of the split "
-        "pattern, or a regex",
+        "pattern, or a regex (for a rank file, as tiktoken reads it)",
     ] = None
     normalize: Annotated[
         tuple[str, ...],

@@ -1,22 +1,23 @@
-"""Regular expressions as trees: what a pattern means, in the spelling of the `regex` package or of Oniguruma.
+"""Regular expressions as trees: what a pattern means, in the spelling of one of three engines.
 
 Equal trees mean the same. Flags are resolved: letters whose case is ignored become sets of characters. What is parsed
-is what the `regex` package, Oniguruma (Hugging Face's tokenizers) and fancy-regex (tiktoken) can all be told; all else
-is refused by name. Leaves to others: writing (tokcore.regex_spelling), splitting (tokcore.regex_split).
+is what the `regex` package, Oniguruma (Hugging Face's tokenizers) and fancy-regex (tiktoken, which Mistral's library
+uses) can all be told; all else is refused by name. Leaves to others: writing (tokcore.regex_spelling), splitting
+(tokcore.regex_split).
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
 from tokcore.errors import ConfigError
 from tokcore.regex_split import find_cases, find_ranges_of
 from tokcore.unicode import find_category
 
-Dialect = Literal["regex", "oniguruma"]
+Dialect = Literal["regex", "oniguruma", "fancy"]
 Ranges = tuple[tuple[int, int], ...]
 
 
@@ -85,6 +86,9 @@ _HEX_DIGITS = Set(((48, 57), (65, 70), (97, 102)))
 # Characters that are several lowercase ones when case is ignored: Oniguruma finds them where these are spelled.
 _LIGATURES = ("ss", "ff", "fi", "fl", "st")
 _MOST_REPEATS = 1000
+# Where $ is, outside of (?m). Oniguruma's is at every line.
+_LAST: Mapping[Dialect, str] = {"regex": "last-line", "fancy": "end"}
+_OPERATORS: Mapping[Dialect, tuple[str, ...]] = {"regex": (), "oniguruma": ("&&",), "fancy": ("&&", "--", "~~")}
 
 
 @functools.lru_cache(maxsize=64)
@@ -208,7 +212,7 @@ class _Parser:
         if character in "^$":
             if self._dialect == "oniguruma":
                 return Place("inner-line-start" if character == "^" else "line-end")
-            names = ("line-start", "line-end") if flags.lines else ("start", "last-line")
+            names = ("line-start", "line-end") if flags.lines else ("start", _LAST[self._dialect])
             return Place(names[character == "$"])
         if character in "*+?{":
             raise self._refuse(character, start, f"repeats nothing: write \\{character} for the character")
@@ -238,7 +242,7 @@ class _Parser:
 
     def _set_flags(self, flags: _Flags, on: str, off: str, start: int) -> _Flags:
         names = {"i": "ignores_case", "x": "verbose"}
-        names |= {"m": "lines", "s": "dot_is_any"} if self._dialect == "regex" else {"m": "dot_is_any"}
+        names |= {"m": "dot_is_any"} if self._dialect == "oniguruma" else {"m": "lines", "s": "dot_is_any"}
         for letter in on + off:
             if letter not in names:
                 raise self._refuse(f"(?{letter}", start, f"is no flag that is known: use {', '.join(names)}")
@@ -250,6 +254,8 @@ class _Parser:
     def _parse_escape(self, flags: _Flags, start: int) -> Node:
         letter = self._pattern[self._at : self._at + 1]
         places = {"A": "start", "z": "end", "Z": "end" if self._dialect == "regex" else "last-line"}
+        if self._dialect == "fancy" and letter and letter in "Z<>":
+            raise self._refuse(f"\\{letter}", start, "is a place there that other engines do not know")
         if letter in places and letter:
             self._at += 1
             return Place(places[letter])
@@ -266,9 +272,10 @@ class _Parser:
             return Set((), ((name, (match[1] == "P") != bool(match[2])),))
         if match := self._take(r"[sSdD]"):
             return Set((), (("White_Space" if match[0] in "sS" else "Nd", match[0] in "SD"),))
-        if self._dialect == "oniguruma" and (match := self._take(r"x\{([0-9A-Fa-f]{1,6})\}")):
+        braced = {"oniguruma": "x", "fancy": "[xuU]"}.get(self._dialect)
+        if braced and (match := self._take(braced + r"\{([0-9A-Fa-f]{1,6})\}")):
             return int(match[1], 16)
-        if self._dialect == "oniguruma" and (match := self._take(r"[hH]")):
+        if self._dialect != "regex" and (match := self._take(r"[hH]")):
             return _HEX_DIGITS._replace(negated=match[0] == "H")
         if match := self._take(r"x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}"):
             code = int(match[0][1:], 16)
@@ -302,6 +309,7 @@ class _Parser:
                 classes += one.classes
                 continue
             last = one
+            self._require_no_operator()
             if self._take(r"-(?!\])"):
                 end = self._parse_member(False)
                 if not isinstance(end, int) or end < one:
@@ -312,6 +320,7 @@ class _Parser:
 
     def _parse_member(self, is_first: bool) -> int | Set:
         start = self._at
+        self._require_no_operator()
         character = self._pattern[start : start + 1]
         self._at += 1
         if character == "\\":
@@ -319,19 +328,22 @@ class _Parser:
                 return 8
             return self._parse_escaped(start)
         pair = self._pattern[start : start + 2]
-        if character == "[" and (self._dialect == "oniguruma" or pair == "[:"):
+        if character == "[" and (self._dialect != "regex" or pair == "[:"):
             raise self._refuse(pair, start, "is a set within a set there: write \\[ for the character")
-        if pair == "&&" and self._dialect == "oniguruma":
-            raise self._refuse(pair, start, "cuts sets there: write \\&")
         if not character or (character == "]" and is_first and self._dialect == "oniguruma"):
             raise self._refuse("]", start, "ends an empty class")
         return ord(character)
+
+    def _require_no_operator(self) -> None:
+        pair = self._pattern[self._at : self._at + 2]
+        if pair in _OPERATORS[self._dialect]:
+            raise self._refuse(pair, self._at, f"is an operation on sets there: write \\{pair[0]}")
 
     def _fold(self, found: Set, flags: _Flags, start: int) -> Set:
         """The set with the other cases of its letters, if case is ignored."""
         if not flags.ignores_case:
             return found
-        if self._dialect == "oniguruma":
+        if self._dialect != "regex":
             if found.classes or any(last > 127 for _, last in found.ranges):
                 shown = self._pattern[start : self._at]
                 raise self._refuse(shown, start, "beyond ASCII ignores case by the engine's own tables")

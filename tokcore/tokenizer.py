@@ -25,7 +25,7 @@ from tokcore.formats import vocabulary_files
 from tokcore.formats.exports import export_to, write_files
 from tokcore.formats.foreign import FOLDER_NAMES, read_tokenizer_file
 from tokcore.formats.huggingface import read_tokenizer_json
-from tokcore.formats.tiktoken import read_rank_file
+from tokcore.formats.tiktoken import read_rank_file, read_split_pattern
 from tokcore.kernel import Ids, NormalizingEncoder, Seeds
 from tokcore.models.bpe import LearnedModel
 from tokcore.models.converted import require_unigram
@@ -95,7 +95,9 @@ class Tokenizer(Vocabulary):
     def from_tiktoken(
         cls, path: str | PathLike[str], *, pattern: str, special_tokens: Mapping[str, int] | None = None
     ) -> Tokenizer:
-        """The tokenizer of a tiktoken rank file. pattern: a pattern's name or a regular expression.
+        """The tokenizer of a tiktoken rank file. pattern: a pattern's name, or its text as tiktoken has it (pat_str).
+
+        Raises ConfigError, naming the part, for a regular expression that other engines cannot be told.
 
         >>> same = tokcore.Tokenizer.from_tiktoken(
         ...     "out/first/tokenizer/tokenizer.tiktoken", pattern="cl100k", special_tokens={"<|endoftext|>": 261}
@@ -104,7 +106,7 @@ class Tokenizer(Vocabulary):
         [257, 259]
         """
         tokens = [SpecialToken(text, id) for text, id in (special_tokens or {}).items()]
-        return cls(read_rank_file(Path(path).read_bytes(), str(path), Pretokenizer.of(pattern).spec, tokens))
+        return cls(read_rank_file(Path(path).read_bytes(), str(path), read_split_pattern(pattern).spec, tokens))
 
     @classmethod
     def from_gpt2(cls, folder: str | PathLike[str], *, pattern: str = "gpt2") -> Tokenizer:

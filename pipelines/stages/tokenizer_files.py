@@ -173,7 +173,11 @@ def _parse(
             f"{pattern_key} is missing: {name} is read as a rank file, which does not say how text is split, and it is "
             f'no published one that is known. Add it, for example "cl100k".'
         )
-    ranks = tiktoken.read_rank_file(data, name, Pretokenizer.of(split).spec)
+    try:
+        splitting = tiktoken.read_split_pattern(split, as_before=as_before).spec
+    except ConfigError as error:
+        raise ConfigError(f"{pattern_key}: {error}") from error
+    ranks = tiktoken.read_rank_file(data, name, splitting)
     return tiktoken.add_special(ranks, None if as_before else published, special)
 
 

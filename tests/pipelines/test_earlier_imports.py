@@ -172,3 +172,22 @@ def test_a_pattern_that_was_read_otherwise(tmp_path, pattern):
     if "&&" in pattern:
         with pytest.raises(ConfigError, match="'&&' at character 4"):
             build(tmp_path, "own.json", "new")
+
+
+def test_a_pattern_of_tiktoken_that_was_read_otherwise(tmp_path):
+    write(tmp_path / "part.tiktoken", b"".join(rank_file_bytes("r50k").splitlines(keepends=True)[:300]))
+    write(tmp_path / "a.jsonl", jsonl([{"text": "he\nhe\n"}]))
+    special = SpecialToken("<|end|>", 300, "document_end")
+    declared = 'ordinary"\n[special]\n"<|end|>" = "document_end'
+    named = 'part.tiktoken"\npattern = "[he]+$|[\\\\s\\\\S]'
+    old = read_rank_file((tmp_path / "part.tiktoken").read_bytes(), "x", {"regex": r"[he]+$|[\s\S]"}, [special])
+    write(tmp_path / "before.json", old.to_json_bytes())
+    before, _ = build(tmp_path, "before.json", "old")
+    again, warnings = build(tmp_path, named, "old", declared)
+    assert again == before
+    assert "its split pattern means there what it means in another engine" in warnings[0]
+    _, warnings = build(tmp_path, named, "new", declared)
+    lengths = {out: [len(row) for row in api.open_shards(tmp_path / out)] for out in ("old", "new")}
+    assert (lengths, warnings) == ({"old": [6], "new": [7]}, [])
+    with pytest.raises(ConfigError, match=r"b.toml:10: tokenizer.pattern: .* at character 5"):
+        build(tmp_path, named.replace("$", r"\\Z"), "refused", declared)

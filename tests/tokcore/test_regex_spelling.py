@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import itertools
 import json
 
 import pytest
@@ -21,6 +19,7 @@ from tokcore.formats.huggingface import (
     spell_pattern,
     write_tokenizer_json,
 )
+from tokcore.formats.tiktoken import read_split_pattern
 from tokcore.patterns import PATTERNS
 from tokcore.pretokenize import pretokenize
 from tokcore.pretokenizer import Pretokenizer
@@ -194,27 +193,61 @@ def test_what_is_imported_means_the_same_here(pattern, texts):
     assert [pretokenize(text, spelled) for text in texts] == expected, spelled
 
 
-@functools.cache
-def whole_texts() -> dict[bytes, int]:
-    """Ranks by which each pre-token of up to four symbols is one token."""
-    bytes_ = [bytes([byte]) for byte in range(256)]
-    longer = ["".join(some).encode() for size in range(2, 5) for some in itertools.product(SYMBOLS, repeat=size)]
-    return {token: rank for rank, token in enumerate([*bytes_, *longer])} | {"é".encode(): 100_000}
+def split_by_tiktoken(pattern: str, text: str) -> list[str]:
+    bytes_ = {bytes([byte]) for byte in range(256)}
+    parts = {text[i:j].encode() for i in range(len(text)) for j in range(i + 1, len(text) + 1)}
+    ranks = {token: rank for rank, token in enumerate([*sorted(bytes_), *sorted(parts - bytes_)])}
+    try:
+        theirs = tiktoken.Encoding("x", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    return [theirs.decode_bytes([id]).decode() for id in theirs.encode_ordinary(text)]
 
 
 @examples(30)
-@given(patterns, st.lists(st.lists(st.sampled_from(SYMBOLS), max_size=4).map("".join), min_size=1, max_size=9))
+@given(patterns, st.lists(text_of.map("".join), min_size=1, max_size=3))
 def test_what_is_said_of_a_rank_file_means_the_same_in_tiktoken(pattern, texts):
     try:
         Pretokenizer.regex(pattern)
         spelled = spell(parse(pattern, "regex"))
     except ConfigError:
         assume(False)
-    theirs = tiktoken.Encoding("x", pat_str=spelled, mergeable_ranks=whole_texts(), special_tokens={})
-    for text in texts:
-        assert [theirs.decode_bytes([id]).decode() for id in theirs.encode_ordinary(text)] == pretokenize(
-            text, pattern
-        ), spelled
+    assert [split_by_tiktoken(spelled, text) for text in texts] == [pretokenize(text, pattern) for text in texts], (
+        spelled
+    )
+
+
+@examples(120)
+@given(patterns, st.lists(text_of.map("".join), min_size=1, max_size=3))
+def test_what_tiktoken_is_given_means_the_same_here(pattern, texts):
+    try:
+        spelled = read_split_pattern(pattern).published_text
+        expected = [split_by_tiktoken(pattern, text) for text in texts]
+    except ConfigError:
+        assume(False)
+    assert [pretokenize(text, spelled) for text in texts] == expected, spelled
+
+
+@pytest.mark.parametrize(
+    ("pattern", "spelled"),
+    [
+        (r"[^\n]+$|\p{L}+|\P{L}", r"[^\n]+(?![\s\S])|\p{L}+|\P{L}"),
+        (r"(?m)^a+$|\x{e9}+|\u{73}{1,2}+|[\s\S]", r"(?<![^\n])a+(?![^\n])|é+|(?>s{1,2})|[\s\S]"),
+        (r"\h+|[\s\S]", r"[0-9A-Fa-f]+|[\s\S]"),
+        (r"(?i:ss)|'(?i:[dmt])|\p{N}{1,3}+|\s+(?!\S)|[\s\S]", None),
+    ],
+)
+def test_what_tiktoken_reads_otherwise_is_spelled_otherwise(pattern, spelled):
+    found = read_split_pattern(pattern).published_text
+    assert found == (spelled or pattern)
+    for text in ("aé\nss1s ", "sſ\na\n", "aa\na", "'s 1234  "):
+        assert split_by_tiktoken(pattern, text) == pretokenize(text, found)
+
+
+@pytest.mark.parametrize("part", [r"\Z", r"\<", "[a--s]", "[ -a&&s]", "[+~~s]", "[a[s]]", r"(?i:\p{Lu})", r"\b"])
+def test_what_tiktoken_alone_knows_is_refused_by_name(part):
+    with pytest.raises(ConfigError, match=r"at character \d+ of the regular expression"):
+        read_split_pattern(rf"a{part}|[\s\S]")
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def _read_json(data: bytes, name: str, as_before: bool) -> TokenizerSpec:
     except orjson.JSONDecodeError as error:
         raise FormatError(f"{name}: not JSON: {error}") from error
     if is_tekken(content):
-        return read_tekken(content, name)
+        return read_tekken(content, name, as_before=as_before)
     if is_byt5_config(content):
         return read_byt5_config(content, name)
     if content.keys() & {"model", "added_tokens"}:

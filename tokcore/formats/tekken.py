@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from tokcore.errors import ConfigError, FormatError
+from tokcore.formats.tiktoken import read_split_pattern
 from tokcore.models.bpe import RanksModel
 from tokcore.models.model import ID_LIMIT, MAX_VOCABULARY_BYTES
 from tokcore.patterns import find_named_pattern
-from tokcore.pretokenizer import Pretokenizer
 from tokcore.tokenizer_spec import PLAIN, UNKNOWN, SpecialToken, TokenizerSpec
 
 _ROLES: Mapping[str, str] = {
@@ -41,11 +41,12 @@ def is_tekken(content: object) -> bool:
     return isinstance(content, dict) and isinstance(content.get("config"), dict) and "vocab" in content
 
 
-def read_tekken(content: Mapping[str, Any], name: str) -> TokenizerSpec:
+def read_tekken(content: Mapping[str, Any], name: str, *, as_before: bool = False) -> TokenizerSpec:
     """The tokenizer of a tekken.json; content: its JSON, name: the file's, for errors.
 
-    Raises FormatError, naming the field, for sizes that the lists do not have, for a rank that is not its place, and
-    for special tokens given twice.
+    as_before: its split pattern is taken as it is, as by releases until 2026-11-27. Raises FormatError, naming the
+    field, for sizes that the lists do not have, for a rank that is not its place, for special tokens given twice, and
+    for a split pattern that engines cannot all be told.
     """
     try:
         config = content["config"]
@@ -54,7 +55,7 @@ def read_tekken(content: Mapping[str, Any], name: str) -> TokenizerSpec:
         tokens = _read_tokens(content["vocab"], vocab_size - num_special)
         ids = np.arange(num_special, vocab_size, dtype=np.int32)
         special = _read_special_tokens(content.get("special_tokens"), config.get("version"), num_special)
-        return TokenizerSpec((), _read_pattern(config.get("pattern")), RanksModel(tokens, ids), special)
+        return TokenizerSpec((), _read_pattern(config.get("pattern"), as_before), RanksModel(tokens, ids), special)
     except FormatError as error:
         raise FormatError(f"{name}: {error}") from error
 
@@ -122,11 +123,11 @@ def _read_special_tokens(listed: Any, version: Any, num: int) -> tuple[SpecialTo
     return tuple(SpecialToken(text, rank, _ROLES.get(text, PLAIN)) for text, rank in rank_of.items())
 
 
-def _read_pattern(text: Any) -> dict[str, str]:
+def _read_pattern(text: Any, as_before: bool) -> dict[str, str]:
     if type(text) is not str:
         raise FormatError(f"config.pattern = {text!r:.80}: expected a regular expression")
     named = find_named_pattern(text)
     try:
-        return {"name": named} if named else Pretokenizer.regex(text).spec
+        return {"name": named} if named else read_split_pattern(text, as_before=as_before).spec
     except ConfigError as error:
         raise FormatError(f"config.pattern: {error}") from error

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import binascii
 import dataclasses
+import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -17,7 +18,9 @@ from tokcore.errors import ConfigError, FormatError
 from tokcore.models import find_own_form
 from tokcore.models.bpe import RanksModel
 from tokcore.models.model import ID_LIMIT
-from tokcore.regex_spelling import spell
+from tokcore.patterns import find_named_pattern
+from tokcore.pretokenizer import Pretokenizer
+from tokcore.regex_spelling import spell, translate
 from tokcore.regex_tree import parse
 from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec, assign_ids
 
@@ -88,6 +91,21 @@ def add_special(spec: TokenizerSpec, published: Published | None, declared: Iter
     first = max([spec.vocab_size, *(id + 1 for token in special if (id := token.id) is not None)])
     gaps = frozenset(range(first)).difference(spec.model.ids.tolist()) if published is not None else frozenset()
     return dataclasses.replace(spec, special=tuple(assign_ids([*special, *rest.values()], first, gaps)))
+
+
+def read_split_pattern(pattern: str, *, as_before: bool = False) -> Pretokenizer:
+    r"""The pattern with that name, or with that text as tiktoken's engine reads it.
+
+    as_before: a text is taken as it is, as by releases until 2026-11-27. Raises ConfigError as Pretokenizer.of does,
+    and for a text that engines cannot all be told, naming the part.
+
+    >>> read_split_pattern(r"\p{L}+$|\P{L}").spec
+    {'regex': '\\p{L}+(?![\\s\\S])|\\P{L}'}
+    """
+    is_text = isinstance(pattern, str) and re.fullmatch(r"[\w-]*", pattern) is None
+    if as_before or not is_text or find_named_pattern(pattern) is not None:
+        return Pretokenizer.of(pattern)
+    return Pretokenizer.regex(translate(pattern, "fancy", "regex"))
 
 
 def is_rank_file(data: bytes) -> bool:

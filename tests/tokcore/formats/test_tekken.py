@@ -66,6 +66,10 @@ def test_listed_special_tokens():
 def test_another_pattern_is_kept_as_its_text():
     assert read_tekken(make_tekken(config__pattern=r"\p{L}+|\P{L}"), "t").pattern == {"regex": r"\p{L}+|\P{L}"}
     assert read_tekken(make_tekken(config__pattern=PATTERNS["o200k"]), "t").pattern == {"name": "o200k"}
+    # $ is before a last line feed for us, and not for the engine that these files are for.
+    ends = make_tekken(config__pattern=r"\p{L}+$|\P{L}|\p{L}")
+    assert read_tekken(ends, "t").pattern == {"regex": r"\p{L}+(?![\s\S])|\P{L}|\p{L}"}
+    assert read_tekken(ends, "t", as_before=True).pattern == {"regex": ends["config"]["pattern"]}
 
 
 @pytest.mark.parametrize(
