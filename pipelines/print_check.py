@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from pipelines.inspect.check_estimates import check_estimates
 from pipelines.inspect.estimate import estimate
 from pipelines.local.progress import StageProgress
 from pipelines.local.say import say
@@ -32,9 +33,10 @@ def make_check_report(build: Build, progress: StageProgress) -> dict[str, Any]:
     with progress.stage("read samples", minor=True):
         samples = sample_plan(build.config, plan, FOR_CHECK)
         findings = [*check_samples(build.config, samples), *check_whole(build.config, samples, imported)]
-        stopping = [finding for finding in findings if finding.stops]
     with progress.stage("estimate", minor=True):
         estimated = estimate(build.config, samples, build.options.num_workers)
+        findings += check_estimates(build.config, estimated) if estimated is not None else []
+    stopping = [finding for finding in findings if finding.stops]
     settings = to_jsonable(build.config.stage_configs())
     if imported is not None:
         settings["tokenizer"]["fingerprint"] = imported.fingerprint
@@ -108,7 +110,7 @@ def print_check(report: dict[str, Any]) -> None:
     if (imported := report["tokenizer"]) is not None:
         say(f"tokenizer   imported, {imported['vocab_size']:,} ids, {imported['special']} special tokens")
     if (estimates := report["estimates"]) is not None:
-        _print_estimates(estimates, report["vocab_size"])
+        _print_estimates(estimates)
     say(f"kernel      {report['kernel']}, Unicode {report['unicode']}")
     say("fingerprints of the input and of each stage's settings")
     for name in STAGES:
@@ -133,7 +135,7 @@ def print_check(report: dict[str, Any]) -> None:
             say(f"{what}: {', '.join(make_printable(redact(name)) for name in names[:3])}{more}")
 
 
-def _print_estimates(told: dict[str, Any], vocab_size: int) -> None:
+def _print_estimates(told: dict[str, Any]) -> None:
     of = "all of it" if told["is_whole"] else f"a sample of {format_size(told['sample_bytes'])} of text"
     say(f"estimates   from {of}; the time also from how fast it was counted")
     say(f"  text      about {format_size(told['text_bytes'])}, {format_number(told['pretokens'])} pre-tokens")
@@ -148,5 +150,3 @@ def _print_estimates(told: dict[str, Any], vocab_size: int) -> None:
     else:
         say(f"  largest vocabulary  {least:,} tokens from the sample alone; all of the text")
         say(f"            gives more, but fewer than {format_number(most)}, as if all of it were as new as the sample")
-    if vocab_size > most:
-        say(f"  vocab_size = {vocab_size:,} is more: lower it, or set allow_smaller = true")

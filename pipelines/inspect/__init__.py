@@ -1,7 +1,7 @@
 """Commands that look at data, or at an output, finished or not.
 
 propose, build_text: a folder of data as a build file. language_names: languages that names tell.
-estimate: what a build will take and give, from a sample.
+estimate: what a build will take and give, from a sample. check_estimates: what it will lack.
 verify, verify_manifests, verify_shards, verify_order, verify_derived, verify_mixed, verify_packed: is the output what
 was committed? chain: the manifests and the log that vouch for its files.
 verify_written: is a folder of WriteShards what it says?

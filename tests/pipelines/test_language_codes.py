@@ -12,6 +12,8 @@ from support.updates import update_here
 from support.watchers import said, watching
 
 import tokcore as package
+from pipelines.inspect.check_estimates import check_estimates
+from pipelines.inspect.estimate import estimate
 from pipelines.inspect.verify import verify
 from pipelines.reading.input_range import make_read_settings
 from pipelines.stages.commit import find_manifest
@@ -23,7 +25,7 @@ from pipelines.stages.whole_checks import check_whole
 from schemas.config import load_config
 from schemas.document import find_twins, normalize_lang
 from schemas.stage_manifests import BUILD
-from tokcore.errors import ConfigError, StageError
+from tokcore.errors import ConfigError, LearnError, StageError
 
 SMALL = "[learn]\nvocab_size = 280\n"
 FIELD = '[[source]]\nlang_field = "lang"\nfiles = "in/*.jsonl"\nid = "id"\n'
@@ -188,6 +190,49 @@ def test_a_sample_tells_of_languages_what_the_whole_would(tmp_path):
     assert twins.startswith("the languages 'EN' and 'en' differ in case only")
     (many,) = [text for stops, text in _find(tmp_path, build="max_languages = 1") if stops]
     assert many.startswith("at most 1, and the sample alone has 2 languages: en, qq")
+
+
+def _lack(folder, settings, learn=SMALL):
+    """(whether it stops a build, what) of all that the estimates of `tokcore check` say is lacking."""
+    config = load_config(str(build_file(folder, FIELD, learn + settings)))
+    told = estimate(config, sample_plan(config, plan_build(config), FOR_CHECK), 1)
+    return [(one.stops, one.where.rpartition(" ")[2], one.text) for one in check_estimates(config, told)]
+
+
+def test_a_sample_of_all_tells_what_the_corpus_does_not_give(tmp_path):
+    _write(tmp_path, "a", ["en", "de"], text="abab abab")
+    unimax = '[mix]\nstrategy = "unimax"\nmax_epochs = 4\nunit = "{}"\nbudget = {}\n'
+    assert _lack(tmp_path, unimax.format("documents", 8), "[learn]\nvocab_size = 259\n") == []
+    refused = (
+        True,
+        "mix.budget",
+        "9 documents cannot be filled: all languages 4 times over are 8. Lower it, or raise",
+    )
+    (found,) = _lack(tmp_path, unimax.format("documents", 9), "[learn]\nvocab_size = 259\n")
+    assert found == (*refused[:2], f"{refused[2]} mix.max_epochs")
+    with pytest.raises(LearnError, match=r"mix.budget = 9 cannot be filled: all languages 4 times over are 8"):
+        run(build_file(tmp_path, FIELD, SMALL + unimax.format("documents", 9)), tmp_path / "out")
+    natural = '[mix]\nstrategy = "natural"\n'
+    assert _lack(tmp_path, natural) == [
+        (
+            True,
+            "learn.vocab_size",
+            "280 tokens are more than the corpus gives, 260. "
+            "Lower it, accept fewer (allow_smaller = true), or add text",
+        )
+    ]
+    with pytest.raises(LearnError, match="the counts give only 260 tokens"):
+        run(build_file(tmp_path, FIELD, SMALL + natural), tmp_path / "out")
+    assert _lack(tmp_path, f"allow_smaller = true\n{natural}") == []
+    # Weights of languages could make pairs frequent enough, up to a bound.
+    assert [(stops, "about 260" in text) for stops, _, text in _lack(tmp_path, "", "[learn]\nvocab_size = 270\n")] == [
+        (False, True)
+    ]
+    assert [stops for stops, _, _ in _lack(tmp_path, "", "[learn]\nvocab_size = 999\n")] == [True]
+    mixture = '[shuffle]\nseed = 1\n[mixture]\nstrategy = "unimax"\nmax_epochs = 2\ntokens = {}\n'
+    small = "[learn]\nvocab_size = 259\n"
+    assert _lack(tmp_path, mixture.format(40), small) == []
+    assert _lack(tmp_path, mixture.format(41), small)[0][:2] == (True, "mixture.tokens")
 
 
 @pytest.mark.parametrize("table", ["mix", "mixture"])
