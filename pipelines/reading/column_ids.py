@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,13 +25,14 @@ from pipelines.reading.fields import NoText
 _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _EPOCH = datetime.datetime(1970, 1, 1)
 _WHOLE = 2.0**53
+_WIDTHS = {16: np.float16, 32: np.float32, 64: np.float64}
 
 Extract = Callable[[pa.Array | None, int, int], list[Any]]
 
 
 def validate_ids(array: pa.Array) -> pa.Array | None:
     """The array, validated in full, if its type says more than its values do; None for any other."""
-    if array.type != pa.uuid():
+    if not _is_uuid(array.type):
         return None
     array.storage.validate(full=True)
     return array
@@ -50,17 +52,22 @@ def extract_ids(array: pa.Array | None, start: int, num_rows: int, extract: Extr
         values = extract_ids(array.dictionary.take(used), 0, len(used), extract)
         by_index = dict(zip(used.to_pylist(), values, strict=True))
         return [by_index[index] for index in array.indices.to_pylist()]
-    if kind == pa.uuid():
+    if _is_uuid(kind):
         stored = array.storage.to_pylist()
         return [None if one is None else str(uuid.UUID(bytes=one)) for one in stored]
     if pa.types.is_floating(kind):
-        width = kind.to_pandas_dtype()
+        width = _WIDTHS[kind.bit_width]
         return [None if one is None or math.isnan(one) else _spell_float(one, width, kind) for one in array.to_pylist()]
     if pa.types.is_decimal(kind):
         return [None if one is None else format(one, "f") for one in array.to_pylist()]
     if pa.types.is_timestamp(kind):
         return [None if one is None else _spell_time(one, kind) for one in array.view(pa.int64()).to_pylist()]
     return extract(array, 0, num_rows)
+
+
+def _is_uuid(kind: pa.DataType) -> bool:
+    # By its name: pyarrow 17 has no such type.
+    return isinstance(kind, pa.BaseExtensionType) and kind.extension_name == "arrow.uuid"
 
 
 def _spell_float(value: float, width: Callable[[float], Any], kind: pa.DataType) -> Any:

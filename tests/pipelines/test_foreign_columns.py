@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 import decimal
 import io
+import subprocess
+import sys
 import uuid
 from collections.abc import Sequence
 from typing import Any
@@ -82,6 +84,27 @@ def test_ids_of_any_type_are_text_by_a_rule(name: str, kind: str) -> None:
     ids, rejects = read_ids(table, kind)
     assert ids == [one for one in expected if one is not None]
     assert [reason for reason, _ in rejects] == ["missing_id"] * expected.count(None)
+
+
+def test_ids_need_no_pandas() -> None:
+    """It is there when we test, and not where tokcore alone is installed."""
+    code = """
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name == "pandas":
+            raise ModuleNotFoundError("No module named 'pandas'")
+
+sys.meta_path.insert(0, Absent())
+import pyarrow as pa
+from pipelines.reading.column_ids import extract_ids
+
+columns = [pa.array([0.1], pa.float32()), pa.array([1], pa.timestamp("ns")), pa.array([bytes(16)], pa.uuid())]
+print([extract_ids(column, 0, 1, None)[0] for column in columns])
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout == "['0.1', '1970-01-01T00:00:00.000000001', '00000000-0000-0000-0000-000000000000']\n"
 
 
 def test_ids_that_are_none_name_their_type() -> None:
