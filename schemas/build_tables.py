@@ -11,7 +11,7 @@ import dataclasses
 import shlex
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from schemas.document import normalize_lang
 from schemas.encodings import ENCODINGS, OTHER_ENCODING_NAMES, UTF8
@@ -52,7 +52,14 @@ END_OF_TEXT = "<|endoftext|>"
 MAX_VOCAB_SIZE = 2**31 - 1  # ids are int32
 MAX_ROW_LENGTH = 2**26  # which every format holds as one document
 MAX_THETA = 1_000
-_LATER_KEYS = frozenset({"follow_links"})  # of [[source]], which the first outputs were built without
+_LATER_KEYS = frozenset({"follow_links", "max_length"})  # which the first outputs were built without
+
+
+def _show_settings(table: Any) -> str:
+    """All settings of a table. hash_settings has them, so a key that came later is there only if it is set."""
+    every = {one.name: getattr(table, one.name) for one in dataclasses.fields(table)}
+    shown = {name: one for name, one in every.items() if one is not None or name not in _LATER_KEYS}
+    return f"{type(table).__name__}({', '.join(f'{name}={one!r}' for name, one in shown.items())})"
 
 
 def _list_defaults(name: str) -> str:
@@ -135,10 +142,7 @@ class Source:
     name: Annotated[str | None, "for a mixture over sources: what it mixes; several sources may share a name"] = None
 
     def __repr__(self) -> str:
-        """All settings. hash_settings has them, so a key that came later is there only if it is set."""
-        every = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
-        shown = {name: one for name, one in every.items() if one is not None or name not in _LATER_KEYS}
-        return f"Source({', '.join(f'{name}={one!r}' for name, one in shown.items())})"
+        return _show_settings(self)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,6 +303,9 @@ class LearnTable:
         "token of role padding, or else the first of role document_end; changes no id",
         Limits(least=1, most=2**31 - 1),
     ] = None
+
+    def __repr__(self) -> str:
+        return _show_settings(self)
 
 
 # What other libraries call the roles.

@@ -78,8 +78,8 @@ def estimate(config: BuildConfig, samples: Sequence[SourceSample], workers: int)
 
     def estimate_sum(name: str) -> float:
         if is_whole:
-            return sum(getattr(one, name) for one in told)
-        return scale * sum(size * getattr(one, name) / one.taken_bytes for size, one in texts)
+            return float(sum(getattr(one, name) for one in told))
+        return float(scale * sum(size * getattr(one, name) / one.taken_bytes for size, one in texts))
 
     text_bytes, pretokens = estimate_sum("taken_bytes"), estimate_sum("pretokens")
     growth = max(1.0, pretokens / max(1, counter.num_pretokens))

@@ -22,7 +22,7 @@ from pipelines.stages.read_log import read_log
 from pipelines.stages.settle_languages import settle_languages
 from pipelines.stages.source_checks import FOR_CHECK, check_samples, sample_plan
 from pipelines.stages.whole_checks import check_whole
-from schemas.config import load_config
+from schemas.config import load_config, parse_config
 from schemas.document import find_twins, normalize_lang
 from schemas.stage_manifests import BUILD
 from tokcore.errors import ConfigError, LearnError, StageError
@@ -260,6 +260,12 @@ def test_twins_are_found_whatever_their_order():
 
 def test_the_hash_of_settings_is_that_of_earlier_releases_unless_a_rule_is_set(tmp_path):
     """Outputs in stores are recognised by it without listing their inputs."""
+    text = 'version = 1\n[build]\noutput = "out"\n[[source]]\nlang = "en"\nfiles = "a.jsonl"\n'
+    of_first_release = "5fcc5eedd24a70ae9fd994a82dae620b22951274da0e786c903566e983847999"
+    assert parse_config(text, "/corpus/build.toml").hash_settings() == of_first_release
+    others = ("follow_links = true\n", "[learn]\nmax_length = 8\n")
+    told = [parse_config(text + one, "/corpus/build.toml").hash_settings() for one in others]
+    assert len({of_first_release, *told}) == 3
     config = load_config(str(build_file(tmp_path, FIELD, SMALL)))
     as_before = make_read_settings(config.sources[0], "jsonl", "none", normalizes_langs=False)
     kept, new = settle_languages(config, lambda: [as_before]), settle_languages(config, list)
