@@ -53,6 +53,8 @@ class ReadSettings:
     removed: Tombstones | None = dataclasses.field(default=None, metadata=LEFT_OUT)
     # Path of a part of the output whose tokens are decoded in place of the files, which are gone; empty: none is.
     decoded_from: str = dataclasses.field(default="", metadata=LEFT_OUT)
+    # Records are taken and rejected as by releases until 2026-11-27. In memory only: no plan says it.
+    as_before: bool = dataclasses.field(default=False, metadata=LEFT_OUT)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -173,6 +175,15 @@ class Plan:
                 )
             )
         return Assignment(item.number, tuple(ranges))
+
+    def as_before(self) -> Plan:
+        """The same plan, of which records are taken and rejected as by releases until 2026-11-27.
+
+        No plan says which rules hold. Where what was committed is known, one of the two gives it again.
+        """
+        return dataclasses.replace(
+            self, settings=tuple(dataclasses.replace(one, as_before=True) for one in self.settings)
+        )
 
     @property
     def num_partitions(self) -> int:

@@ -83,6 +83,11 @@ def rebuild(output: str, name: str, base: str = "") -> Rebuilt:
             attempts, ref = _derive_again(output, built, made, shard, folder)
         else:
             attempts, ref = _encode_again(output, built, plan, shard, folder, base or read_base(output))
+            if ref is None or not _has_content(shard, ref):
+                apart = urls.join(folder, "before")
+                before = _encode_again(output, built, plan.as_before(), shard, apart, base or read_base(output))
+                if before[1] is not None and _has_content(shard, before[1]):
+                    attempts, ref = before
         if ref is None:
             problems.append(f"{shard.facts.shard}: its inputs give no such shard")
         else:
@@ -135,6 +140,11 @@ def _encode_again(
     again = make_shards_again(job, plan, shard.facts.item, manifests.shards.totals.tokens)
     same = (ref for ref in again if ref.facts.stem == shard.facts.stem)
     return attempts, next(same, None)
+
+
+def _has_content(shard: ShardRef, again: ShardRef) -> bool:
+    made = {file.path: file.content_sha256 for file in again.files}
+    return all(made.get(file.path) == file.content_sha256 for file in shard.files)
 
 
 def _derive_again(

@@ -9,12 +9,14 @@ that it is whole only where verification does.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
 import re
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -43,8 +45,9 @@ from pipelines.work.read_plan import read_plan
 from schemas.commit_log import OWN, PARTS
 from schemas.manifest import AnyManifest, FileEntry
 from schemas.plan import Plan
+from schemas.refs import StoredFile
 from schemas.shard_entries import list_named_shards, make_shard_settings, write_folder_indexes
-from schemas.stage_manifests import BUILD, ImportedConfig
+from schemas.stage_manifests import BUILD, CountsManifest, ImportedConfig
 from tokcore import token_counts
 from tokcore.errors import TokError
 from tokcore.formats.shard_facts import ShardFacts
@@ -170,6 +173,9 @@ def _finds_no_counts(found: Mapping[str, AnyManifest]) -> bool:
     return tokenizer is not None and isinstance(tokenizer.config, ImportedConfig)
 
 
+_Again = tuple[Attempts, Mapping[str, StoredFile]]  # path below the output -> a file made again
+
+
 class _Repair:
     def __init__(self, output: str, base: str, options: RunOptions, own: Manifests, follows: bool) -> None:
         """follows: whether README.md is no longer that of the build."""
@@ -269,35 +275,55 @@ class _Repair:
             for stage, entry in entries:
                 self._give_up(stage, entry)
         elif entries:
-            apart = urls.join(self._output, FOLDER, "again")
-            attempts = Attempts(self._output, "counts", made.identity, apart)
-            again = count_again(self._options, self._base, self._plan, made, attempts)
-            for stage, entry in entries:
-                file = again.get(f"{stage}/{entry.path}")
-                self._put(stage, entry, attempts.find(file) if file is not None else "")
-            storage.remove_tree(attempts.folder)
-            storage.remove_tree(apart)
+            self._put_again(entries, functools.partial(self._count_again, made), self._plan)
+
+    @contextlib.contextmanager
+    def _count_again(self, made: CountsManifest, plan: Plan) -> Iterator[_Again]:
+        apart = urls.join(self._output, FOLDER, "again")
+        attempts = Attempts(self._output, "counts", made.identity, apart)
+        yield attempts, count_again(self._options, self._base, plan, made, attempts)
+        storage.remove_tree(attempts.folder)
+        storage.remove_tree(apart)
 
     def _repair_shards(self, entries: list[FileEntry[Any]], plan: Plan) -> None:
         """Encode again the work items whose shards are damaged, on this machine, and take the files that are needed."""
-        wanted = {entry.path: entry for entry in entries if isinstance(entry.about, ShardFacts)}
+        wanted: dict[int, list[tuple[str, FileEntry[Any]]]] = {}
+        for entry in entries:
+            if isinstance(entry.about, ShardFacts):
+                wanted.setdefault(entry.about.item, []).append(("shards", entry))
+        for number, of_item in sorted(wanted.items()):
+            self._put_again(of_item, functools.partial(self._encode_again, number), plan)
+
+    @contextlib.contextmanager
+    def _encode_again(self, number: int, plan: Plan) -> Iterator[_Again]:
         made = self._manifests["shards"]
-        for number in sorted({entry.about.item for entry in wanted.values()}):
-            with tempfile.TemporaryDirectory(prefix="tokcore-repair-") as folder:
-                attempts = Attempts(folder, "shards", made.identity)
-                job = make_encode_job(
-                    made.config,
-                    attempts,
-                    self._base,
-                    urls.join(self._output, "tokenizer", FILE_NAME),
-                    self._manifests["tokenizer"].file(FILE_NAME).sha256,
-                    load_spec(self._output),
-                )
-                shards = make_shards_again(job, plan, number, made.totals.tokens)
-                again = {file.path: file for shard in shards for file in shard.files}
-                for entry in (entry for entry in wanted.values() if entry.about.item == number):
-                    file = again.get(entry.path)
-                    self._put("shards", entry, attempts.find(file) if file is not None else "")
+        with tempfile.TemporaryDirectory(prefix="tokcore-repair-") as folder:
+            attempts = Attempts(folder, "shards", made.identity)
+            job = make_encode_job(
+                made.config,
+                attempts,
+                self._base,
+                urls.join(self._output, "tokenizer", FILE_NAME),
+                self._manifests["tokenizer"].file(FILE_NAME).sha256,
+                load_spec(self._output),
+            )
+            shards = make_shards_again(job, plan, number, made.totals.tokens)
+            yield attempts, {f"shards/{file.path}": file for shard in shards for file in shard.files}
+
+    def _put_again(
+        self,
+        entries: list[tuple[str, FileEntry[Any]]],
+        make: Callable[[Plan], contextlib.AbstractContextManager[_Again]],
+        plan: Plan,
+    ) -> None:
+        """Give files their places that are made again from the inputs, as these are read now, or else as before."""
+        for is_last, how in enumerate((plan, plan.as_before())):
+            with make(how) as (attempts, again):
+                found = [(stage, entry, again.get(get_path_below(stage, entry.path))) for stage, entry in entries]
+                if is_last or all(file and file.content_sha256 == entry.content_sha256 for _, entry, file in found):
+                    for stage, entry, file in found:
+                        self._put(stage, entry, attempts.find(file) if file is not None else "")
+                    return
 
     def _repair_indexes(self, entries: list[FileEntry[Any]]) -> None:
         """Write the files again that describe all shards together."""

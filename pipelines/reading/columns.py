@@ -7,6 +7,7 @@ proper end. Some files end the process all the same, so this runs in a process o
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
@@ -74,15 +75,16 @@ def decode_columns(file: RowFile, settings: ReadSettings) -> Iterator[Batch]:
             raise FileRejected("corrupt", f"{name} data that cannot be decoded") from error
 
     builder = BatchBuilder(settings)
+    extract_names = _extract_values if settings.as_before else _extract_ids
     for part in read_to_end_first(rows, lambda part: part.size_bytes):
         for start in range(0, part.num_rows, MAX_ROWS):
             num_rows = min(MAX_ROWS, part.num_rows - start)
             columns = [
                 extract(column, start, num_rows)
                 for extract, column in (
-                    (_extract_ids, part.id),
+                    (extract_names, part.id),
                     (_extract_values, part.lang),
-                    (_extract_ids, part.group),
+                    (extract_names, part.group),
                 )
             ]
             hint = _suggest(part.text, settings.text)
@@ -126,7 +128,7 @@ def _read_parquet_rows(file: RowFile, settings: ReadSettings) -> Iterator[_Rows]
         rows_at_once = _count_rows_at_once(file, group, columns)
         _require_bounded_lists(group, leaves)
         for batch in library.iter_batches(rows_at_once, row_groups=[number], columns=columns, use_threads=False):
-            yield _Rows(batch.num_rows, *_find_columns(batch, paths), twice)
+            yield _Rows(batch.num_rows, *_find_columns(batch, paths, settings), twice)
             num_rows += batch.num_rows
     promised = sum(group.num_rows for group in groups)
     if num_rows != promised:
@@ -184,7 +186,7 @@ def _read_arrow_rows(file: RowFile, settings: ReadSettings) -> Iterator[_Rows]:
     reader = open_reader(source, options=options)
     for batch in _read_file_batches(reader) if is_file else _read_stream_batches(reader, source, file.size_bytes):
         batch.validate()
-        yield _Rows(batch.num_rows, *_find_columns(batch, paths), _describe_twice(schema, settings))
+        yield _Rows(batch.num_rows, *_find_columns(batch, paths, settings), _describe_twice(schema, settings))
 
 
 def _read_file_batches(reader: Any) -> Iterator[pa.RecordBatch]:
@@ -215,7 +217,7 @@ def _find_paths(schema: pa.Schema, settings: ReadSettings) -> list[tuple[Step, .
 
 
 def _describe_twice(schema: pa.Schema, settings: ReadSettings) -> str:
-    named = (settings.text, settings.id, settings.lang_field, settings.group)
+    named = () if settings.as_before else (settings.text, settings.id, settings.lang_field, settings.group)
     nums = {name: len(schema.get_all_field_indices(name)) for name in named if name}
     found = (f"{num} columns are called {make_printable(name.encode())}" for name, num in nums.items() if num > 1)
     return "".join(f": {one}" for one in found)
@@ -242,23 +244,34 @@ def _find_path(schema: pa.Schema, name: str) -> tuple[Step, ...]:
     return path
 
 
-def _find_columns(batch: pa.RecordBatch, paths: list[tuple[Step, ...]]) -> tuple[Any, Any, Any, Any]:
+def _find_columns(
+    batch: pa.RecordBatch, paths: list[tuple[Step, ...]], settings: ReadSettings
+) -> tuple[Any, Any, Any, Any]:
     """Text, id, language and group of a batch."""
     text, document_id, lang, group = paths
+    as_before = settings.as_before
+    validate = _know_nothing if as_before else validate_ids
     return (
-        _find_column(batch, text),
-        _find_column(batch, document_id, validate_ids),
-        _find_column(batch, lang),
-        _find_column(batch, group, validate_ids),
+        _find_column(batch, text, as_before),
+        _find_column(batch, document_id, as_before, validate),
+        _find_column(batch, lang, as_before),
+        _find_column(batch, group, as_before, validate),
     )
 
 
+def _know_nothing(_: pa.Array) -> None:
+    return None
+
+
 def _find_column(
-    batch: pa.RecordBatch, path: tuple[Step, ...], validate: Callable[[pa.Array], pa.Array | None] = lambda _: None
+    batch: pa.RecordBatch,
+    path: tuple[Step, ...],
+    as_before: bool,
+    validate: Callable[[pa.Array], pa.Array | None] = _know_nothing,
 ) -> Any:
     """A column of a batch, validated; None if the path is empty, ListTexts if it leads into lists.
 
-    validate: is asked first; None for what it does not know.
+    as_before: see ReadSettings. validate: is asked first; None for what it does not know.
     """
     if not path:
         return None
@@ -267,10 +280,11 @@ def _find_column(
     for step in names[1:]:
         array.validate()
         array = pc.struct_field(array, step)
+    validate_all = functools.partial(_validate, unfolds_runs=not as_before)
     if len(names) < len(path):
-        return ListTexts(array, path[len(names) :], _validate)
+        return ListTexts(array, path[len(names) :], validate_all, takes_views=not as_before)
     known = validate(array)
-    return _validate(array) if known is None else known
+    return validate_all(array) if known is None else known
 
 
 def _suggest(column: pa.Array | ListTexts | None, name: str) -> str:
@@ -288,20 +302,23 @@ def _extract_texts(
     return _extract_values(column, start, num_rows)
 
 
-def _validate(array: pa.Array) -> pa.Array:
-    """The array, validated in full, strings as bytes: invalid UTF-8 is to cost a record, not the file."""
+def _validate(array: pa.Array, *, unfolds_runs: bool = True) -> pa.Array:
+    """The array, validated in full, strings as bytes: invalid UTF-8 is to cost a record, not the file.
+
+    unfolds_runs: whether run-end encoded values are values.
+    """
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     kind = array.type
     if pa.types.is_dictionary(kind):
         array.indices.validate(full=True)
-        values = _validate(array.dictionary)
+        values = _validate(array.dictionary, unfolds_runs=unfolds_runs)
         if len(array) - array.null_count:
             bounds = pc.min_max(array.indices)
             if not 0 <= bounds["min"].as_py() <= bounds["max"].as_py() < len(values):
                 raise ValueError("a dictionary index is out of range")
         return pa.DictionaryArray.from_arrays(array.indices, values, safe=False)
-    if pa.types.is_run_end_encoded(kind):
+    if unfolds_runs and pa.types.is_run_end_encoded(kind):
         return _index_runs(array)
     as_bytes: dict[pa.DataType, pa.DataType] = {
         pa.string(): pa.binary(),

@@ -50,7 +50,8 @@ def add_document(
             return
         known = to_id(_decode(value)) if field else ""
         if known is None:
-            kind = f" holds {value.kind}" if isinstance(value, NoText) and value.kind else ""
+            is_named = isinstance(value, NoText) and value.kind and not settings.as_before
+            kind = f" holds {value.kind}" if is_named else ""
             builder.reject(f"bad_{what}", f"{_name_field(noun, field)}{kind}", text)
             return
         names.append(known)

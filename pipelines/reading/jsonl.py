@@ -47,6 +47,7 @@ class _Reader:
         self._lang = make_field_getter(settings.lang_field) if settings.lang_field else None
         fields = (settings.text, settings.id, settings.lang_field)
         self._plain = kernel.JsonLines(*fields, settings.forbidden, settings.max_document_bytes, MAX_ID_BYTES)
+        self._parse = orjson.loads if settings.as_before else parse_json_line
         self._langs: dict[str, int] = {}  # valid language codes -> the kernel's number for them
 
     def read(self, blocks: Iterable[bytes]) -> Iterator[Batch]:
@@ -152,9 +153,9 @@ class _Reader:
                 return
             sound, errors = line.decode(errors="replace").encode(), "surrogateescape"
         try:
-            record = parse_json_line(sound)
+            record = self._parse(sound)
         except orjson.JSONDecodeError:
-            if _is_json(_replace_lone_surrogates(sound)):
+            if self._is_json(_replace_lone_surrogates(sound)):
                 builder.reject("lone_surrogate", "an escape of half a surrogate pair", line)
             else:
                 guess = guess_encoding(line) if b"\0" in line else ""
@@ -167,6 +168,13 @@ class _Reader:
             # This parser accepts more than JSON, but the other one has already accepted the line.
             record = json.loads(tame_numbers(line).decode(errors=errors))
         self._parsed(builder, line, record, errors)
+
+    def _is_json(self, line: bytes) -> bool:
+        try:
+            self._parse(line)
+        except orjson.JSONDecodeError:
+            return False
+        return True
 
 
 def make_field_getter(name: str) -> Callable[[dict[str, Any]], Any]:
@@ -257,14 +265,6 @@ def name_json_type(value: Any) -> str:
 
 def _get_field(name: str) -> str:
     return f"field {make_printable(name.encode())}"
-
-
-def _is_json(line: bytes) -> bool:
-    try:
-        parse_json_line(line)
-    except orjson.JSONDecodeError:
-        return False
-    return True
 
 
 def _replace_lone_surrogates(line: bytes) -> bytes:

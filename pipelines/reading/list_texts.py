@@ -31,15 +31,25 @@ class _Lists(NamedTuple):
 class ListTexts:
     """The text of each row: what a path with lists in it finds, joined."""
 
-    def __init__(self, array: pa.Array, steps: tuple[Step, ...], validate: Callable[[pa.Array], pa.Array]) -> None:
-        """validate: gives an array, checked in full. Raises ValueError for offsets that are not sound."""
+    def __init__(
+        self,
+        array: pa.Array,
+        steps: tuple[Step, ...],
+        validate: Callable[[pa.Array], pa.Array],
+        *,
+        takes_views: bool = True,
+    ) -> None:
+        """validate: gives an array, checked in full. takes_views: whether views of lists are lists.
+
+        Raises ValueError for offsets that are not sound.
+        """
         self._is_valid = array.is_valid()  # of the rows
         self._levels: list[_Lists] = []
         self.is_text = True  # whether the path fits the types
         self._is_in_order = True  # whether members come in the order of their lists, as they do but in views
         for step in steps:
             array.validate()
-            if step is EACH and _is_list(array.type):
+            if step is EACH and _is_list(array.type) and (takes_views or not _is_view(array.type)):
                 self._is_in_order &= not _is_view(array.type)
                 self._levels.append(_flatten_lists(array))
                 array = array.values

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -94,13 +94,18 @@ def _compare_documents(job: DecodeJob, assignment: Assignment, written: WrittenR
     append = list(find_special_ids(tokenizer.spec, "append", job.config.append))
     compared = 0
     wrong: list[str] = []
+    absent: dict[tuple[str, int], str] = {}
     for source, batch in ItemReader(assignment, job.base):
         splits = choose_splits(job.config, batch, slice(0, batch.texts.num_texts), source.settings.validation)
         for i in range(batch.texts.num_texts):
             places = written.take(source.uri, int(batch.ordinals[i]) + source.start)
             where = f"{source.uri}, record {int(batch.ordinals[i])}"
             if len(places) != len(job.config.formats):
-                wrong.append(f"{where}: stored {len(places)} times, in {len(job.config.formats)} format(s)")
+                said = f"{where}: stored {len(places)} times, in {len(job.config.formats)} format(s)"
+                if not places:
+                    absent[source.uri, int(batch.ordinals[i]) + source.start] = said
+                    continue
+                wrong.append(said)
             difference = _make_comparer(job.config, tokenizer, batch, i)
             for shards, row in places:
                 if not Path(shards.paths[0]).name.startswith(f"{splits[i]}-"):
@@ -118,8 +123,25 @@ def _compare_documents(job: DecodeJob, assignment: Assignment, written: WrittenR
                     wrong.append(f"{where}: stored with lang {document.lang!r} and id {document.id!r}")
             compared += 1
             if job.limit is not None and compared >= job.limit:
-                return compared, wrong
-    return compared, wrong
+                return compared, wrong + _list_lost(job, assignment, absent)
+    return compared, wrong + _list_lost(job, assignment, absent)
+
+
+def _list_lost(job: DecodeJob, assignment: Assignment, absent: Mapping[tuple[str, int], str]) -> list[str]:
+    """Of the documents that no shard has, what is said of those that earlier releases would not have rejected."""
+    if not absent:
+        return []
+    ranges = tuple(
+        dataclasses.replace(one, settings=dataclasses.replace(one.settings, as_before=True))
+        for one in assignment.ranges
+    )
+    taken = {
+        place
+        for source, batch in ItemReader(dataclasses.replace(assignment, ranges=ranges), job.base)
+        for ordinal in batch.ordinals.tolist()
+        if (place := (source.uri, ordinal + source.start)) in absent
+    }
+    return [said for place, said in absent.items() if place in taken]
 
 
 def _make_comparer(config: ShardsConfig, tokenizer: Tokenizer, batch: Batch, i: int) -> Callable[[list[int]], str]:

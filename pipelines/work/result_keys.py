@@ -6,6 +6,7 @@ So content ids take names without it.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -62,7 +63,7 @@ def _describe_ranges(assignment: Assignment) -> list[dict[str, Any]]:
             "version": one.version,
             "start": one.start,
             "end": one.end,
-            "settings": to_jsonable(one.settings),
+            "settings": to_jsonable(dataclasses.replace(one.settings, as_before=False)),
         }
         for one in assignment.ranges
     ]

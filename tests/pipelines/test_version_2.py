@@ -6,12 +6,13 @@ Their inputs hold other bytes than they did (support.earlier), so a test that re
 from __future__ import annotations
 
 import pytest
-from support.builds import jsonl, write
+from support.builds import find_file, jsonl, run, tree, write
 from support.earlier import unpack_earlier
 from support.updates import update_here
 from support.watchers import said, watching
 
 import tokcore
+from pipelines.inspect.rebuild import rebuild
 from pipelines.inspect.repair import repair
 from pipelines.inspect.verify import verify
 from pipelines.local.run_options import RunOptions
@@ -90,3 +91,20 @@ def _require_repaired(earlier, gone):
     done = repair(str(earlier / "out"), base=str(earlier), options=RunOptions(here=True))
     assert (done.left, all(path.exists() for path in gone)) == ((), True)
     assert verify(str(earlier / "out")).problems == ()
+
+
+def test_what_earlier_releases_rejected_stays_rejected_there(tmp_path):
+    """Numbers that are no JSON, ids of other types, strings in runs: a new output has them, and no plan tells."""
+    folder = unpack_earlier(tmp_path, "rejects", is_readable=True)
+    output, base = folder / "out", str(folder)
+    committed = tree(output)
+    report = verify(str(output), decode=None, base=base)
+    assert (report.problems, report.num_decoded) == ((), 26)
+    shard = find_file(output, "shards/arrow/train-00000-00000.arrow")
+    assert rebuild(str(output), "train-00000-00000", base).problems == ()
+    for path in (shard, output / "rejected" / "rejected.jsonl", find_file(output, "counts/en.parquet")):
+        path.unlink()
+    report = repair(str(output), base, RunOptions(here=True))
+    assert (len(report.repaired), report.left) == (3, ())
+    assert tree(output) == committed
+    assert run(folder / "build.toml", tmp_path / "new").totals.records.documents == 26 + 3 + 3 + 3

@@ -14,7 +14,7 @@ _STORED = ROOT / "tests" / "data" / "version_2" / "outputs.tar.zst"
 
 
 def unpack_earlier(folder: Path, name: str, is_readable: bool = False) -> Path:
-    """The folder of one of the outputs, `plain` or `changed`, with build.toml, in/ and out/.
+    """The folder of one of the outputs, `plain`, `changed` or `rejects`, with build.toml, in/ and out/.
 
     is_readable: False: the inputs have the sizes and times with which they are pinned, and other bytes, so that who
     reads one again gets rejects.
