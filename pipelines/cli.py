@@ -37,10 +37,11 @@ from tokcore.errors import ConfigError, TokError
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
 
-# Command -> its module in pipelines.commands, in the order of work, which the help keeps. A module is imported when a
-# command of it is asked for: what all of them import takes half a second.
+# Command -> its module in pipelines.commands, in the order of work, which the help keeps. Those that make one stage, by
+# the table of stages, come after "build". A module is imported when a command of it is asked for: what all of them
+# import takes half a second.
 _MODULES = {
-    **dict.fromkeys(("init", "check", "build", "count", "learn", "encode", "mix", "pack", "update"), "build_commands"),
+    **dict.fromkeys(("init", "check", "build", "update"), "build_commands"),
     **dict.fromkeys(("watch", "status"), "watch_commands"),
     **dict.fromkeys(
         ("verify", "log", "remove", "restore", "expire", "compact", "repair", "show", "curve", "audit"),
@@ -77,12 +78,19 @@ _TOOLS = frozenset(
     )
 )
 
-# These run stages, on the runner that the options after -- name.
-_STAGES = frozenset({"build", "update", "watch", "count", "learn", "encode", "mix", "pack"})
+# These run stages, as do those that make one stage, on the runner that the options after -- name.
+_STAGES = frozenset({"build", "update", "watch"})
 
 
 # Ours, though not all commands that run stages have them.
 _OF_SLICES = frozenset({"--slice", "--lease", "--wait", "--no-wait"})
+
+
+def _list_stage_commands() -> list[str]:
+    """The commands that make one stage, in the order of work."""
+    from schemas.stage_table import STAGES
+
+    return [stage.command for stage in STAGES.values() if stage.does]
 
 
 class _Terminated(KeyboardInterrupt):
@@ -94,11 +102,15 @@ class _Commands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names in the order of work; click would sort them."""
-        return [*_MODULES]
+        names = [*_MODULES]
+        after = names.index("build") + 1
+        return [*names[:after], *_list_stage_commands(), *names[after:]]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _MODULES:
-            return None
+            from pipelines.commands.build_commands import make_stage_command
+
+            return make_stage_command(cmd_name)
         module = import_module(f"pipelines.commands.{_MODULES[cmd_name]}")
         found: click.Command = next(one for one in module.COMMANDS if one.name == cmd_name)
         return found
@@ -110,7 +122,7 @@ class _Commands(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            close = difflib.get_close_matches(args[0], _MODULES, 2)
+            close = difflib.get_close_matches(args[0], self.list_commands(ctx), 2)
             if not close:
                 raise
             meant = " or ".join(f"'{name}'" for name in close)
@@ -122,7 +134,8 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except click.NoSuchOption as error:
-            if ctx.invoked_subcommand not in _STAGES or error.option_name in _OF_SLICES:
+            run_stages = _STAGES.union(_list_stage_commands())
+            if ctx.invoked_subcommand not in run_stages or error.option_name in _OF_SLICES:
                 raise
             raise click.UsageError(
                 f"{error.format_message()} Options of a Beam runner come after --: "

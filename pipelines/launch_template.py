@@ -14,9 +14,11 @@ from typing import Any
 from pipelines.commands.command_inputs import EXIT_STAGE, EXIT_USAGE, fail, open_build
 from pipelines.local.dataflow import NAME
 from pipelines.local.say import say
+from schemas.stage_table import COUNTS, REJECTED, SHARDS, STAGES
 from tokcore.errors import ConfigError, TokError
 
-STAGES = ("count", "encode", "watch")
+# What a template starts: the stages that read the corpus, or a stream.
+GRAPHS = (*(STAGES[name].command for name in REJECTED.within), "watch")
 # Beam's option, as Google's launcher spells it -> the key of [engine].
 _ENGINE_KEYS = {
     "project": "project",
@@ -37,7 +39,7 @@ _ENGINE_KEYS = {
 def make_parser() -> argparse.ArgumentParser:
     """The parameters of the templates. test_templates compares them with what the templates say."""
     parser = argparse.ArgumentParser(prog="launch_template", description=__doc__, allow_abbrev=False)
-    parser.add_argument("--stage", required=True, choices=STAGES, help="the stage whose graph is written")
+    parser.add_argument("--stage", required=True, choices=GRAPHS, help="the stage whose graph is written")
     parser.add_argument("--build_file", required=True, help="URL of the build file")
     parser.add_argument("--output", default="", help="write here, not to build.output")
     parser.add_argument("--sdk_container_image", help="image of the workers; else engine.image of the build file")
@@ -63,7 +65,7 @@ def launch(given: argparse.Namespace, more: Sequence[str]) -> str:
     from pipelines.graph.dataflow_engine import TemplateWritten
 
     build: Any = open_build(given.build_file, given.output, tuple(assigned), None, tuple(rest))
-    if given.stage == "encode" and build.config.shuffle.seed is not None:
+    if given.stage == SHARDS.command and build.config.shuffle.seed is not None:
         raise ConfigError("[shuffle]: takes two jobs, one after the other. Run: tokcore encode --engine dataflow")
     try:
         _run(build, given.stage)
@@ -78,7 +80,7 @@ def _run(build: Any, stage: str) -> None:
 
         Stream(build.config, build.options, build.output, build.progress).run()
         return
-    build.count() if stage == "count" else build.encode()
+    build.count() if stage == COUNTS.command else build.encode()
 
 
 def split_options(options: Sequence[str]) -> tuple[list[str], list[str]]:

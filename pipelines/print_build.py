@@ -6,6 +6,7 @@ import operator
 import textwrap
 from collections.abc import Mapping
 from decimal import Decimal
+from typing import Any
 
 from rich.cells import chop_cells
 
@@ -20,16 +21,15 @@ from pipelines.local.terminal import (
     format_table,
     make_printable,
 )
-from pipelines.stages.commit import describe_commit_date, find_manifest, read_run_facts, require_manifest
-from pipelines.stages.rejects import REJECTED
+from pipelines.stages.commit import describe_commit_date, read_run_facts, require_manifest
+from pipelines.stages.rejects import REJECTS
+from pipelines.stages.table import WORK
 from pipelines.store import urls
 from schemas.manifest import AnyManifest
 from schemas.stage_manifests import BuildManifest, BuiltLanguage
+from schemas.stage_table import STAGES, TOKENIZER, Stage
 
 _SPECIAL_TEXT = {"ordinary": "ordinary text", "special": "the special token"}
-
-# Those with a run.json whose time is no part of another's.
-_TIMED = ("plan", "counts", "tokenizers", "tokenizer", "shards", "mixed", "packed")
 
 _SHOWN_LINES = 4  # of one decoded document
 _MOST_RESPELLED = 8  # languages
@@ -107,7 +107,7 @@ def _print_records(output: str, build: BuildManifest) -> None:
     if files.rejected:
         reasons = ", ".join(f"{times:,} {reason}" for reason, times in files.rejected.items())
         say(f"{sum(files.rejected.values()):,} of {files.planned:,} files rejected: {reasons}")
-        say(f"  they are named in {urls.join(output, 'rejected', REJECTED)}")
+        say(f"  they are named in {urls.join(output, 'rejected', REJECTS)}")
     mode = build.config.shards.special_text
     for text, times in build.totals.special_text.items():
         say(f"corpus text spells {make_printable(repr(text))} {times:,} times: encoded as {_SPECIAL_TEXT[mode]}")
@@ -125,7 +125,7 @@ def _print_document(output: str) -> None:
     row = len(shards) // 2
     document = shards.document(row)
     tokens = shards[row]
-    tokenizer = Tokenizer(load_checked_spec(output, require_manifest(output, "tokenizer", "learn")))
+    tokenizer = Tokenizer(load_checked_spec(output, require_manifest(output, TOKENIZER)))
     say("", f"document {row:,}, {document.lang}: {len(tokens):,} tokens, from")
     say(f"  {make_printable(document.source)}")
     # No more than is shown: a document may have a hundred million tokens.
@@ -153,26 +153,25 @@ def _print_totals(output: str, build: BuildManifest) -> None:
         say(f"unknown    {sum(unknown):,} tokens{share}")
     if time := _describe_time(output, build):
         say(f"time       {time}")
-    say(f"tokenizer  {urls.join(output, 'tokenizer')}  ({totals.vocab_size:,} ids)")
-    if build.config.tokenizers is not None:
-        sizes = build.config.tokenizers.vocab_size
-        assert isinstance(sizes, tuple)
-        say(f"and        {urls.join(output, 'tokenizers')}  ({', '.join(f'{size:,}' for size in sizes)} ids)")
-    say(f"shards     {urls.join(output, 'shards')}")
-    if (mixed := find_manifest(output, "mixed")) is not None:
-        told = f"{mixed.totals.documents:,} documents, {mixed.totals.tokens:,} tokens"
-        say(f"mixture    {urls.join(output, 'mixed')}  ({told})")
-    if (packed := find_manifest(output, "packed")) is not None:
-        rows = packed.totals
-        padding = rows.padding / max(1, rows.tokens + rows.padding) * 100
-        say(f"rows       {urls.join(output, 'packed')}  ({rows.rows:,} of {packed.config.length:,} ids)")
-        say(f"           {padding:.3f} % padding; {rows.cut:,} documents are in more than one row")
+    for name in STAGES:
+        if name in build.inputs and (title := WORK[name].title):
+            _print_place(output, STAGES[name], title)
     say(f"root       {build.root}")
+
+
+def _print_place(output: str, stage: Stage[Any], title: str) -> None:
+    """Print where the files of a stage are, and what it tells of them."""
+    tell = WORK[stage.name].tell
+    first, *more = tell(require_manifest(output, stage)) if tell is not None else ("",)
+    say(f"{title:<10} {urls.join(output, stage.name)}{f'  ({first})' if first else ''}")
+    for line in more:
+        say(f"{'':<10} {line}")
 
 
 def _describe_time(output: str, build: BuildManifest) -> str:
     """Wall time of all stages and the rate per core, as far as the run.json files tell; empty if they do not."""
-    facts = [read_run_facts(output, stage) for stage in _TIMED if stage in build.inputs]
+    timed = [name for name in build.inputs if not STAGES[name].within]  # the time of others is part of another's
+    facts = [read_run_facts(output, name) for name in timed]
     seconds = [spent for one in facts if (spent := one.seconds) is not None]
     workers = [number for one in facts if (number := one.workers) is not None]  # unknown for other runners
     if len(seconds) < len(facts):

@@ -17,7 +17,7 @@ from pipelines.stages.whole_checks import check_whole
 from pipelines.store.redaction import redact
 from pipelines.work.inputs import LINK, OTHER_SPLIT, LeftOut
 from schemas.plan import Plan
-from schemas.stage_manifests import BUILD, STAGES
+from schemas.stage_table import STAGES, WHOLE
 from tokcore import kernel, unicode
 from tokcore.canonical import hash_sha256, write_canonical_json
 from tokcore.errors import ConfigError
@@ -77,7 +77,7 @@ def make_check_report(build: Build, progress: StageProgress) -> dict[str, Any]:
 def _find_engine_problem(build: Build) -> Iterator[str]:
     """Why the engine that a build would need cannot be used: no server answers, or its bucket is not there."""
     try:
-        build.require_engine(BUILD)
+        build.require_engine(WHOLE)
     except ConfigError as error:
         yield str(error)
 

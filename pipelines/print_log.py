@@ -14,7 +14,7 @@ from pipelines.stages.tokenizers_beside import FOLDER, find_commit_of, list_besi
 from pipelines.store import urls
 from pipelines.store.redaction import redact
 from schemas.commit_log import OWN, Commit, Reason, sum_up_part
-from schemas.stage_manifests import BUILD
+from schemas.stage_table import BUILD
 from tokcore.jsonable import to_jsonable
 
 if TYPE_CHECKING:  # a command that prints a log need not import what makes commits

@@ -8,17 +8,19 @@ from typing import Any, NamedTuple
 
 from pipelines.local.say import say
 from pipelines.local.terminal import format_count, format_number, format_size, format_table, make_printable
-from pipelines.stages.commit import find_manifest, get_manifest_url, require_manifest
+from pipelines.stages.commit import find_manifest, find_manifests, get_manifest_url, require_manifest
 from pipelines.stages.read_log import locate_part, read_log
+from pipelines.stages.table import WORK
 from pipelines.store import storage, urls
 from schemas.commit_log import OWN, PARTS, Part, sum_up_part
 from schemas.cut_manifest import cut_manifest
-from schemas.stage_manifests import BUILD, MixtureManifest, TokenizerTotals
+from schemas.manifest import AnyManifest
+from schemas.stage_manifests import TokenizerTotals
+from schemas.stage_table import SHARDS, STAGES, TOKENIZER, TOKENIZERS, WHOLE, Stage
 from tokcore.canonical import hash_sha256
 from tokcore.formats.shard_facts import ShardFacts
 
-SHARDS = "/shards/"  # what is between an output and a shard in a URL
-_PACKED, _MIXED = "packed", "mixed"  # the stages of rows and of a mixture, and their folders
+BETWEEN = "/shards/"  # what is between an output and a shard in a URL
 
 
 class ListedShards(NamedTuple):
@@ -33,17 +35,14 @@ class ListedShards(NamedTuple):
 def list_shards(output: str, most: int | None = None) -> ListedShards:
     """The shards that an output's manifest names. Raises ConfigError if there is none.
 
-    output: the URL of the output, or of its folder `packed` or `mixed`, which lists the shards there. most: how many
-    to read at most.
+    output: the URL of the output, or of one of its folders with shards, such as `packed` or `mixed`, whose are listed
+    then. most: how many to read at most.
     """
     output, stage = _find_stage(output)
     made = cut_manifest(_read_manifest(output, stage))
     totals = made.head["totals"]
-    documents, tokens = totals.get("documents"), totals["tokens"]
-    if stage == _PACKED:
-        documents, tokens = totals["rows"], tokens + totals["padding"]
-    elif stage != _MIXED:
-        documents = totals["records"]["documents"]
+    held = totals.get("records", totals)
+    documents, tokens = totals.get("rows", held["documents"]), totals["tokens"] + totals.get("padding", 0)
     shards = [*itertools.islice(_group_files(made.files), most)]
     return ListedShards(shards, totals["shards"], documents, tokens)
 
@@ -61,16 +60,17 @@ def _group_files(files: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         }
 
 
-def _read_manifest(output: str, stage: str) -> bytes:
+def _read_manifest(output: str, stage: Stage[Any]) -> bytes:
     """The manifest of a stage as it is stored.
 
     If the manifest of the build has its hash, it is what tokcore wrote, and need not be checked field by field: there
     may be very many.
     """
-    data, build = storage.read_if_there(get_manifest_url(output, stage)), find_manifest(output, BUILD)
-    named = build.inputs.get(stage) if build is not None else None
+    data, build = storage.read_if_there(get_manifest_url(output, stage.name)), find_manifest(output, WHOLE)
+    named = build.inputs.get(stage.name) if build is not None else None
     if data is None or named is None or hash_sha256(data) != named.sha256:
-        return require_manifest(output, stage, "build").to_bytes()
+        made: AnyManifest = require_manifest(output, stage, "build")
+        return made.to_bytes()
     return data
 
 
@@ -96,16 +96,17 @@ def find_newest(output: str) -> int:
     return read_log(output).newest
 
 
-def _find_stage(url: str) -> tuple[str, str]:
+def _find_stage(url: str) -> tuple[str, Stage[Any]]:
     """The output and the stage whose shards a URL means."""
     above, _, last = url.rstrip("/").rpartition("/")
-    return (above, last) if last in (_PACKED, _MIXED) else (url, "shards")
+    derived = last in STAGES and WORK[last].make is not None
+    return (above, STAGES[last]) if derived else (url, SHARDS)
 
 
 def print_shards(output: str, listed: ListedShards, at: int | None = None) -> None:
     """Print a line for each shard that is listed, and what all hold. at: the commit that they are of."""
     output, stage = _find_stage(output)
-    noun = "row" if stage == _PACKED else "document"
+    noun = stage.noun
     shown = listed.shards
     rows = [
         [
@@ -119,26 +120,24 @@ def print_shards(output: str, listed: ListedShards, at: int | None = None) -> No
     say(*format_table(["shard", f"{noun}s", "tokens", "stored"], rows))
     if len(shown) < listed.number:
         say(f"and {listed.number - len(shown):,} more (--all shows all)")
-    place = urls.join(output, stage) if at is None else f"commit {at} of {output}"
+    place = urls.join(output, stage.name) if at is None else f"commit {at} of {output}"
     number, held = format_count(listed.number, "shard"), format_count(listed.documents, noun)
     say("", f"{number} in {place}: {held}, {format_count(listed.tokens, 'token')}")
-    if (own := find_manifest(output, "tokenizer")) is not None:
+    if (own := find_manifest(output, TOKENIZER)) is not None:
         say(_describe_tokenizer(own.totals))
-    mixed = find_manifest(output, _MIXED)
-    if stage == _MIXED and mixed is not None:
-        _print_receipts(mixed)
-    if stage == "shards" and mixed is not None:
-        say("Their documents are in a mixture, too:", f"  tokcore show {urls.join(output, _MIXED)}")
-    if stage == ("shards" if mixed is None else _MIXED) and find_manifest(output, _PACKED) is not None:
-        say("Their documents are packed into rows, too:", f"  tokcore show {urls.join(output, _PACKED)}")
-    if stage == "shards" and (several := find_manifest(output, "tokenizers")) is not None:
-        say("", f"tokenizers in {urls.join(output, 'tokenizers')}:")
-        chosen = require_manifest(output, "tokenizer", "build").totals
+    derived = find_manifests(output, (STAGES[name] for name, work in WORK.items() if work.make is not None))
+    if (show := WORK[stage.name].show) is not None and stage.name in derived:
+        say(*show(derived[stage.name]))
+    for name in derived:
+        if stage.name in STAGES[name].find_inputs({SHARDS.name, *derived}):
+            say(f"Their documents are {STAGES[name].done}, too:", f"  tokcore show {urls.join(output, name)}")
+    if own is not None and (several := find_manifest(output, TOKENIZERS)) is not None:
+        say("", f"tokenizers in {urls.join(output, TOKENIZERS.name)}:")
         for size, one in several.totals.list_ascending():
-            say(f"  {size:>12,}  {one.fingerprint}{'  wrote the shards' if one == chosen else ''}")
+            say(f"  {size:>12,}  {one.fingerprint}{'  wrote the shards' if one == own.totals else ''}")
     if shown:
         first = shown[0]["files"][0]
-        name = urls.join(output, first) if first.startswith(f"{PARTS}/") else urls.join(output, stage, first)
+        name = urls.join(output, first) if first.startswith(f"{PARTS}/") else urls.join(output, stage.name, first)
         say("The text and tokens of a document:", f"  tokcore show {name}:0")
 
 
@@ -148,27 +147,6 @@ def _describe_tokenizer(totals: TokenizerTotals) -> str:
     return f"tokenizer {totals.fingerprint[:12]}: {format_count(totals.vocab_size, 'token')}{lossy}"
 
 
-def _print_receipts(made: MixtureManifest) -> None:
-    """Print what the mixture holds of each language and source."""
-    for what, shares in (("language", made.languages), ("source", made.totals.sources)):
-        rows = [
-            [
-                make_printable(name),
-                format_number(one.tokens),
-                format_number(one.mixed_tokens),
-                one.share_wanted or "",
-                one.share,
-                one.epochs,
-                format_number(one.left_out),
-                format_number(one.repeated),
-            ]
-            for name, one in shares.items()
-        ]
-        if rows:
-            header = [what, "tokens", "in mixture", "share wanted", "share", "epochs", "left out", "repeated"]
-            say("", *format_table(header, rows))
-
-
 def names_a_shard(url: str) -> bool:
     """Whether a URL is of a shard, not of an output."""
-    return not urls.get_local_path(url).is_dir() if urls.is_local(url) else SHARDS in url
+    return not urls.get_local_path(url).is_dir() if urls.is_local(url) else BETWEEN in url

@@ -18,12 +18,13 @@ from rich.cells import cell_len
 
 from pipelines.local.say import say
 from pipelines.local.terminal import WIDTH, cut_text
-from pipelines.show import SHARDS
+from pipelines.show import BETWEEN
 from pipelines.stages.commit import require_manifest
 from pipelines.store import urls
 from pipelines.store.local_copies import copy_if_remote
 from pipelines.store.tokenizers import load_tokenizer
 from schemas.shard_entries import list_named_shards
+from schemas.stage_table import SHARDS
 from tokcore.errors import ConfigError, FormatError, IdentityError
 from tokcore.shards import Shards, describe, open_shards
 from tokcore.tokenizer import Tokenizer
@@ -81,7 +82,7 @@ def read_document(path: str, row: int, tokenizer: Tokenizer | None) -> ShownDocu
     """
     if not urls.is_local(path):
         with _copy_remote_shard(path) as copy:
-            written_with = load_tokenizer(path.rpartition(SHARDS)[0]) if tokenizer is None else tokenizer
+            written_with = load_tokenizer(path.rpartition(BETWEEN)[0]) if tokenizer is None else tokenizer
             return _read_document(path, Path(copy), row, written_with)
     return _read_document(path, urls.get_local_path(path), row, tokenizer)
 
@@ -106,8 +107,8 @@ def _copy_remote_shard(url: str) -> Iterator[str]:
 
     Raises ConfigError if it is no file that the manifest of an output names.
     """
-    output, _, path = url.rpartition(SHARDS)
-    for shard in list_named_shards(require_manifest(output, "shards", "build")):
+    output, _, path = url.rpartition(BETWEEN)
+    for shard in list_named_shards(require_manifest(output, SHARDS, "build")):
         files = [file.path for file in shard.files]
         if path in files:
             with copy_if_remote(urls.join(output, "shards"), files) as folder:

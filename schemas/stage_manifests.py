@@ -1,4 +1,4 @@
-"""What the manifest of each stage holds, and how it is read back: unknown fields are refused, damage is named by field.
+"""What the manifest of each stage holds; schemas.stage_table reads them.
 
 Of each stage four things: its configuration (the settings that can change its bytes), its totals, what it says of each
 language, and of each file. A field that is left out of the JSON form is written only where it says something.
@@ -7,16 +7,13 @@ language, and of each file. A field that is left out of the JSON form is written
 from __future__ import annotations
 
 import dataclasses
-import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Literal
 
-from schemas.manifest import AnyManifest, Manifest
+from schemas.manifest import Manifest
 from schemas.plan import ReadSettings, Runs
-from tokcore.canonical import MANIFEST_FORMAT, MANIFEST_VERSIONS, hash_sha256, parse_canonical
-from tokcore.errors import ChecksumError, FormatError
+from tokcore.canonical import hash_sha256
 from tokcore.formats.shard_facts import ShardFacts
-from tokcore.jsonable import LEFT_OUT, Place, from_jsonable, require_version, to_jsonable
+from tokcore.jsonable import LEFT_OUT
 
 if TYPE_CHECKING:
     from tokcore.tokenizer_spec import TokenizerSpec
@@ -439,66 +436,3 @@ class BuiltLanguage(EncodedLanguage):
 
 
 BuildManifest = Manifest[StageConfigs, BuildTotals, BuiltLanguage, Nothing]
-
-
-# -------------------------------------------------------------------------------------------------------- reading back
-
-# In the order of work; each has a folder of that name in the output.
-STAGES = ("plan", "rejected", "counts", "tokenizers", "tokenizer", "shards", "mixed", "packed")
-BUILD = "build"
-
-_SHA256 = re.compile("[0-9a-f]{64}")
-
-_KINDS: Mapping[str, Any] = {
-    "plan": PlanManifest,
-    "rejected": RejectedManifest,
-    "counts": CountsManifest,
-    "tokenizers": TokenizersManifest,
-    "tokenizer": TokenizerManifest,
-    "shards": ShardsManifest,
-    "mixed": MixtureManifest,
-    "packed": PackedManifest,
-    BUILD: BuildManifest,
-}
-
-
-@overload
-def parse_manifest(data: bytes, name: str, stage: Literal["plan"]) -> PlanManifest: ...
-@overload
-def parse_manifest(data: bytes, name: str, stage: Literal["rejected"]) -> RejectedManifest: ...
-@overload
-def parse_manifest(data: bytes, name: str, stage: Literal["counts"]) -> CountsManifest: ...
-@overload
-def parse_manifest(data: bytes, name: str, stage: Literal["tokenizers"]) -> TokenizersManifest: ...
-@overload
-def parse_manifest(data: bytes, name: str, stage: Literal["tokenizer"]) -> TokenizerManifest: ...
-@overload
-def parse_manifest(data: bytes, name: str, stage: Literal["shards"]) -> ShardsManifest: ...
-@overload
-def parse_manifest(data: bytes, name: str, stage: Literal["mixed"]) -> MixtureManifest: ...
-@overload
-def parse_manifest(data: bytes, name: str, stage: Literal["packed"]) -> PackedManifest: ...
-@overload
-def parse_manifest(data: bytes, name: str, stage: Literal["build"]) -> BuildManifest: ...
-@overload
-def parse_manifest(data: bytes, name: str, stage: str = "") -> AnyManifest: ...
-def parse_manifest(data: bytes, name: str, stage: str = "") -> AnyManifest:
-    """The manifest in these bytes, of this stage; of the one that it names if none is given. name: the file's.
-
-    Raises FormatError, naming the field, unless it is what tokcore writes for this stage; VersionError for a newer
-    format, ChecksumError for a false root.
-    """
-    value = parse_canonical(data, name)
-    require_version(value, name, MANIFEST_FORMAT, *MANIFEST_VERSIONS)
-    found = value.get("stage")
-    if type(found) is not str or found not in _KINDS or (stage and found != stage):
-        raise Place(name, "stage").error(repr(stage) if stage else f"one of {', '.join(_KINDS)}", found)
-    manifest: AnyManifest = from_jsonable(_KINDS[found], value, name)
-    for made_from, one in manifest.inputs.items():
-        if not _SHA256.fullmatch(one.content_sha256):
-            raise Place(name, f"inputs.{made_from}.content_sha256").error("a sha256", one.content_sha256)
-    if to_jsonable(manifest) != value:
-        raise FormatError(f"{name}: not a manifest as tokcore writes it: a field is missing, or says nothing")
-    if manifest.root and manifest.root != manifest.content_id():
-        raise ChecksumError(f"{name}: its root is {manifest.root}, its content gives {manifest.content_id()}")
-    return manifest

@@ -47,7 +47,6 @@ MAX_OPEN = 64
 
 # The manifest of a build's shards, below the build's output; of a shard's folder it is at most two levels up.
 MANIFEST = "manifest.json"
-_STAGES = ("shards", "mixed", "packed")  # of a build, whose manifests name shards; of the last, rows are documents
 _LEVELS_UP = 2
 _FOLDERS_OF_A_SHARD = 5  # of its split, its language, its format, the stage; the output
 
@@ -386,7 +385,7 @@ def _open_remote(url: str, split: str, cache: str | os.PathLike[str] | None) -> 
         )
     origin, data = found
     content = parse_canonical(data, origin)
-    if content.get("stage") not in _STAGES:
+    if not _names_shards(content):
         raise FormatError(f"{url}: a build without shards. Is it finished?")
     root = origin.removesuffix(f"/{MANIFEST}")
     files, fingerprint = _list_named_shards(root, content)
@@ -434,25 +433,27 @@ def find_named_shards(place: Path) -> NamedShards:
         root = path.parent
         if (fault := _find_fault(path, root)) is not None:
             named.faults[path] = fault
-            if root.name in _STAGES:  # whatever is there, tables of counts are no shards
+            if _is_of_build(root.parent):  # whatever is there, tables of counts are no shards
                 named.outputs.add(root.parent)
             continue
         with contextlib.suppress(OSError, ValueError, RecursionError, TokError):
             data = path.read_bytes()
             content = json.loads(data)
-            if isinstance(content, dict) and content.get("stage") in _STAGES:
+            if _names_shards(content):
                 manifest = _read_named(root, parse_canonical(data, str(path)))
                 faults = dict(_find_faults(root, manifest))
                 named.faults.update((root / name, fault) for name, fault in faults.items())
                 files = _list_openable(root, manifest, faults)
-                named.outputs.add(_get_output(root))
+                # The folder itself, if it was copied out of its output.
+                named.outputs.add(root.parent if root.name == content["stage"] else root)
                 named.files.extend(FormatFile(file.format, file.path) for file in files)
     return named
 
 
-def _get_output(root: Path) -> Path:
-    """The output that the folder of a manifest is of; the folder itself if it was copied out of its output."""
-    return root.parent if root.name in _STAGES else root
+def _names_shards(content: Any) -> bool:
+    """Whether this is the manifest of a stage whose files are shards; of packed ones, rows are the documents."""
+    totals = content.get("totals") if isinstance(content, dict) else None
+    return isinstance(totals, dict) and "shards" in totals and not content.get("root")  # which a whole build has
 
 
 def _find_fault(path: Path, folder: Path) -> str | None:
@@ -466,8 +467,12 @@ def _find_fault(path: Path, folder: Path) -> str | None:
 
 
 def _require_finished(place: Path) -> None:
-    if (place / "plan").is_dir() or (place / "_attempts").is_dir():
+    if _is_of_build(place):
         raise FormatError(f"{place}: a build without shards. Is it finished?")
+
+
+def _is_of_build(place: Path) -> bool:
+    return (place / "plan").is_dir() or (place / "_attempts").is_dir()
 
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -533,7 +538,7 @@ def _find_manifest(place: Path) -> tuple[Path, Any] | None:
                 content = json.loads(data)
             except (ValueError, RecursionError) as error:
                 raise FormatError(f"{path}: not a manifest: {error}") from error
-            if isinstance(content, dict) and content.get("stage") in _STAGES:
+            if _names_shards(content):
                 return root, parse_canonical(data, str(path))
     return None
 

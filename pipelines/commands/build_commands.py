@@ -1,11 +1,11 @@
-"""init, check, update, and the commands that run stages: build, count, learn, encode, pack."""
+"""init, check, update, build, and the commands that make one stage each, as the table of stages has them."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -31,6 +31,7 @@ from pipelines.commands.command_options import (
     format_examples,
 )
 from pipelines.local.say import say, write_data
+from schemas.stage_table import BUILD, COUNTS, PLAN, REJECTED, SHARDS, STAGES, TOKENIZER, list_commands
 from tokcore.errors import ConfigError
 
 
@@ -112,23 +113,22 @@ _OF_TOKENIZER = click.option(
 _INTO = click.option("-o", "target", metavar="OUTPUT", help="Write the documents of a commit into this new output.")
 
 
-def _make_stage_command(
-    name: str,
-    done: str,
-    run: Callable[[Any], Any],
-    replaceable: tuple[str, ...],
-    text: str,
-    *examples: str,
-    of_commit: Callable[..., bool] | None = None,
-) -> click.Command:
-    """A command that runs stages.
+class _Runs(NamedTuple):
+    """What a command that runs stages has of its own."""
 
-    done: what the command has done, for a message. replaceable: the stages that --replace takes. of_commit: gets the
-    build, how it runs, as_json and options of its own; says whether it did all that there is to do.
-    """
+    run: Callable[[Any], Any]  # the build
+    replaceable: tuple[str, ...]  # what its --replace takes
+    examples: tuple[str, ...]
+    # Gets the build, how it runs, as_json and options of its own; says whether it did all that there is to do.
+    of_commit: Callable[..., bool] | None = None
+
+
+def _make_command(name: str, text: str, done: str, of: _Runs) -> click.Command:
+    """A command that runs stages. done: what it has done, for a message."""
+    run, replaceable, examples, of_commit = of
 
     @click.command(name, help=text, epilog=format_examples(*examples))
-    @(BUILD_FILE_OR_OUTPUT if name == "learn" else BUILD_FILE)
+    @(BUILD_FILE_OR_OUTPUT if name == TOKENIZER.command else BUILD_FILE)
     @add_run_options
     @click.option(
         "--replace",
@@ -146,8 +146,10 @@ def _make_stage_command(
         show_all: bool = False,
         **more: Any,
     ) -> None:
-        is_to_work = name in ("build", "count", "encode")
-        build = open_to_run(build_file, chosen, replace, reuse, is_learned=name == "learn", is_to_work=is_to_work)
+        is_to_work = name == BUILD or name in {STAGES[one].command for one in REJECTED.within}
+        build = open_to_run(
+            build_file, chosen, replace, reuse, is_learned=name == TOKENIZER.command, is_to_work=is_to_work
+        )
         if of_commit is not None and of_commit(build, chosen, as_json, **more):
             return
         manifest = run(build)
@@ -163,11 +165,11 @@ def _make_stage_command(
 
 def _add_own_options(name: str, command: click.Command) -> click.Command:
     """Add the options that this command alone has."""
-    if name == "build":
+    if name == BUILD:
         return ALL(command)
-    if name == "learn":
+    if name == TOKENIZER.command:
         return _LEARN_AT(command)
-    return _ENCODE_AT(_OF_TOKENIZER(_INTO(command))) if name == "encode" else command
+    return _ENCODE_AT(_OF_TOKENIZER(_INTO(command))) if name == SHARDS.command else command
 
 
 def open_to_run(
@@ -230,7 +232,7 @@ def _print_for_people(build: Any, manifest: Any, done: str, show_all: bool) -> N
     from pipelines.print_build import print_build, print_metrics, print_no_work, print_stage
     from pipelines.store.retries import describe_retries
 
-    if manifest.stage == "build":
+    if manifest.stage == BUILD:
         print_build(build.output, manifest, show_all, is_new=bool(build.made))
     else:
         print_stage(build.output, manifest)
@@ -313,68 +315,55 @@ def _encode_at(
     return True
 
 
+def make_stage_command(name: str) -> click.Command | None:
+    """The command that makes a stage, by its row; None if there is no such command."""
+    stage = next((one for one in STAGES.values() if one.command == name and one.does), None)
+    if stage is None:
+        return None
+    plain = _Runs(lambda build: build.derive(stage), (name,), (f"tokcore {name} BUILD.toml",))
+    return _make_command(name, stage.does, stage.done, _OWN.get(name, plain))
+
+
+_OWN = {
+    COUNTS.command: _Runs(
+        lambda build: build.count(), (PLAN.command, COUNTS.command), (f"tokcore {COUNTS.command} BUILD.toml",)
+    ),
+    TOKENIZER.command: _Runs(
+        lambda build: build.learn(),
+        (TOKENIZER.command,),
+        (
+            "tokcore learn BUILD.toml",
+            "tokcore learn BUILD.toml --at 3 --set learn.vocab_size=65536",
+            "tokcore learn out/first --set learn.vocab_size=65536",
+        ),
+        _learn_at,
+    ),
+    SHARDS.command: _Runs(
+        lambda build: build.encode(),
+        (SHARDS.command,),
+        ("tokcore encode BUILD.toml", "tokcore encode BUILD.toml --at 3 --tokenizer 0a1b2c3d -o out/second"),
+        _encode_at,
+    ),
+}
+
 COMMANDS = (
     init,
     check,
     update,
-    _make_stage_command(
-        "build",
-        "built",
-        lambda build: build.run(),
-        ("plan", "count", "learn", "encode", "mix", "pack"),
+    _make_command(
+        BUILD,
         "Run every stage that is not done yet.\n\nAfter -- come the options of a Beam runner.",
-        "tokcore build BUILD.toml",
-        "tokcore build BUILD.toml --output out/second --from out/first",
-        "tokcore build BUILD.toml --set learn.vocab_size=65536 --replace learn",
-        "tokcore build BUILD.toml --slice 2/16",
-        "tokcore build BUILD.toml -- --runner=FlinkRunner --parallelism=64",
-    ),
-    _make_stage_command(
-        "count",
-        "counted",
-        lambda build: build.count(),
-        ("plan", "count"),
-        "Plan, then count pre-tokens for each language.",
-        "tokcore count BUILD.toml",
-    ),
-    _make_stage_command(
-        "learn",
-        "learned",
-        lambda build: build.learn(),
-        ("learn",),
-        "Learn the tokenizer from the count tables.\n\nOf an output with commits, learns from the tables of one: a "
-        "further tokenizer, in tokenizers/FINGERPRINT. The output's own stays. An output, named in place of a build "
-        "file, has settings of its own: those with which its tokenizer was learned.",
-        "tokcore learn BUILD.toml",
-        "tokcore learn BUILD.toml --at 3 --set learn.vocab_size=65536",
-        "tokcore learn out/first --set learn.vocab_size=65536",
-        of_commit=_learn_at,
-    ),
-    _make_stage_command(
-        "encode",
-        "encoded",
-        lambda build: build.encode(),
-        ("encode",),
-        "Tokenize the corpus into shards.\n\nWith -o, tokenizes the documents of a commit into a new output, with any "
-        "tokenizer of the output.",
-        "tokcore encode BUILD.toml",
-        "tokcore encode BUILD.toml --at 3 --tokenizer 0a1b2c3d -o out/second",
-        of_commit=_encode_at,
-    ),
-    _make_stage_command(
-        "mix",
-        "mixed",
-        lambda build: build.mix(),
-        ("mix",),
-        "Write the training documents of the shards in other proportions, as [mixture] says.",
-        "tokcore mix BUILD.toml",
-    ),
-    _make_stage_command(
-        "pack",
-        "packed",
-        lambda build: build.pack(),
-        ("pack",),
-        "Pack the documents of the mixture, or of the shards, into rows of one length, as [pack] says.",
-        "tokcore pack BUILD.toml",
+        "built",
+        _Runs(
+            lambda build: build.run(),
+            tuple(list_commands()),
+            (
+                "tokcore build BUILD.toml",
+                "tokcore build BUILD.toml --output out/second --from out/first",
+                "tokcore build BUILD.toml --set learn.vocab_size=65536 --replace learn",
+                "tokcore build BUILD.toml --slice 2/16",
+                "tokcore build BUILD.toml -- --runner=FlinkRunner --parallelism=64",
+            ),
+        ),
     ),
 )

@@ -10,6 +10,7 @@ import click
 from pipelines.commands.command_inputs import expand_local_path, load_tokenizer, make_absolute, show_progress
 from pipelines.commands.command_options import AT, format_examples
 from pipelines.local.say import say
+from schemas.stage_table import SHARDS
 from tokcore.errors import ConfigError
 from tokcore.patterns import PATTERNS
 
@@ -139,7 +140,7 @@ def _fill_shelf(named: tuple[str, ...], at: int | None) -> Shelf:
         url = make_absolute(path)
         is_file = urls.is_local(url) and not urls.get_local_path(url).is_dir()
         name = _name_apart(path if path != "." else url, volumes)
-        is_alone = is_file or find_manifest(url, "shards") is None
+        is_alone = is_file or find_manifest(url, SHARDS) is None
         volumes[name] = Volume(name, tokenizer, "" if is_alone else url, None if is_alone else at)
     return tuple(volumes.values())
 

@@ -20,6 +20,7 @@ from pipelines.stages.tokenizers_beside import list_fingerprints
 from pipelines.store.redaction import redact
 from pipelines.work.counted_parts import CountedParts
 from schemas.stage_manifests import ShardsManifest
+from schemas.stage_table import PLAN
 from tokcore.errors import FormatError, IdentityError
 from tokcore.odd_tokens import (
     CHARACTER_KINDS,
@@ -106,7 +107,7 @@ def _audit_shards(
     tops = None
     if not sources:
         missing["mostly_one_source"] = "not asked for: --sources reads all shards"
-    elif any(find_manifest(url, "plan") is None for url in state.urls):
+    elif any(find_manifest(url, PLAN) is None for url in state.urls):
         missing["mostly_one_source"] = "no plan in this output: which files there were is not known"
     else:
         tops = _find_top_sources(parts, tokenizer.vocab_size)
@@ -121,7 +122,7 @@ def _find_top_sources(parts: Sequence[tuple[str, ShardsManifest]], vocab_size: i
     """As find_top_sources, of all parts. Each file is in one of them."""
     tops: dict[int, TopSource] = {}
     for url, made in parts:
-        for id, top in find_top_sources(url, require_manifest(url, "plan", "plan"), made, vocab_size).items():
+        for id, top in find_top_sources(url, require_manifest(url, PLAN, "build"), made, vocab_size).items():
             tops[id] = min(tops.get(id, top), top, key=lambda one: (-one.times, one.uri))
     return tops
 

@@ -15,7 +15,8 @@ from pipelines.stages.commit import MANIFEST, find_manifest, get_path_below, nam
 from pipelines.stages.read_log import Log, list_numbers
 from pipelines.store import storage, urls
 from schemas.manifest import AnyManifest
-from schemas.stage_manifests import BUILD, STAGES, BuildManifest, parse_manifest
+from schemas.stage_manifests import BuildManifest
+from schemas.stage_table import BUILD, STAGES, WHOLE, parse_manifest
 from tokcore.canonical import hash_sha256
 from tokcore.errors import ConfigError, TokError
 
@@ -78,7 +79,7 @@ def read_build(output: str) -> tuple[BuildManifest | None, str]:
     """The manifest of the build, None if it cannot be read; and what is wrong with it, empty if nothing is."""
     try:
         storage.require_inside(output, MANIFEST)
-        build = find_manifest(output, BUILD)
+        build = find_manifest(output, WHOLE)
     except TokError as error:
         return None, name_once(MANIFEST, error)
     if build is None:
@@ -108,7 +109,7 @@ def read_stages(output: str, build: BuildManifest | None, problem: str) -> Manif
             elif hashlib.sha256(data).hexdigest() != made_from.sha256:
                 wrong[stage] = f"{path}: not the manifest that the build committed"
             else:
-                found[stage] = parse_manifest(data, url, stage)
+                found[stage] = parse_manifest(data, url, STAGES[stage])
         except TokError as error:
             wrong[stage] = name_once(path, error)
     return Manifests(found, wrong)
@@ -122,7 +123,7 @@ def _read_unfinished(output: str) -> tuple[dict[str, AnyManifest], dict[str, str
         path = get_path_below(stage, MANIFEST)
         try:
             storage.require_inside(output, path)
-            if (made := find_manifest(output, stage)) is not None:
+            if (made := find_manifest(output, STAGES[stage])) is not None:
                 found[stage] = made
         except TokError as error:
             wrong[stage] = name_once(path, error)

@@ -15,7 +15,8 @@ from pipelines.store.crashpoints import reach
 from pipelines.store.main_files import copy_shard_if_remote, find_main_files
 from pipelines.store.tokenizers import load_spec
 from schemas.shard_entries import list_named_shards
-from schemas.stage_manifests import BUILD, BuildManifest
+from schemas.stage_manifests import BuildManifest
+from schemas.stage_table import SHARDS, WHOLE
 from tokcore.conversion import Converted, Origin, Reading, convert, find_settings, list_origins
 from tokcore.errors import ConfigError, TokError
 from tokcore.format_table import FormatFile, find_format
@@ -93,7 +94,7 @@ def _list_parts(url: str, at: int | None) -> list[str]:
 def _find_build(url: str) -> BuildManifest | None:
     """The manifest of the build whose output is at a URL; None if none is: files of others may have any names."""
     try:
-        return find_manifest(url, BUILD)
+        return find_manifest(url, WHOLE)
     except TokError:
         return None
 
@@ -109,7 +110,7 @@ def _read_origins(url: str) -> Iterator[Origin]:
         place = urls.get_local_path(url).resolve()
         yield from list_origins(find_shard_files(place), str(place if place.is_dir() else place.parent))
         return
-    for shard in list_named_shards(require_manifest(url, "shards", "build")):
+    for shard in list_named_shards(require_manifest(url, SHARDS, "build")):
         with copy_shard_if_remote(url, shard) as folder:
             name, path = find_main_files(shard)[0]
             yield Origin(FormatFile(name, f"{folder}/{path}"), path, shard.facts.stem, shard.facts.split)

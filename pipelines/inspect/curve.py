@@ -17,6 +17,7 @@ from pipelines.local.terminal import format_table, make_printable
 from pipelines.stages.commit import find_manifest, get_manifest_url
 from pipelines.stages.read_state import State, read_state
 from pipelines.store.redaction import redact
+from schemas.stage_table import COUNTS
 from tokcore.curve import count_tokens_by_size
 from tokcore.errors import ConfigError
 from tokcore.models.bpe import require_learned
@@ -53,7 +54,7 @@ def count_table_ids(state: State, tokenizer: Tokenizer) -> Iterator[tuple[str, i
     """
     counted = state.find_counted()
     if counted is None:
-        lacking = next(url for url in state.urls if find_manifest(url, "counts") is None)
+        lacking = next(url for url in state.urls if find_manifest(url, COUNTS) is None)
         raise ConfigError(f"{redact(get_manifest_url(lacking, 'counts'))}: not there. Run `tokcore count` first.")
     for lang in dict.fromkeys(lang for lang, _ in counted.tables):
         num_by_id = np.zeros(tokenizer.vocab_size, np.uint64)

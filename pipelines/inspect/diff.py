@@ -19,7 +19,19 @@ from pipelines.work.read_plan import read_plan
 from schemas.manifest import AnyManifest, remove_result_key
 from schemas.plan import InputFile, ReadSettings
 from schemas.shard_entries import list_named_shards
-from schemas.stage_manifests import BUILD, STAGES
+from schemas.stage_table import (
+    BUILD,
+    COUNTS,
+    MIXED,
+    PACKED,
+    PLAN,
+    REJECTED,
+    SHARDS,
+    STAGES,
+    TOKENIZER,
+    TOKENIZERS,
+    WHOLE,
+)
 from tokcore.errors import ConfigError
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.jsonable import to_jsonable
@@ -65,15 +77,15 @@ class _Side:
 
     def __init__(self, output: str) -> None:
         self.output = output
-        self.plan = find_manifest(output, "plan")
-        self.rejected = find_manifest(output, "rejected")
-        self.counts = find_manifest(output, "counts")
-        self.tokenizers = find_manifest(output, "tokenizers")
-        self.tokenizer = find_manifest(output, "tokenizer")
-        self.shards = find_manifest(output, "shards")
-        self.mixed = find_manifest(output, "mixed")
-        self.packed = find_manifest(output, "packed")
-        self.build = find_manifest(output, BUILD)
+        self.plan = find_manifest(output, PLAN)
+        self.rejected = find_manifest(output, REJECTED)
+        self.counts = find_manifest(output, COUNTS)
+        self.tokenizers = find_manifest(output, TOKENIZERS)
+        self.tokenizer = find_manifest(output, TOKENIZER)
+        self.shards = find_manifest(output, SHARDS)
+        self.mixed = find_manifest(output, MIXED)
+        self.packed = find_manifest(output, PACKED)
+        self.build = find_manifest(output, WHOLE)
         self.root = self.build.root if self.build is not None else ""
         if not set(self.stages()) - {BUILD}:
             storage.require_bucket(output)

@@ -12,6 +12,7 @@ from pipelines.stages.commit import find_manifest
 from pipelines.stages.held_files import read_held, strip_settings
 from pipelines.stages.read_log import Log, locate_part, read_log
 from schemas.commit_log import CommitTotals, sum_up_part
+from schemas.stage_table import COUNTS
 from tokcore.count_tables import open_counts
 from tokcore.jsonable import to_jsonable
 from tokcore.pretoken_tables import convert_table_to_rows
@@ -53,7 +54,7 @@ class _Commit:
 
     def languages(self) -> set[str]:
         """Those that were counted; none where nothing was."""
-        made = [find_manifest(locate_part(self.output, part), "counts") for part in self.log.parts(self.number)]
+        made = [find_manifest(locate_part(self.output, part), COUNTS) for part in self.log.parts(self.number)]
         return {lang for one in made if one is not None for lang in one.languages}
 
     def count_tombstones(self) -> dict[str, int]:

@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import Sequence
 
-from pipelines.stages.commit import MANIFEST, RUN, find_manifest, require_output
+from pipelines.stages.commit import MANIFEST, RUN, find_manifests, get_path_below, require_output
 from pipelines.stages.dataset_card import CARD, is_card
 from pipelines.stages.expire_commits import list_expired
 from pipelines.stages.read_log import read_log
@@ -20,7 +20,7 @@ from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER, WATCHERS
 from pipelines.store.redaction import redact
 from schemas.commit_log import OWN, PARTS, find_number, name_commit
-from schemas.stage_manifests import BUILD, STAGES
+from schemas.stage_table import STAGES, WHOLE
 from tokcore.errors import ConfigError, FormatError
 
 DEFAULT_AGE = "24h"
@@ -109,10 +109,8 @@ def _find_unnamed(output: str, present: Sequence[str]) -> tuple[list[str], list[
 def _list_named(output: str) -> set[str]:
     """The paths of the files that the manifests of a build name, their own included."""
     named: set[str] = set()
-    for stage in (*STAGES, BUILD):
-        if (made := find_manifest(output, stage)) is not None:
-            prefix = f"{stage}/" if stage != BUILD else ""
-            named |= {f"{prefix}{name}" for name in (MANIFEST, RUN, *(entry.path for entry in made.files))}
+    for stage, made in find_manifests(output, (*STAGES.values(), WHOLE)).items():
+        named |= {get_path_below(stage, name) for name in (MANIFEST, RUN, *(entry.path for entry in made.files))}
     return named
 
 

@@ -14,7 +14,8 @@ from pipelines.store.redaction import redact
 from schemas.commit_log import OWN, Part, hash_parts
 from schemas.manifest import AnyManifest
 from schemas.merkle import follow, hash_leaf, prove
-from schemas.stage_manifests import BUILD, STAGES, BuildManifest
+from schemas.stage_manifests import BuildManifest
+from schemas.stage_table import BUILD, STAGES, WHOLE, get_stage
 from tokcore.errors import ChecksumError, ConfigError
 
 _MOST_NAMED = 3
@@ -83,10 +84,10 @@ def _split(file: str) -> tuple[str, str]:
 def _read_naming(url: str, file: str) -> tuple[BuildManifest, AnyManifest] | None:
     """(manifest of a part, that of the stage that names a file); None if none does. file: its path below the part."""
     stage, path = _split(file)
-    build = require_manifest(url, BUILD, "build")
+    build = require_manifest(url, WHOLE)
     if stage != BUILD and stage not in build.inputs:  # as of a tokenizer that was learned from a commit
         return None
-    made = build if stage == BUILD else require_manifest(url, stage, "build")
+    made = require_manifest(url, get_stage(stage), "build")
     return (build, made) if any(entry.path == path for entry in made.files) else None
 
 

@@ -32,7 +32,6 @@ from pipelines.stages.commit import MANIFEST, get_folder, get_path_below, name_o
 from pipelines.stages.count_corpus import count_again
 from pipelines.stages.dataset_card import CARD, follow_commits, is_card, write_dataset_card
 from pipelines.stages.read_log import Log
-from pipelines.stages.replacing import find_command
 from pipelines.stages.standing import describe_way_out
 from pipelines.stages.tokenizer_files import find_artifact
 from pipelines.store import storage, urls
@@ -47,7 +46,8 @@ from schemas.manifest import AnyManifest, FileEntry
 from schemas.plan import Plan
 from schemas.refs import StoredFile
 from schemas.shard_entries import list_named_shards, make_shard_settings, write_folder_indexes
-from schemas.stage_manifests import BUILD, CountsManifest, ImportedConfig
+from schemas.stage_manifests import CountsManifest, ImportedConfig
+from schemas.stage_table import BUILD, WHOLE, find_command
 from tokcore import token_counts
 from tokcore.errors import TokError
 from tokcore.formats.shard_facts import ShardFacts
@@ -82,7 +82,7 @@ def repair(output: str, base: str = "", options: RunOptions | None = None, at: i
     chain = read_chain(output)
     log = chain.log
     if at is not None:
-        require_manifest(output, BUILD, "build")
+        require_manifest(output, WHOLE)
     if chain.is_broken:
         left = [*chain.breaks, *_describe_manifests(chain.own, is_broken=True)]
         return Repaired((), tuple(left), 0, time.monotonic() - started)

@@ -67,15 +67,8 @@ from schemas.plan import Plan
 from schemas.refs import PackedSums, ShardRef, StoredFile
 from schemas.shard_entries import list_named_shards
 from schemas.shuffle import choose_num_parts, get_interval
-from schemas.stage_manifests import (
-    BUILD,
-    STAGES,
-    EncodedLanguage,
-    MixtureManifest,
-    PackedManifest,
-    ShardsManifest,
-    TokenizerTotals,
-)
+from schemas.stage_manifests import EncodedLanguage, MixtureManifest, PackedManifest, ShardsManifest, TokenizerTotals
+from schemas.stage_table import BUILD, STAGES
 from tokcore.documents_digest import DocumentsDigest
 from tokcore.errors import ConfigError, FormatError, TokError
 from tokcore.jsonable import to_jsonable

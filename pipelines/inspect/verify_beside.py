@@ -14,6 +14,7 @@ from pipelines.stages.tokenizer_files import find_foreign_artifacts
 from pipelines.stages.tokenizers_beside import FOLDER, find_beside, find_commit_of, find_folders
 from pipelines.store import storage, urls
 from schemas.stage_manifests import TokenizerManifest
+from schemas.stage_table import TOKENIZERS
 from tokcore.errors import TokError
 from tokcore.jsonable import to_jsonable
 from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
@@ -55,7 +56,7 @@ def check_beside(output: str, log: Log, present: Sequence[str], problems: list[s
 
 def _find_unfinished(output: str, below: Sequence[str]) -> Iterator[str]:
     """The files of folders that no manifest vouches for: not their own, and not that of a build's several sizes."""
-    made = find_manifest(output, FOLDER)
+    made = find_manifest(output, TOKENIZERS)
     named = {entry.path.split("/")[0] for entry in made.files} if made is not None else set()
     for path in below:
         folder, _, name = path.partition("/")

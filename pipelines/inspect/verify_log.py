@@ -30,7 +30,8 @@ from schemas.commit_log import (
     parse_commit,
     sum_up_parts,
 )
-from schemas.stage_manifests import BUILD, BuildManifest, PlanManifest
+from schemas.stage_manifests import BuildManifest, PlanManifest
+from schemas.stage_table import PLAN, SHARDS, WHOLE
 from schemas.tombstones import Tombstones
 from tokcore.errors import TokError
 
@@ -120,7 +121,7 @@ def _check_parts(output: str, log: Log, commit: Commit, builds: dict[Part, Build
         if part not in builds:
             try:
                 storage.require_inside(output, f"{part.path}/{MANIFEST}")
-                found = find_manifest(locate_part(output, part), BUILD)
+                found = find_manifest(locate_part(output, part), WHOLE)
             except TokError as error:
                 yield f"{part.path}: {error}"
                 return
@@ -184,7 +185,7 @@ def _find_planned(output: str, part: Part) -> PlanManifest | None:
     """The manifest of a part's plan; None if it is gone or damaged, which is found where manifests are hashed."""
     try:
         storage.require_inside(output, f"{part.path}/plan/{MANIFEST}")
-        return find_manifest(locate_part(output, part), "plan")
+        return find_manifest(locate_part(output, part), PLAN)
     except TokError:
         return None
 
@@ -210,7 +211,7 @@ def find_brought_back(output: str, part: Part, removed: Tombstones, workers: Wor
     for file in read_pinned_files(url):
         if removed.spell("source", file.uri) in removed:
             yield f"plan/{FILES}: {file.uri}: was removed, and is there"
-    made = find_manifest(url, "shards")
+    made = find_manifest(url, SHARDS)
     if made is not None:
         for _, found in itertools.islice(find_removed([(url, made)], removed, workers), _MOST_NAMED):
             yield f"shards: {found.source}, ordinal {found.ordinal}: was removed, and is there"

@@ -23,7 +23,7 @@ from pipelines.stages.dataset_card import CARD, write_dataset_card
 from pipelines.stages.finish import sum_up_build, sum_up_languages
 from pipelines.stages.make_tokenizer import sum_up_tokenizer
 from pipelines.stages.plan_corpus import hash_content, sum_up_plan
-from pipelines.stages.rejects import REJECTED
+from pipelines.stages.rejects import REJECTS
 from pipelines.stages.token_count_table import TOKEN_COUNTS
 from pipelines.stages.tokenizer_files import find_foreign_artifacts
 from pipelines.store import storage, urls
@@ -43,8 +43,6 @@ from schemas.shard_entries import (
 )
 from schemas.shuffle import choose_num_parts
 from schemas.stage_manifests import (
-    BUILD,
-    STAGES,
     BuildManifest,
     CountsManifest,
     ImportedConfig,
@@ -61,6 +59,7 @@ from schemas.stage_manifests import (
     TokenizerManifest,
     TokenizersManifest,
 )
+from schemas.stage_table import BUILD, STAGES
 from tokcore.canonical import hash_sha256, parse_canonical
 from tokcore.errors import FormatError, TokError, VersionError
 from tokcore.formats.shard_facts import ShardFacts
@@ -267,7 +266,7 @@ def _check_ledgers(output: str, plan: Plan, manifests: BuiltManifests) -> Iterat
             if made is not manifests.rejected and added != total:
                 yield f"{_spell_name(made.stage)}: {added} {field} by language, {total} by file"
     reasons: Counter[tuple[str, bool, str]] = Counter()
-    url = urls.join(output, "rejected", REJECTED)
+    url = urls.join(output, "rejected", REJECTS)
     with io.BufferedReader(storage.open_read(url)) as lines:
         for line in lines:
             reject = from_jsonable(ledger.PlacedReject, parse_canonical(line, url), url)
@@ -278,7 +277,7 @@ def _check_ledgers(output: str, plan: Plan, manifests: BuiltManifests) -> Iterat
         if file.rejected_file:
             expected[file.uri, True, file.rejected_file] += 1
     for uri, _, reason in sorted((reasons - expected) + (expected - reasons)):
-        yield f"rejected/{REJECTED}: {uri}: not as many rejects for {reason} as rejected/{FILES} says"
+        yield f"rejected/{REJECTS}: {uri}: not as many rejects for {reason} as rejected/{FILES} says"
 
 
 def _check_counts(made: CountsManifest) -> Iterator[str]:

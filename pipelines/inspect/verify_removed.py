@@ -23,6 +23,7 @@ from pipelines.stages.tokenizers_beside import FOLDER, find_commit_of, list_besi
 from pipelines.store.pinned_files import read_pinned_files
 from schemas.commit_log import EXPIRE, Part
 from schemas.stage_manifests import LearnedConfig
+from schemas.stage_table import SHARDS, TOKENIZER
 from schemas.tombstones import Tombstones, merge_tombstones, spell_tombstone
 
 
@@ -82,7 +83,7 @@ def verify_removed(output: str, ids: Sequence[str], options: RunOptions | None =
 def _count_documents(output: str, parts: Iterable[Part], removed: Tombstones, options: RunOptions) -> Counter[Part]:
     """Part -> documents in its shards that were removed."""
     of = {locate_part(output, part): part for part in parts}
-    places = [(url, require_manifest(url, "shards", "encode")) for url in of]
+    places = [(url, require_manifest(url, SHARDS)) for url in of]
     with contextlib.closing(Workers(options, ())) as workers:
         return Counter(of[url] for url, _ in find_removed(places, removed, workers))
 
@@ -119,7 +120,7 @@ def _describe(log: Log, held: Held) -> str:
 
 def _name_tokenizers(output: str, log: Log, held: Sequence[Held]) -> Iterator[str]:
     """The tokenizers that were learned from documents that are to be gone."""
-    made = find_manifest(output, "tokenizer")
+    made = find_manifest(output, TOKENIZER)
     if made is not None and isinstance(made.config, LearnedConfig):
         yield from _name_tokenizer(f"tokenizer/ ({made.totals.fingerprint})", 0, log, held)
     for fingerprint, beside in list_beside(output).items():

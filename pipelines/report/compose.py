@@ -27,6 +27,7 @@ from pipelines.stages.read_state import State, read_state
 from pipelines.store.redaction import redact
 from pipelines.store.tokenizers import load_tokenizer
 from schemas.stage_manifests import BuildManifest
+from schemas.stage_table import MIXED, TOKENIZER, WHOLE
 from tokcore.curve import count_tokens_by_size
 from tokcore.models.bpe import is_learned
 from tokcore.tokenizer import Tokenizer
@@ -57,7 +58,7 @@ def make_report(output: str, wishes: Wishes, progress: StageProgress, at: int | 
     Raises ConfigError if the build is not finished or a wish cannot be met, FormatError for a damaged file.
     """
     if find_written(output) is None:
-        require_manifest(output, "build", "build")
+        require_manifest(output, WHOLE)
     state = read_state(output, at)
     build = state.add_up_build()
     own = load_tokenizer(output)
@@ -87,7 +88,7 @@ def make_report(output: str, wishes: Wishes, progress: StageProgress, at: int | 
         "sample": _tell_sample(wishes.sample, read, drawn),
         "corpus": {
             **tell_corpus(build, read, own.lossless),
-            "mixture": tell_mixture(find_manifest(output, "mixed")),
+            "mixture": tell_mixture(find_manifest(output, MIXED)),
             "copies": find_copies(drawn.texts),
             "invisible": health.pop("invisible_in_text"),
         },
@@ -214,7 +215,7 @@ def _choose_words(read: ShardPass, drawn: _Drawn) -> dict[str, list[str]]:
 def _tell_vocabulary(state: State, tokenizer: Tokenizer) -> dict[str, Any]:
     """The vocabulary curve and the history of merges; None for a tokenizer that was not learned by BPE here."""
     model = tokenizer.spec.model
-    made = find_manifest(state.output, "tokenizer")
+    made = find_manifest(state.output, TOKENIZER)
     if not is_learned(model) or state.find_counted() is None or made is None:
         return {"curve": None, "history": None}
     most = 256 + len(model.merges)

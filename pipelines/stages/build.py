@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Iterator
+from typing import Any, cast
 
 from pipelines.local.engines import (
     do_without_kernel,
@@ -37,8 +38,6 @@ from pipelines.stages.encode_corpus import encode_corpus
 from pipelines.stages.finish import commit_build
 from pipelines.stages.inherit import choose_files_to_read, find_inheritance, require_undamaged
 from pipelines.stages.make_tokenizer import make_tokenizer, make_tokenizer_key
-from pipelines.stages.mix_corpus import mix_corpus
-from pipelines.stages.pack_corpus import pack_corpus
 from pipelines.stages.plan_corpus import commit_plan, make_plan_key, plan_build
 from pipelines.stages.read_log import has_commits, locate_part, read_log
 from pipelines.stages.recognition import find_finished, is_finished, needs_no_listing
@@ -59,6 +58,7 @@ from pipelines.stages.source_checks import refuse_wrong_sources
 from pipelines.stages.stage import BuildRun, StageKey
 from pipelines.stages.stage_passes import count_worthwhile_workers
 from pipelines.stages.standing import Standing, look, read_standing
+from pipelines.stages.table import WORK
 from pipelines.stages.tokenizer_files import import_tokenizer
 from pipelines.stages.tokenizers_beside import has_beside
 from pipelines.store import storage, urls
@@ -71,18 +71,16 @@ from pipelines.work.make_jobs import find_special_ids
 from schemas.commit_log import LOG, PARTS
 from schemas.config import BuildConfig, check_draws_of, check_dtype_of, check_padding_of, take_over_roles
 from schemas.inheritance import Inheritance
+from schemas.manifest import AnyManifest
 from schemas.plan import Plan, ReadSettings
 from schemas.stage_manifests import (
-    BUILD,
-    STAGES,
     BuildManifest,
     CountsManifest,
-    MixtureManifest,
-    PackedManifest,
     PlanManifest,
     ShardsManifest,
     TokenizerManifest,
 )
+from schemas.stage_table import BUILD, COUNTS, PLAN, SHARDS, STAGES, TOKENIZER, WHOLE, Made, Stage
 from tokcore.canonical import hash_sha256, write_canonical_json
 from tokcore.errors import ConfigError, FormatError, StageError
 from tokcore.jsonable import to_jsonable
@@ -97,7 +95,7 @@ class Build:
     options: RunOptions = dataclasses.field(default_factory=RunOptions)
     output: str = ""  # URL; empty: as the build file says
     progress: StageProgress = dataclasses.field(default_factory=StageProgress)
-    replace: str = ""  # plan, count, learn, encode, mix or pack: what to make again, with all that follows
+    replace: str = ""  # one of list_commands(): what to make again, with all that follows
     reuse: str = ""  # URL of another output: its stages are taken over where they are those of this build
     chosen: Plan | None = None  # of some of the inputs, for a part of an output; None: all are listed and planned
     inheritance: Inheritance | None = None  # what such a part takes over from another part
@@ -146,14 +144,14 @@ class Build:
 
     def _read_stored_settings(self) -> Iterator[ReadSettings]:
         """How files were read for the plan that is there, or for the one that this build may take over."""
-        for output in filter(None, (self.output if self.replace != "plan" else "", self.reuse)):
+        for output in filter(None, (self.output if self.replace != PLAN.command else "", self.reuse)):
             with contextlib.suppress(FormatError):  # of a damaged plan later stages say more
-                if (planned := find_manifest(output, "plan")) is None:
+                if (planned := find_manifest(output, PLAN)) is None:
                     continue
                 yield from planned.config.settings
                 if not planned.config.settings and has_commits(output):  # a watcher began it
                     for part in read_log(output).parts():
-                        yield from require_manifest(locate_part(output, part), "plan", "plan").config.settings
+                        yield from require_manifest(locate_part(output, part), PLAN, "build").config.settings
                 return
 
     def run(self) -> BuildManifest:
@@ -168,8 +166,8 @@ class Build:
 
     def _run(self) -> BuildManifest:
         with self.at_work():
-            self.require_engine(BUILD)
-            if (standing := read_standing(self.output, BUILD, self.config)) is None:
+            self.require_engine(WHOLE)
+            if (standing := read_standing(self.output, WHOLE, self.config)) is None:
                 self._workers.start_first()  # it imports while inputs are listed and a tokenizer is read
             elif (finished := self._find_finished(standing)) is not None:
                 return finished
@@ -178,8 +176,7 @@ class Build:
                 count_corpus(self.run_of_stages(), plan, planned)
             learned = self._learn()
             encode_corpus(self.run_of_stages(), plan, planned, learned)
-            mix_corpus(self.run_of_stages())
-            pack_corpus(self.run_of_stages())
+            self._derive()
             return self.finish()
 
     def take_workers(self, workers: Workers) -> None:
@@ -216,7 +213,7 @@ class Build:
             left_out = LeftOut()
             self._plan = self.chosen or self._listed or plan_build(self.config, self.output, left_out)
             # A part that is made again from an output's manifests has no sources, and was read once.
-            if self.config.sources and find_manifest(self.output, "plan") is None:
+            if self.config.sources and find_manifest(self.output, PLAN) is None:
                 wrong = refuse_wrong_sources(self.config, choose_files_to_read(self._plan, self.inheritance))
                 for warning in (*left_out.idle, *wrong):
                     self.progress.say(f"warning: {warning}")
@@ -236,8 +233,8 @@ class Build:
     def count(self) -> CountsManifest:
         """Count pre-tokens per language into tables; commit the rejects."""
         with self.at_work():
-            self.require_engine("counts")
-            self._start_workers_unless_made("counts")
+            self.require_engine(COUNTS)
+            self._start_workers_unless_made(COUNTS)
             plan, planned = self._planned()
             return count_corpus(self.run_of_stages(), plan, planned)
 
@@ -248,7 +245,7 @@ class Build:
         """
         with self.at_work():
             if self.config.tokenizer is None:
-                self.require_engine("tokenizer")
+                self.require_engine(TOKENIZER)
             if self.reuse:
                 self._take_counts()
             else:
@@ -258,33 +255,29 @@ class Build:
     def encode(self) -> ShardsManifest:
         """Tokenize the corpus into shards."""
         with self.at_work():
-            self.require_engine("shards")
-            self._start_workers_unless_made("shards")
+            self.require_engine(SHARDS)
+            self._start_workers_unless_made(SHARDS)
             if self.reuse:
                 self._take_counts()
                 self._take_tokenizer()
             plan, planned = self._planned()
-            return encode_corpus(
-                self.run_of_stages(), plan, planned, require_manifest(self.output, "tokenizer", "learn")
-            )
+            return encode_corpus(self.run_of_stages(), plan, planned, require_manifest(self.output, TOKENIZER))
 
-    def mix(self) -> MixtureManifest:
-        """Write the mixture of the documents of the shards. Raises ConfigError if the build file asks for none."""
+    def derive(self, stage: Stage[Made]) -> Made:
+        """A stage that is made out of finished ones alone. Raises ConfigError if the build file does not ask for it."""
         with self.at_work():
             self._settle(None)
-            if (mixed := mix_corpus(self.run_of_stages())) is None:
-                raise ConfigError(
-                    f'{self.config.at("mixture", "strategy")}: is not set: add, for example, strategy = "temperature".'
-                )
-            return mixed
+            made = self._derive(stage.name)[stage.name]
+            if made is None:
+                table, key = stage.asked_by.split(".")
+                where = self.config.at(table, key)
+                raise ConfigError(f"{where}: is not set: add, for example, {key} = {stage.example}.")
+            return cast(Made, made)
 
-    def pack(self) -> PackedManifest:
-        """Pack the documents of the shards into rows. Raises ConfigError if the build file does not say how."""
-        with self.at_work():
-            self._settle(None)
-            if (packed := pack_corpus(self.run_of_stages())) is None:
-                raise ConfigError(f"{self.config.at('pack', 'length')}: is not set: add, for example, length = 4096.")
-            return packed
+    def _derive(self, only: str = "") -> dict[str, AnyManifest | None]:
+        """Make the stages that are made out of finished ones, or one of them; stage -> manifest, if it is asked for."""
+        makers = {name: WORK[name].make for name in STAGES if only in ("", name)}
+        return {name: make(self.run_of_stages()) for name, make in makers.items() if make is not None}
 
     def finish(self) -> BuildManifest:
         """Commit the build: one manifest that names the stages' manifests, and the root."""
@@ -321,7 +314,7 @@ class Build:
         return found
 
     def _planned(self) -> tuple[Plan, PlanManifest]:
-        manifest = self.plan() if self._plan is None else require_manifest(self.output, "plan", "plan")
+        manifest = self.plan() if self._plan is None else require_manifest(self.output, PLAN, "build")
         assert self._plan is not None
         return self._plan, manifest
 
@@ -329,13 +322,13 @@ class Build:
         """Take over plan and counts from the other output, if it has those of this build."""
         plan, planned = self._planned()
         key = StageKey("counts", self.config.count_identity(), {"plan": planned.as_input()})
-        if self.config.tokenizer is None and find_reusable(self.reuse, "counts", key.identity) is not None:
+        if self.config.tokenizer is None and find_reusable(self.reuse, COUNTS, key.identity) is not None:
             count_corpus(self.run_of_stages(), plan, planned)
 
     def _take_tokenizer(self) -> None:
         """Take over the tokenizer from the other output, if it is the one of this build."""
-        theirs = find_manifest(self.reuse, "tokenizer")
-        if self.config.tokenizer is None and find_manifest(self.output, "counts") is None:
+        theirs = find_manifest(self.reuse, TOKENIZER)
+        if self.config.tokenizer is None and find_manifest(self.output, COUNTS) is None:
             return
         if (
             theirs is not None
@@ -439,17 +432,17 @@ class Build:
                 end_work(self.output, self._sign)
                 self._sign = ""
 
-    def require_engine(self, kind: str) -> None:
+    def require_engine(self, stage: Stage[Any]) -> None:
         """Raise ConfigError, before anything is listed, if that manifest has to be made by an engine that is not there.
 
         Dataflow's bucket for staging must be there, too: else Beam tries for ten minutes to write to it.
         """
-        if not self.options.is_local and (self.replace or read_standing(self.output, kind, self.config) is None):
+        if not self.options.is_local and (self.replace or read_standing(self.output, stage, self.config) is None):
             require_job_server(self.config.engine)
 
-    def _start_workers_unless_made(self, kind: str) -> None:
+    def _start_workers_unless_made(self, stage: Stage[Any]) -> None:
         """Unless that manifest is there, have a worker import while inputs are listed."""
-        if not storage.is_file(get_manifest_url(self.output, kind)):
+        if not storage.is_file(get_manifest_url(self.output, stage.name)):
             self._workers.start_first()
 
     def _begin_work(self) -> None:
@@ -469,7 +462,7 @@ class Build:
             raise ConfigError(f"build.output = {self.output}: the memory of one process, which workers cannot see.")
         there = storage.list_tree(self.output)
         has_stages = not {f"{stage}/{MANIFEST}" for stage in STAGES}.isdisjoint(there)
-        is_ours = has_stages or find_manifest(self.output, BUILD) is not None or is_replacing(self.output)
+        is_ours = has_stages or find_manifest(self.output, WHOLE) is not None or is_replacing(self.output)
         allowed = {*STAGES, FOLDER, LOG, PARTS, CARD, *((MANIFEST, RUN) if is_ours else ())}
         for path in there:
             if path.split("/")[0] not in allowed:

@@ -10,7 +10,7 @@ import platform
 import sys
 from collections.abc import Iterable
 from importlib import metadata
-from typing import Literal, TypeVar, overload
+from typing import Any, TypeVar, cast
 
 from pipelines.store import storage, urls
 from pipelines.store.at_once import run_at_once
@@ -19,19 +19,8 @@ from pipelines.store.crashpoints import reach
 from pipelines.store.redaction import redact
 from schemas.manifest import AnyManifest
 from schemas.run_json import RunFacts, parse_run_facts
-from schemas.stage_manifests import (
-    BUILD,
-    BuildManifest,
-    CountsManifest,
-    MixtureManifest,
-    PackedManifest,
-    PlanManifest,
-    RejectedManifest,
-    ShardsManifest,
-    TokenizerManifest,
-    TokenizersManifest,
-    parse_manifest,
-)
+from schemas.stage_manifests import ShardsManifest
+from schemas.stage_table import BUILD, SHARDS, WHOLE, Stage, get_stage, parse_manifest
 from tokcore.canonical import write_canonical_json
 from tokcore.errors import ConfigError, FormatError, StageError
 
@@ -47,41 +36,21 @@ _PACKAGES = ("tokcore", "apache-beam", "pyarrow", "fsspec", "regex", "zstandard"
 _WRITERS = ("pyarrow",)
 
 
-@overload
-def find_manifest(output: str, stage: Literal["plan"]) -> PlanManifest | None: ...
-@overload
-def find_manifest(output: str, stage: Literal["rejected"]) -> RejectedManifest | None: ...
-@overload
-def find_manifest(output: str, stage: Literal["counts"]) -> CountsManifest | None: ...
-@overload
-def find_manifest(output: str, stage: Literal["tokenizers"]) -> TokenizersManifest | None: ...
-@overload
-def find_manifest(output: str, stage: Literal["tokenizer"]) -> TokenizerManifest | None: ...
-@overload
-def find_manifest(output: str, stage: Literal["shards"]) -> ShardsManifest | None: ...
-@overload
-def find_manifest(output: str, stage: Literal["mixed"]) -> MixtureManifest | None: ...
-@overload
-def find_manifest(output: str, stage: Literal["packed"]) -> PackedManifest | None: ...
-@overload
-def find_manifest(output: str, stage: Literal["build"]) -> BuildManifest | None: ...
-@overload
-def find_manifest(output: str, stage: str) -> AnyManifest | None: ...
-def find_manifest(output: str, stage: str) -> AnyManifest | None:
+def find_manifest(output: str, stage: Stage[Committed]) -> Committed | None:
     """The manifest of a finished stage, or of the build, if there is one.
 
     Raises FormatError if what is there is not one.
     """
-    url = get_manifest_url(output, stage)
+    url = get_manifest_url(output, stage.name)
     data = storage.read_if_there(url)
-    return _parsed(data, url, stage) if data is not None else None
+    return cast(Committed, _parsed(data, url, stage)) if data is not None else None
 
 
-def find_manifests(output: str, stages: Iterable[str]) -> dict[str, AnyManifest]:
+def find_manifests(output: str, stages: Iterable[Stage[Any]]) -> dict[str, AnyManifest]:
     """Stage -> its manifest, for those of the stages that are finished, in their order. All are asked for at once."""
     stages = tuple(stages)
     found = run_at_once(lambda stage: find_manifest(output, stage), stages)
-    return {stage: made for stage, made in zip(stages, found, strict=True) if made is not None}
+    return {stage.name: made for stage, made in zip(stages, found, strict=True) if made is not None}
 
 
 def find_written(output: str) -> ShardsManifest | None:
@@ -89,9 +58,9 @@ def find_written(output: str) -> ShardsManifest | None:
 
     It is made from nothing: no build, no plan. Raises as find_manifest does.
     """
-    if find_manifest(output, BUILD) is not None:
+    if find_manifest(output, WHOLE) is not None:
         return None
-    made = find_manifest(output, "shards")
+    made = find_manifest(output, SHARDS)
     return made if made is not None and not made.inputs else None
 
 
@@ -99,32 +68,15 @@ def find_written(output: str) -> ShardsManifest | None:
 _parsed = functools.lru_cache(maxsize=8)(parse_manifest)
 
 
-@overload
-def require_manifest(output: str, stage: Literal["plan"], command: str) -> PlanManifest: ...
-@overload
-def require_manifest(output: str, stage: Literal["rejected"], command: str) -> RejectedManifest: ...
-@overload
-def require_manifest(output: str, stage: Literal["counts"], command: str) -> CountsManifest: ...
-@overload
-def require_manifest(output: str, stage: Literal["tokenizers"], command: str) -> TokenizersManifest: ...
-@overload
-def require_manifest(output: str, stage: Literal["tokenizer"], command: str) -> TokenizerManifest: ...
-@overload
-def require_manifest(output: str, stage: Literal["shards"], command: str) -> ShardsManifest: ...
-@overload
-def require_manifest(output: str, stage: Literal["mixed"], command: str) -> MixtureManifest: ...
-@overload
-def require_manifest(output: str, stage: Literal["build"], command: str) -> BuildManifest: ...
-@overload
-def require_manifest(output: str, stage: str, command: str) -> AnyManifest: ...
-def require_manifest(output: str, stage: str, command: str) -> AnyManifest:
-    """The manifest of a stage that must be finished by now; command: the one that does it.
+def require_manifest(output: str, stage: Stage[Committed], command: str = "") -> Committed:
+    """The manifest of a stage that must be finished by now; command: what makes it, if not its own.
 
     Raises ConfigError if it is not there.
     """
     if (manifest := find_manifest(output, stage)) is None:
         storage.require_bucket(output)
-        raise ConfigError(f"{redact(get_manifest_url(output, stage))}: not there. Run `tokcore {command}` first.")
+        url, first = redact(get_manifest_url(output, stage.name)), command or stage.command
+        raise ConfigError(f"{url}: not there. Run `tokcore {first}` first.")
     return manifest
 
 
@@ -201,7 +153,7 @@ def commit(output: str, manifest: Committed, run: RunFacts, scratch: str) -> Com
     if not _create_manifest(url, data, scratch):
         # Another build was first, or the answer to an earlier request was lost: the manifest that is there decides.
         standing = storage.read_bytes(url)
-        other = parse_manifest(standing, url, manifest.stage)
+        other = parse_manifest(standing, url, get_stage(manifest.stage))
         if other.identity != manifest.identity:
             raise ConfigError(f"{url}: another build has committed here in the meantime. Choose another build.output.")
         if standing != data:

@@ -41,6 +41,7 @@ from schemas.stage_manifests import (
     PlanManifest,
     TableAbout,
 )
+from schemas.stage_table import COUNTS, REJECTED
 from tokcore.errors import StageError
 
 
@@ -51,9 +52,9 @@ def count_corpus(run: BuildRun, plan: Plan, planned: PlanManifest) -> CountsMani
     was counted do not add up.
     """
     reuse_rejects(run, planned)
-    require_rejects(run, "counts")
+    require_rejects(run, COUNTS)
     key = StageKey("counts", run.config.count_identity(), {"plan": planned.as_input()})
-    if find_manifest(run.output, "rejected") is None:
+    if find_manifest(run.output, REJECTED) is None:
         run = dataclasses.replace(run, reuse="")  # counts alone are of no use
     manifest = run_stage(run, key, lambda attempts: _count(run, key.config, plan, planned, attempts))
     _check(run, manifest.totals, manifest.languages)

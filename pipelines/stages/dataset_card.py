@@ -21,7 +21,8 @@ from pipelines.store.redaction import redact
 from pipelines.work.added_up import add_up_shards
 from schemas.commit_log import OWN
 from schemas.shard_entries import list_named_shards
-from schemas.stage_manifests import BUILD, ShardsManifest, TokenizerManifest
+from schemas.stage_manifests import ShardsManifest, TokenizerManifest
+from schemas.stage_table import SHARDS, TOKENIZER, WHOLE
 from tokcore.errors import ConfigError
 from tokcore.format_table import find_format, get_folder
 from tokcore.formats.shard_format import ShardFormat
@@ -124,7 +125,7 @@ def make_room_for_card(output: str, card: bytes | None = None) -> None:
     card: the one to be written; removes another of ours, which a build left whose manifest is gone.
     """
     url = urls.join(output, CARD)
-    if find_manifest(output, BUILD) is not None or (standing := storage.read_if_there(url)) is None:
+    if find_manifest(output, WHOLE) is not None or (standing := storage.read_if_there(url)) is None:
         return
     if not is_card(standing):
         raise ConfigError(
@@ -160,11 +161,11 @@ def write_commit_card(output: str, log: Log, number: int) -> bytes:
         _Part("" if part.path == OWN else f"{part.path}/", of.stored) for part, of in zip(parts, made, strict=True)
     ]
     shards = made[0].totals if len(made) == 1 else add_up_shards([of.totals for of in made])
-    return _write(shards, require_manifest(output, "tokenizer", "learn"), listed)
+    return _write(shards, require_manifest(output, TOKENIZER), listed)
 
 
 _made_of_parts = KeptParts(
-    lambda output, part: _sum_up(require_manifest(locate_part(output, part), "shards", "update")),
+    lambda output, part: _sum_up(require_manifest(locate_part(output, part), SHARDS, "update")),
 )
 
 

@@ -20,6 +20,7 @@ from pipelines.store.redaction import redact
 from pipelines.work.work_items import make_plan
 from schemas.build_tables import TokenizerTable
 from schemas.plan import Plan, ReadSettings
+from schemas.stage_table import PLAN
 from tokcore.canonical import write_canonical_json
 from tokcore.errors import ConfigError, StageError
 from tokcore.jsonable import to_jsonable
@@ -88,5 +89,5 @@ def _spell(settings: ReadSettings) -> bytes:
 
 
 def _find_duplicates(output: str, log: Log, number: int, held: HeldFiles) -> set[str]:
-    plans = [require_manifest(locate_part(output, part), "plan", "plan") for part in log.parts(number)]
+    plans = [require_manifest(locate_part(output, part), PLAN, "build") for part in log.parts(number)]
     return {uri for plan in plans for uri in plan.totals.duplicates if uri in held}

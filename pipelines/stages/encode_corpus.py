@@ -41,6 +41,7 @@ from schemas.stage_manifests import (
     ShardsTotals,
     TokenizerManifest,
 )
+from schemas.stage_table import COUNTS, REJECTED, SHARDS
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.formats.shard_format import ShardSettings
 from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
@@ -53,11 +54,11 @@ def encode_corpus(run: BuildRun, plan: Plan, planned: PlanManifest, learned: Tok
     """
     if not run.config.counts:
         reuse_rejects(run, planned)
-        require_rejects(run, "shards")
-        if find_manifest(run.output, "rejected") is None:
+        require_rejects(run, SHARDS)
+        if find_manifest(run.output, REJECTED) is None:
             run = dataclasses.replace(run, reuse="")  # shards alone are of no use
     else:
-        require_rejects(run, "counts")
+        require_rejects(run, COUNTS)
     inputs = {"plan": planned.as_input(), "tokenizer": learned.as_input()}
     key = StageKey("shards", run.config.encode_identity(), inputs)
     return run_stage(run, key, lambda attempts: _encode(run, key.config, plan, planned, learned, attempts))
@@ -190,8 +191,8 @@ def _shuffle_items(
 
 
 def _check_read_as_counted(output: str, files: list[ledger.FileLedger], languages: dict[str, LanguageCounts]) -> None:
-    table = require_manifest(output, "rejected", "count").file(LEDGER)
-    counted = require_manifest(output, "counts", "count").languages
+    table = require_manifest(output, REJECTED).file(LEDGER)
+    counted = require_manifest(output, COUNTS).languages
     ledger.check_read_alike(counted, table.sha256, languages, ledger.write_files_table(files))
 
 

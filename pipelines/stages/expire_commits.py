@@ -12,17 +12,15 @@ import time
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from pipelines.stages.commit import MANIFEST, find_manifest
+from pipelines.stages.commit import MANIFEST, find_manifests
 from pipelines.stages.dataset_card import follow_commits
 from pipelines.stages.make_commit import create_commit
 from pipelines.stages.read_log import Log, read_log
 from pipelines.store import storage, urls
 from pipelines.store.crashpoints import reach
 from schemas.commit_log import EXPIRE, OWN, PARTS, Commit, Reason, name_commit
+from schemas.stage_table import STAGES
 from tokcore.errors import ConfigError
-
-# Stages of a build's own folder whose files go when its commit does. What others need is in none of them.
-EXPIRING_STAGES = ("shards", "counts", "rejected", "plan")
 
 
 class Expired(NamedTuple):
@@ -95,7 +93,7 @@ def _remove(output: str, log: Log) -> dict[str, int]:
     if first:
         reach("expire.removing")
     storage.remove_files(output, [path for path in going if path not in {*first}])
-    for place in (PARTS, *EXPIRING_STAGES):
+    for place in (PARTS, *STAGES):
         storage.remove_empty_folders(urls.join(output, place))
     return {path: there[path].size_bytes for path in going}
 
@@ -110,7 +108,6 @@ def list_expired(output: str, log: Log, there: Collection[str]) -> Iterator[str]
     folders = tuple(f"{path}/" for path in gone if path != OWN)
     yield from (path for path in there if path.startswith(folders))
     if OWN in gone:
-        for stage in EXPIRING_STAGES:
-            made = find_manifest(output, stage)
-            named = {f"{stage}/{entry.path}" for entry in made.files} if made is not None else set()
-            yield from named & {*there}
+        # What other commits need is in none of the stages that expire.
+        for stage, made in find_manifests(output, (one for one in STAGES.values() if one.expires)).items():
+            yield from {f"{stage}/{entry.path}" for entry in made.files} & {*there}

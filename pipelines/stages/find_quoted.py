@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterator
 
 from pipelines.stages import ledger
-from pipelines.stages.rejects import REJECTED
+from pipelines.stages.rejects import REJECTS
 from pipelines.store import storage, urls
 from tokcore.canonical import parse_canonical
 from tokcore.jsonable import from_jsonable
@@ -19,7 +19,7 @@ _NO_WORD_BEFORE = re.compile(r"(?<!\w)")
 def read_quoted(output: str, ids: Collection[str]) -> Iterator[tuple[str, frozenset[str]]]:
     """(uri of the input file, those of the ids that are quoted) for each reject of a part. output: URL of the part."""
     spelled = SpelledIds(ids)
-    place = urls.join(output, "rejected", REJECTED)
+    place = urls.join(output, "rejected", REJECTS)
     with io.BufferedReader(storage.open_read(place)) as lines:
         for line in lines:
             reject = from_jsonable(ledger.PlacedReject, parse_canonical(line, place), place)

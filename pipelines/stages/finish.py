@@ -16,8 +16,6 @@ from pipelines.store.attempts import FOLDER, Attempts, name_folder
 from pipelines.store.crashpoints import reach
 from schemas.manifest import AnyManifest
 from schemas.stage_manifests import (
-    BUILD,
-    STAGES,
     BuildManifest,
     BuildTotals,
     BuiltLanguage,
@@ -29,21 +27,20 @@ from schemas.stage_manifests import (
     ShardsTotals,
     TokenizerManifest,
 )
+from schemas.stage_table import BUILD, COUNTS, SHARDS, STAGES, TOKENIZER
 
 
 def commit_build(run: BuildRun) -> BuildManifest:
     """Commit the build. Raises ConfigError if a stage is not there yet."""
-    stages = find_manifests(run.output, STAGES)
-    shards = cast(ShardsManifest, stages.get("shards") or require_manifest(run.output, "shards", "encode"))
-    tokenizer = cast(TokenizerManifest, stages.get("tokenizer") or require_manifest(run.output, "tokenizer", "learn"))
-    counts = cast("CountsManifest | None", stages.get("counts"))
-    if run.config.sizes_identity() is not None:
-        require_manifest(run.output, "tokenizers", "learn")
-    if run.config.mixture_identity() is not None:
-        require_manifest(run.output, "mixed", "mix")
-    if run.config.pack_identity() is not None:
-        require_manifest(run.output, "packed", "pack")
-    key = StageKey(BUILD, run.config.stage_configs(), {name: made.as_input() for name, made in stages.items()})
+    stages = find_manifests(run.output, STAGES.values())
+    configs = run.config.stage_configs()
+    for stage in reversed(STAGES.values()):  # the last that is missing makes the others
+        if stage.is_in(configs) and stage.name not in stages:
+            require_manifest(run.output, stage)
+    shards = cast(ShardsManifest, stages[SHARDS.name])
+    tokenizer = cast(TokenizerManifest, stages[TOKENIZER.name])
+    counts = cast("CountsManifest | None", stages.get(COUNTS.name))
+    key = StageKey(BUILD, configs, {name: made.as_input() for name, made in stages.items()})
 
     def make(attempts: Attempts) -> Made[BuildTotals, BuiltLanguage, Nothing]:
         run.take_turn(attempts)

@@ -20,6 +20,7 @@ from pipelines.stages.read_log import locate_part, read_part
 from pipelines.store.pinned_files import read_pinned_files
 from schemas.commit_log import Part
 from schemas.plan import InputFile, ReadSettings
+from schemas.stage_table import PLAN
 
 _ERRORS = "surrogatepass"  # of names of local files that are not UTF-8
 
@@ -152,7 +153,7 @@ def read_part_files(output: str, part: Part) -> PartFiles:
     """The files of one part. Raises ConfigError, StageError or FormatError if it is not as the log says."""
     url = locate_part(output, part)
     read_part(output, part)
-    settings = require_manifest(url, "plan", "plan").config.settings
+    settings = require_manifest(url, PLAN, "build").config.settings
     return PartFiles(part.path, read_pinned_files(url), settings)
 
 

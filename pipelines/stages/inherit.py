@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from pipelines.stages.commit import find_manifests, get_folder
 from pipelines.stages.stage import StageKey
@@ -23,11 +23,10 @@ from schemas.inheritance import Inheritance
 from schemas.manifest import AnyManifest
 from schemas.plan import InputFile, Plan
 from schemas.stage_manifests import CountsManifest, PlanManifest, ShardsManifest
+from schemas.stage_table import COUNTS, PLAN, REJECTED, SHARDS, STAGES, TOKENIZER, Stage
 from tokcore.errors import StageError
 
 Pins = Mapping[str, tuple[int, str]]  # uri of an input file -> its size in bytes and version
-
-_NEEDED = ("plan", "rejected", "shards", "counts")  # the stages that a part is known by
 
 
 class StandingPart(NamedTuple):
@@ -87,7 +86,7 @@ def require_undamaged(output: str) -> None:
         if storage.compute_sha256(url) != sha256:
             raise StageError(f"{redact(url)}: its bytes are not those that were committed")
 
-    stages = find_manifests(output, (*_NEEDED, "tokenizer")).items()
+    stages = find_manifests(output, (*_list_needed(), TOKENIZER)).items()
     files = [(urls.join(get_folder(output, name), one.path), one.sha256) for name, made in stages for one in made.files]
     run_at_once(check, files)
 
@@ -132,22 +131,31 @@ def choose_files_to_read(plan: Plan, inheritance: Inheritance | None) -> Plan:
 
 def read_standing_part(output: str) -> StandingPart | None:
     """None if it is of another release, whose results may differ, or has nothing to take over."""
-    found = find_manifests(output, _NEEDED)
-    if not {"plan", "rejected"} <= found.keys():
+    found = find_manifests(output, _list_needed())
+    if not {PLAN.name, REJECTED.name} <= found.keys():
         return None
-    planned = found["plan"].as_input()  # of another one may be what earlier stages left, whose inputs were replaced
+    planned = found[PLAN.name].as_input()  # of another one may be what earlier stages left, whose inputs were replaced
     made = {
-        stage: found[stage]
-        for stage in ("shards", "counts")
-        if stage in found and found[stage].inputs["plan"] == planned
+        name: found[name]
+        for name in REJECTED.within  # which read the corpus
+        if name in found and found[name].inputs[PLAN.name] == planned
     }
-    if not made or found["rejected"].inputs["plan"] != planned or not all(map(_is_of_this_release, made.values())):
+    if (
+        not made
+        or found[REJECTED.name].inputs[PLAN.name] != planned
+        or not all(map(_is_of_this_release, made.values()))
+    ):
         return None
     return StandingPart(
-        cast(PlanManifest, found["plan"]),
-        cast("ShardsManifest | None", made.get("shards")),
-        cast("CountsManifest | None", made.get("counts")),
+        cast(PlanManifest, found[PLAN.name]),
+        cast("ShardsManifest | None", made.get(SHARDS.name)),
+        cast("CountsManifest | None", made.get(COUNTS.name)),
     )
+
+
+def _list_needed() -> list[Stage[Any]]:
+    """The stages that a part is known by."""
+    return [stage for stage in STAGES.values() if stage.expires]
 
 
 def _is_of_this_release(made: AnyManifest) -> bool:

@@ -28,10 +28,11 @@ from pipelines.work.semantics import SEMANTICS
 from schemas.changed_settings import describe_changed_settings
 from schemas.manifest import FileEntry, Input, Manifest, compute_identity
 from schemas.stage_manifests import LearnedConfig, TokenizerManifest
+from schemas.stage_table import COUNTS, TOKENIZER
 from tokcore.errors import ConfigError, TokError
 from tokcore.tokenizer_spec import TokenizerSpec
 
-_STAGE = "tokenizer"
+_STAGE = TOKENIZER.name
 
 
 class LearnedBeside(NamedTuple):
@@ -77,7 +78,7 @@ def _collect(build: Build, at: int | None) -> _Counted:
     parts = []
     for part in log.parts(number):
         url = locate_part(build.output, part)
-        if (made := find_manifest(url, "counts")) is None:
+        if (made := find_manifest(url, COUNTS)) is None:
             raise ConfigError(
                 f"{redact(url)}: has no count tables, so nothing can be learned from it. Build an output that counts: "
                 f"without [tokenizer]."
@@ -113,7 +114,7 @@ def _keep(
     """Write a tokenizer and its manifest, unless it is there."""
     path = f"{FOLDER}/{spec.fingerprint}"
     if spec.fingerprint in list_fingerprints(run.output):
-        own = require_manifest(run.output, _STAGE, "learn").totals.fingerprint == spec.fingerprint
+        own = require_manifest(run.output, TOKENIZER).totals.fingerprint == spec.fingerprint
         return LearnedBeside(spec.fingerprint, _STAGE if own else path, spec.vocab_size, False)
     started = time.time()
     attempts = Attempts(run.output, FOLDER, identity, urls.join(run.output, path))

@@ -17,7 +17,8 @@ from pipelines.store.redaction import redact
 from pipelines.store.tokenizers import load_spec
 from schemas.build_tables import VERSION, BuildConfig
 from schemas.config import parse_config
-from schemas.stage_manifests import BUILD, PIECE_SETTINGS, CountsConfig, LearnedConfig, SpecialConfig
+from schemas.stage_manifests import PIECE_SETTINGS, CountsConfig, LearnedConfig, SpecialConfig
+from schemas.stage_table import TOKENIZER, WHOLE
 from tokcore.errors import ConfigError
 from tokcore.models import MODELS
 from tokcore.models.model import describe_kind
@@ -41,14 +42,14 @@ def read_learn_config(output: str, assigned: Sequence[str] = ()) -> BuildConfig:
     assigned: KEY=VALUE, each in place of what the manifests say. Raises ConfigError if there is no finished build, if
     it counted nothing, or if what it was learned with is not in its manifests.
     """
-    build = require_manifest(output, BUILD, "build")
+    build = require_manifest(output, WHOLE)
     counts = build.config.counts
     if counts is None:
         raise ConfigError(
             f"{redact(output)}: has no count tables, so nothing can be learned from it. Build an output that counts: "
             f"without [tokenizer]; or begin a watched one with --count."
         )
-    learned = require_manifest(output, "tokenizer", "learn").config
+    learned = require_manifest(output, TOKENIZER).config
     spec = load_spec(output)
     tables = _describe_counting(counts)
     if isinstance(learned, LearnedConfig):

@@ -34,6 +34,7 @@ from schemas.stage_manifests import (
     TokenizersTotals,
     TokenizerTotals,
 )
+from schemas.stage_table import COUNTS
 from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
 
 
@@ -72,7 +73,7 @@ def make_tokenizer_key(run: BuildRun, imported: TokenizerSpec | None) -> StageKe
     """What the tokenizer is made from. Raises ConfigError if it is to be learned, and there are no count tables yet."""
     config = run.config.learn_identity()
     if imported is None:
-        return StageKey("tokenizer", config, {"counts": require_manifest(run.output, "counts", "count").as_input()})
+        return StageKey("tokenizer", config, {"counts": require_manifest(run.output, COUNTS).as_input()})
     assert isinstance(config, ImportedConfig)
     return StageKey("tokenizer", ImportedConfig.of(imported), {})
 
@@ -82,7 +83,7 @@ def _make_tokenizers(run: BuildRun) -> TokenizersManifest | None:
     config = run.config.sizes_identity()
     if config is None:
         return None
-    key = StageKey("tokenizers", config, {"counts": require_manifest(run.output, "counts", "count").as_input()})
+    key = StageKey("tokenizers", config, {"counts": require_manifest(run.output, COUNTS).as_input()})
 
     def make(attempts: Attempts) -> Made[TokenizersTotals, MixedLanguage, Nothing]:
         run.take_turn(attempts)
@@ -106,7 +107,7 @@ def sum_up_tokenizer(spec: TokenizerSpec, mix: dict[str, Any]) -> TokenizerTotal
 
 
 def _list_counted(run: BuildRun) -> CountedParts:
-    return CountedParts((CountedPart(run.output, require_manifest(run.output, "counts", "count")),))
+    return CountedParts((CountedPart(run.output, require_manifest(run.output, COUNTS)),))
 
 
 def learn_from(run: BuildRun, sizes: tuple[int, ...], counted: CountedParts, attempts: Attempts) -> Learned:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
+from pipelines.local.terminal import format_number, format_table, make_printable
 from pipelines.stages.commit import require_manifest
 from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
 from pipelines.stages.stage_passes import ID_BYTES, find_passes
@@ -30,6 +31,7 @@ from schemas.stage_manifests import (
     MixtureTotals,
     ShardsManifest,
 )
+from schemas.stage_table import SHARDS, TOKENIZER
 from tokcore.errors import LedgerError
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.mixture import Copies, choose_copies, share_tokens
@@ -54,8 +56,8 @@ def mix_corpus(run: BuildRun) -> MixtureManifest | None:
     config = run.config.mixture_identity()
     if config is None:
         return None
-    shards = require_manifest(run.output, "shards", "encode")
-    learned = require_manifest(run.output, "tokenizer", "learn")
+    shards = require_manifest(run.output, SHARDS)
+    learned = require_manifest(run.output, TOKENIZER)
     key = StageKey("mixed", config, {"shards": shards.as_input(), "tokenizer": learned.as_input()})
 
     def make(attempts: Attempts) -> Made[MixtureTotals, MixtureShare, ShardFacts | CorpusAbout]:
@@ -259,3 +261,31 @@ def find_unmixed(totals: MixtureTotals, languages: Mapping[str, MixtureShare], s
     if mixed != totals.tokens:
         return f"{totals.tokens} tokens were written, by language they are {mixed}"
     return ""
+
+
+def tell_mixture(made: MixtureManifest) -> list[str]:
+    """What the end of a build says of a mixture."""
+    return [f"{made.totals.documents:,} documents, {made.totals.tokens:,} tokens"]
+
+
+def show_receipts(made: MixtureManifest) -> list[str]:
+    """The lines that show what the mixture holds of each language and source."""
+    lines: list[str] = []
+    for what, shares in (("language", made.languages), ("source", made.totals.sources)):
+        rows = [
+            [
+                make_printable(name),
+                format_number(one.tokens),
+                format_number(one.mixed_tokens),
+                one.share_wanted or "",
+                one.share,
+                one.epochs,
+                format_number(one.left_out),
+                format_number(one.repeated),
+            ]
+            for name, one in shares.items()
+        ]
+        if rows:
+            header = [what, "tokens", "in mixture", "share wanted", "share", "epochs", "left out", "repeated"]
+            lines += ["", *format_table(header, rows)]
+    return lines

@@ -9,7 +9,7 @@ from pipelines.stages.read_log import has_commits
 from pipelines.store import storage, urls
 from pipelines.store.redaction import redact
 from schemas.manifest import AnyManifest
-from schemas.stage_manifests import BUILD
+from schemas.stage_table import BUILD
 from tokcore.errors import StageError
 
 _NUM_SHOWN = 3

@@ -27,6 +27,7 @@ from schemas.stage_manifests import (
     PackedTotals,
     ShardsManifest,
 )
+from schemas.stage_table import MIXED, SHARDS, TOKENIZER
 from tokcore.errors import LedgerError
 from tokcore.formats.shard_facts import ShardFacts
 
@@ -40,10 +41,10 @@ def pack_corpus(run: BuildRun) -> PackedManifest | None:
     config = run.config.pack_identity()
     if config is None:
         return None
-    shards = require_manifest(run.output, "shards", "encode")
+    shards = require_manifest(run.output, SHARDS)
     is_mixed = run.config.mixture_identity() is not None
-    packed_from = require_manifest(run.output, "mixed", "mix") if is_mixed else shards
-    learned = require_manifest(run.output, "tokenizer", "learn")
+    packed_from = require_manifest(run.output, MIXED) if is_mixed else shards
+    learned = require_manifest(run.output, TOKENIZER)
     key = StageKey("packed", config, {packed_from.stage: packed_from.as_input(), "tokenizer": learned.as_input()})
 
     def make(attempts: Attempts) -> Made[PackedTotals, Nothing, ShardFacts | CorpusAbout]:
@@ -102,3 +103,13 @@ def find_unpacked(totals: PackedTotals, shards: ShardsManifest | MixtureManifest
         f"{there} documents of {shards.totals.tokens} tokens are in the shards, {totals.documents} of {totals.tokens} "
         f"in the rows"
     )
+
+
+def tell_packed(made: PackedManifest) -> list[str]:
+    """What the end of a build says of packed rows."""
+    totals = made.totals
+    padding = totals.padding / max(1, totals.tokens + totals.padding) * 100
+    return [
+        f"{totals.rows:,} of {made.config.length:,} ids",
+        f"{padding:.3f} % padding; {totals.cut:,} documents are in more than one row",
+    ]

@@ -22,7 +22,8 @@ from schemas.commit_log import (
     name_commit,
     parse_commit,
 )
-from schemas.stage_manifests import BUILD, BuildManifest
+from schemas.stage_manifests import BuildManifest
+from schemas.stage_table import WHOLE
 from schemas.tombstones import Tombstones, make_key, merge_tombstones
 from tokcore.canonical import hash_sha256
 from tokcore.errors import ConfigError, FormatError
@@ -119,7 +120,7 @@ def read_log(output: str, at: int | None = None, known: Log | None = None) -> Lo
     Raises ConfigError if there is no finished build, or no such commit; FormatError for a commit that does not follow
     from the one before.
     """
-    log = known or Log(require_manifest(output, BUILD, "build"), ())
+    log = known or Log(require_manifest(output, WHOLE), ())
     numbers = list_numbers(output)
     if len(numbers) < log.newest:
         log = Log(log.build, ())  # commits are gone that were there: what is left is read from its beginning
@@ -189,7 +190,7 @@ def locate_part(output: str, part: Part) -> str:
 
 def read_part(output: str, part: Part) -> BuildManifest:
     """The manifest of a part's build. Raises ConfigError if it is gone, FormatError if it is another one."""
-    build = require_manifest(locate_part(output, part), BUILD, "update")
+    build = require_manifest(locate_part(output, part), WHOLE, "update")
     if describe_part(part.path, build) != part:
         raise FormatError(f"{redact(output)}: {part.path}/manifest.json: not the one that the log names")
     return build

@@ -18,7 +18,6 @@ from pipelines.work.counted_parts import CountedPart, CountedParts
 from schemas.commit_log import OWN
 from schemas.manifest import Manifest
 from schemas.stage_manifests import (
-    BUILD,
     BuildManifest,
     BuildTotals,
     BuiltLanguage,
@@ -27,6 +26,7 @@ from schemas.stage_manifests import (
     ShardsManifest,
     StageConfigs,
 )
+from schemas.stage_table import BUILD, COUNTS, SHARDS, WHOLE
 from tokcore import token_counts
 from tokcore.kernel import IdRows
 
@@ -51,16 +51,16 @@ class State:
 
     def list_shards(self) -> list[tuple[str, ShardsManifest]]:
         """(URL, manifest of the shards) of each part; none if a part has none, as of an output that is not finished."""
-        found = [(url, find_manifest(url, "shards")) for url in self.urls]
+        found = [(url, find_manifest(url, SHARDS)) for url in self.urls]
         return [] if any(made is None for _, made in found) else cast("list[tuple[str, ShardsManifest]]", found)
 
     def require_shards(self) -> list[tuple[str, ShardsManifest]]:
         """As list_shards. Raises ConfigError if there are none."""
-        return [(url, require_manifest(url, "shards", "build")) for url in self.urls]
+        return [(url, require_manifest(url, SHARDS, "build")) for url in self.urls]
 
     def find_counted(self) -> CountedParts | None:
         """The count tables of all parts; None if a part has none: an imported tokenizer needs none."""
-        found = [(url, find_manifest(url, "counts")) for url in self.urls]
+        found = [(url, find_manifest(url, COUNTS)) for url in self.urls]
         parts = tuple(CountedPart(url, made) for url, made in found if made is not None)
         return CountedParts(parts) if len(parts) == len(found) else None
 
@@ -80,7 +80,7 @@ class State:
         if self.log is None:
             if (written := find_written(self.output)) is not None:
                 return _describe_written(self.output, written)
-            return require_manifest(self.output, BUILD, "build")
+            return require_manifest(self.output, WHOLE)
         builds = [read_part(self.output, part) for part in self.log.parts(self.number)]
         if len(builds) == 1:
             return builds[0]
@@ -113,7 +113,7 @@ def _describe_written(output: str, made: ShardsManifest) -> BuildManifest:
 
 def read_state(output: str, at: int | None = None) -> State:
     """An output at a commit; at: None: the newest. Raises ConfigError if there is no such commit, or it is expired."""
-    if find_manifest(output, BUILD) is None and at is None:
+    if find_manifest(output, WHOLE) is None and at is None:
         return State(output, 0, None)
     log = read_log(output, at)
     return State(output, log.newest if at is None else at, log)

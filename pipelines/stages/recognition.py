@@ -23,7 +23,8 @@ from pipelines.store.attempts import FOLDER
 from schemas.config import BuildConfig
 from schemas.cut_manifest import cut_manifest
 from schemas.plan import Plan
-from schemas.stage_manifests import BUILD, BuildManifest, ImportedConfig
+from schemas.stage_manifests import BuildManifest, ImportedConfig
+from schemas.stage_table import BUILD, PLAN, TOKENIZER, WHOLE
 from tokcore.canonical import hash_sha256
 from tokcore.errors import FormatError
 from tokcore.tokenizer_spec import TokenizerSpec
@@ -72,7 +73,7 @@ def _recognize(
     output: str, config: BuildConfig, imported: TokenizerSpec | None, plan: Plan | None
 ) -> _Recognized | None:
     try:
-        build = find_manifest(output, BUILD)
+        build = find_manifest(output, WHOLE)
         if build is None or (plan is None and not needs_no_listing(config, build)):
             return None
         if plan is None and read_run_facts(output, BUILD).settings != config.hash_settings():
@@ -101,7 +102,7 @@ def _read_stages(output: str, build: BuildManifest) -> dict[str, bytes]:
 def _is_of_plan(output: str, config: BuildConfig, plan: Plan | None) -> bool:
     if plan is None:
         return True
-    planned = find_manifest(output, "plan")
+    planned = find_manifest(output, PLAN)
     return planned is not None and planned.identity == make_plan_key(config, plan).identity
 
 
@@ -109,5 +110,5 @@ def _is_of_tokenizer(output: str, imported: TokenizerSpec | None) -> bool:
     """Whether an imported tokenizer is the one that was imported then."""
     if imported is None:
         return True
-    made = find_manifest(output, "tokenizer")
+    made = find_manifest(output, TOKENIZER)
     return made is not None and made.config == ImportedConfig.of(imported)

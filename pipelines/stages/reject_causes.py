@@ -17,6 +17,7 @@ from pipelines.store import storage, urls
 from pipelines.store.redaction import redact
 from schemas.config import BuildConfig
 from schemas.plan import InputFile, ReadSettings
+from schemas.stage_table import PLAN
 from tokcore.canonical import parse_canonical
 from tokcore.jsonable import from_jsonable
 
@@ -75,7 +76,7 @@ def _read_lines(url: str, cls: type[Line]) -> Iterator[Line]:
 
 
 def _find_file(output: str, uri: str) -> tuple[InputFile, ReadSettings] | None:
-    planned = find_manifest(output, "plan")
+    planned = find_manifest(output, PLAN)
     if planned is None:
         return None
     for file in _read_lines(urls.join(output, "plan", "files.jsonl"), InputFile):

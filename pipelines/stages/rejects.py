@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from pipelines.stages import ledger
 from pipelines.stages.commit import find_manifest
@@ -16,11 +17,12 @@ from pipelines.store.redaction import redact
 from schemas.plan import Plan
 from schemas.refs import ItemCounted, ItemEncoded, ItemScattered, RangeLedger, RejectRef, StoredFile
 from schemas.stage_manifests import LedgerTotals, Nothing, PlanManifest, RejectedConfig, RejectedManifest
+from schemas.stage_table import REJECTED, Stage
 from tokcore.canonical import Sha256Writer, parse_canonical, write_canonical_json
 from tokcore.errors import ConfigError, StageError
 from tokcore.jsonable import from_jsonable, to_jsonable
 
-REJECTED = "rejected.jsonl"
+REJECTS = "rejected.jsonl"
 LEDGER = "files.jsonl"
 
 
@@ -67,20 +69,20 @@ def _make_key(run: BuildRun, planned: PlanManifest) -> StageKey[RejectedConfig]:
 
 def reuse_rejects(run: BuildRun, planned: PlanManifest) -> None:
     """Take over what run.reuse says was rejected, if it read the same input. Equal plans reject the same."""
-    if not run.reuse or find_manifest(run.output, "rejected") is not None:
+    if not run.reuse or find_manifest(run.output, REJECTED) is not None:
         return
-    theirs = find_manifest(run.reuse, "rejected")
+    theirs = find_manifest(run.reuse, REJECTED)
     if theirs is not None and theirs.inputs == {"plan": planned.as_input()}:
         run_stage(run, _make_key(run, planned), lambda attempts: take_over(run, theirs, attempts))
 
 
-def require_rejects(run: BuildRun, stage: str) -> None:
+def require_rejects(run: BuildRun, stage: Stage[Any]) -> None:
     """Raise ConfigError if a stage that read the corpus is there, and rejected/, which it made, is gone."""
-    if find_manifest(run.output, stage) is not None and find_manifest(run.output, "rejected") is None:
-        command = "count" if stage == "counts" else "encode"
+    if find_manifest(run.output, stage) is not None and find_manifest(run.output, REJECTED) is None:
+        name, command = stage.name, stage.command
         raise ConfigError(
-            f"{redact(run.output)}: holds {stage}/, but not rejected/, which `tokcore {command}` makes with it. "
-            f"Copy rejected/ from where {stage}/ came from (--from OUTPUT does), or make both again: "
+            f"{redact(run.output)}: holds {name}/, but not rejected/, which `tokcore {command}` makes with it. "
+            f"Copy rejected/ from where {name}/ came from (--from OUTPUT does), or make both again: "
             f"`tokcore build {run.config.as_argument} --replace {command}`"
         )
 
@@ -90,7 +92,7 @@ def check_rejected(run: BuildRun, totals: LedgerTotals) -> None:
     share, limit = ledger.compute_rejected_share(totals), run.config.build.max_rejected
     if share <= limit:
         return
-    url = urls.join(run.output, "rejected", REJECTED)
+    url = urls.join(run.output, "rejected", REJECTS)
     said = f"{share * 100:.4f} % of the input was rejected, more than build.max_rejected = {limit} allows"
     if cause := find_main_cause(run.config, run.output):
         raise StageError(f"{said}, nearly all for one cause:\n{cause}\nAll rejects are in {redact(url)}.")
@@ -117,7 +119,7 @@ def write_rejects(attempts: Attempts, plan: Plan, ranges: Iterable[RangeLedger],
                     reject = from_jsonable(RejectRef, parse_canonical(line, part), part)
                     file.write(_place_reject(plan, first, reject))
 
-    return write_file(attempts, REJECTED, write)
+    return write_file(attempts, REJECTS, write)
 
 
 def read_first_rejects(url: str, limit: int = 5) -> list[str]:

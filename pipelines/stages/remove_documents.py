@@ -43,6 +43,7 @@ from schemas.commit_log import Commit, Part, Reason
 from schemas.config import BuildConfig
 from schemas.config_reader import suggest_nearest
 from schemas.plan import Plan
+from schemas.stage_table import SHARDS
 from schemas.tombstones import Kind, Tombstones, merge_tombstones
 from tokcore.errors import ConfigError, LedgerError, StageError
 
@@ -187,7 +188,7 @@ class Remove:
         found: Counter[str] = Counter()
         sources: set[str] = set()
         parts = {locate_part(self.output, part): part.path for part in log.parts()}
-        places = [(url, require_manifest(url, "shards", "encode")) for url in parts]
+        places = [(url, require_manifest(url, SHARDS)) for url in parts]
         with contextlib.closing(Workers(self.options, ())) as workers:
             for url, document in find_removed(places, wanted, workers):
                 documents[parts[url]] += 1

@@ -7,7 +7,7 @@ is to be removed is written down before, so a build that is killed on the way is
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pipelines.stages.commit import RUN, _get_claim_url, get_folder, get_manifest_url
@@ -15,34 +15,9 @@ from pipelines.stages.dataset_card import remove_card
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER
 from pipelines.store.crashpoints import reach
-from schemas.stage_manifests import BUILD
+from schemas.stage_table import BUILD, PLAN, REJECTED, TOKENIZER, get_stage, list_following
 from tokcore.canonical import parse_canonical, write_canonical_json
 from tokcore.errors import StageError
-
-# What a command makes -> the stages to remove, in the order of removal.
-_REMOVE: Mapping[str, tuple[str, ...]] = {
-    "plan": (BUILD, "packed", "mixed", "shards", "tokenizer", "tokenizers", "counts", "rejected", "plan"),
-    "count": (BUILD, "packed", "mixed", "shards", "tokenizer", "tokenizers", "counts", "rejected"),
-    "learn": (BUILD, "packed", "mixed", "shards", "tokenizer", "tokenizers"),
-    "encode": (BUILD, "packed", "mixed", "shards"),
-    "mix": (BUILD, "packed", "mixed"),
-    "pack": (BUILD, "packed"),
-}
-
-_COMMANDS: Mapping[str, str] = {
-    "plan": "plan",
-    "rejected": "count",
-    "counts": "count",
-    "tokenizers": "learn",
-    "tokenizer": "learn",
-    "shards": "encode",
-    "mixed": "mix",
-    "packed": "pack",
-    BUILD: "pack",
-}
-
-# The stages from which another build can take over work items.
-_KEPT = frozenset({"shards", "tokenizer", "counts", "rejected", "plan"})
 
 _TO_REMOVE = "replace.json"  # what is being removed
 _REMOVED = "replaced.json"  # what this command has removed already
@@ -50,19 +25,6 @@ _AT_WORK = "at-work."
 
 # In the folder of unfinished work: stages of a build whose inputs are being replaced, until the new one is finished.
 REPLACED = "replaced"
-
-
-def list_stages_to_remove(command: str, is_imported: bool) -> tuple[str, ...]:
-    """The stages to remove to have what a command makes made again, in the order of removal.
-
-    is_imported: whether the tokenizer is, so that no stage counts, and the one that encodes says what was rejected.
-    """
-    return (*_REMOVE[command], *(("rejected",) if is_imported and "counts" not in _REMOVE[command] else ()))
-
-
-def find_command(stage: str, is_imported: bool) -> str:
-    """What to replace to have a stage made again."""
-    return "encode" if stage == "rejected" and is_imported else _COMMANDS[stage]
 
 
 def replace(output: str, command: str, is_imported: bool, wanted: str) -> None:
@@ -74,13 +36,13 @@ def replace(output: str, command: str, is_imported: bool, wanted: str) -> None:
     note = write_canonical_json({"replaced": command, "wanted": wanted})
     if storage.read_if_there(_get_url(output, _REMOVED)) == note:
         return
-    stages = list_stages_to_remove(command, is_imported)
-    _remove(output, stages, note, keeps=command == "plan" and _has_counts_on_disk(output))
+    keeps = command == PLAN.command and _has_work_on_disk(output)
+    _remove(output, list_following(command, is_imported), note, keeps)
 
 
 def make_room(output: str, command: str, is_imported: bool) -> None:
     """Remove what a command made, if nothing worth keeping follows from it."""
-    _remove(output, list_stages_to_remove(command, is_imported), b"")
+    _remove(output, list_following(command, is_imported), b"")
 
 
 def finish_replacing(output: str) -> None:
@@ -103,8 +65,9 @@ def forget_replaced(output: str) -> None:
     storage.remove_file(_get_url(output, _REMOVED))
 
 
-def _has_counts_on_disk(output: str) -> bool:
-    return urls.is_local(output) and any(storage.exists(get_manifest_url(output, one)) for one in ("counts", "shards"))
+def _has_work_on_disk(output: str) -> bool:
+    """Whether there is a stage from which the next build can take over work items."""
+    return urls.is_local(output) and any(storage.exists(get_manifest_url(output, name)) for name in REJECTED.within)
 
 
 def locate_replaced(output: str) -> str:
@@ -122,7 +85,7 @@ def _keep_stages(output: str, stages: Sequence[str]) -> None:
     """Put stages aside, whole, so that what is as before need not be made again."""
     storage.remove_file(get_manifest_url(output, BUILD), durable=True)
     for stage in stages:
-        if stage in _KEPT and storage.exists(get_manifest_url(output, stage)):
+        if (stage == TOKENIZER.name or get_stage(stage).expires) and storage.exists(get_manifest_url(output, stage)):
             storage.move_folder(get_folder(output, stage), urls.join(locate_replaced(output), stage))
             reach("replace.kept")
 

@@ -11,12 +11,13 @@ from pipelines.store.attempts import Attempts
 from pipelines.store.redaction import redact
 from schemas.manifest import AnyManifest
 from schemas.refs import StoredFile
+from schemas.stage_table import Stage
 from tokcore.errors import StageError
 
 _BLOCK_BYTES = 1 << 20
 
 
-def find_reusable(other: str, stage: str, identity: str) -> AnyManifest | None:
+def find_reusable(other: str, stage: Stage[Any], identity: str) -> AnyManifest | None:
     """The manifest of a stage of another output, if equal work gave it; None if it is other work, or not there."""
     made = find_manifest(other, stage)
     return made if made is not None and made.identity == identity else None

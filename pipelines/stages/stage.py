@@ -37,7 +37,7 @@ from schemas.inheritance import Inheritance
 from schemas.manifest import About, AnyManifest, Config, FileEntry, Input, Language, Manifest, Totals, compute_identity
 from schemas.refs import StoredFile
 from schemas.run_json import RunFacts
-from schemas.stage_manifests import BUILD
+from schemas.stage_table import BUILD, STAGES, get_stage
 from tokcore import kernel
 from tokcore.canonical import Sha256Writer
 from tokcore.errors import ConfigError, LedgerError, StageError, TokError
@@ -114,7 +114,7 @@ def run_stage(
     """
 
     def find_standing() -> Manifest[Config, Totals, Language, About] | None:
-        manifest = find_manifest(run.output, key.stage)
+        manifest = find_manifest(run.output, get_stage(key.stage))
         if manifest is not None and manifest.identity != key.identity:
             raise make_other_build_error(run.output, manifest, key.config, key.inputs, more_reasons)
         return cast("Manifest[Config, Totals, Language, About] | None", manifest)
@@ -127,7 +127,7 @@ def run_stage(
         return manifest
     started = time.time()
     attempts = Attempts(run.output, key.stage, key.identity)
-    theirs = find_reusable(run.reuse, key.stage, key.identity) if run.reuse and key.stage != BUILD else None
+    theirs = find_reusable(run.reuse, STAGES[key.stage], key.identity) if run.reuse and key.stage != BUILD else None
     try:
         attempts.begin()
         if theirs is not None:
@@ -204,7 +204,7 @@ def take_over(run: BuildRun, theirs: AnyManifest, attempts: Attempts) -> Made[An
 
 def _require_inputs(output: str, key: StageKey[Any]) -> None:
     """Raise ConfigError if what the stage was made from is gone: another build may have replaced it."""
-    standing = find_manifests(output, key.inputs)
+    standing = find_manifests(output, map(get_stage, key.inputs))
     for name, made_from in key.inputs.items():
         manifest = standing.get(name)
         if manifest is None or manifest.as_input() != made_from:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Literal, overload
 
 from pipelines.stages.commit import find_manifest
 from pipelines.stages.ledger import compute_rejected_share
 from pipelines.stages.plan_corpus import find_changed_inputs, make_plan_key
-from pipelines.stages.replacing import find_command, list_stages_to_remove
 from pipelines.stages.suggest_fixes import find_exact_source
 from pipelines.store.at_once import run_at_once
 from pipelines.store.pinned_files import read_pinned_files
@@ -20,11 +19,25 @@ from schemas.changed_settings import describe_changed_reading, describe_changed_
 from schemas.config import BuildConfig
 from schemas.manifest import AnyManifest, compute_identity
 from schemas.plan import Plan, ReadSettings
-from schemas.stage_manifests import BUILD, STAGES, BuildManifest, ImportedConfig, PlanManifest, RejectedConfig
+from schemas.stage_manifests import ImportedConfig, PlanManifest, RejectedConfig, StageConfigs
+from schemas.stage_table import (
+    BUILD,
+    COUNTS,
+    PLAN,
+    REJECTED,
+    STAGES,
+    TOKENIZER,
+    WHOLE,
+    Made,
+    Stage,
+    find_command,
+    get_stage,
+    list_commands,
+    list_following,
+)
 from tokcore.errors import ConfigError, FormatError, StageError
 from tokcore.tokenizer_spec import TokenizerSpec
 
-_COMMANDS = ("plan", "count", "learn", "encode", "mix", "pack")
 _MAX_REASONS = 12  # of a stage
 _OTHER_RELEASE = "another release of tokcore made it"
 
@@ -41,7 +54,7 @@ class Standing:
     @property
     def command(self) -> str:
         """What to replace, so that all that is left is of this build."""
-        return min((find_command(stage, self.is_imported) for stage in self.differences), key=_COMMANDS.index)
+        return min((find_command(name, self.is_imported) for name in self.differences), key=list_commands().index)
 
     def is_worth_nothing(self, max_rejected: Decimal) -> bool:
         """Whether the output holds only what a build makes in a moment, or wrote to say why it failed.
@@ -49,11 +62,13 @@ class Standing:
         If inputs changed, then only if no work would be lost: where all was read and no document was found, or no
         fault in more records than max_rejected, so that a source without documents ended the build.
         """
-        tokenizer, counts, rejected = (self.found.get(stage) for stage in ("tokenizer", "counts", "rejected"))
-        is_copy = tokenizer is not None and isinstance(tokenizer.config, ImportedConfig)
+        counts, rejected = self.found.get(COUNTS.name), self.found.get(REJECTED.name)
         is_nothing = counts is not None and not any(one.pretokens for one in counts.languages.values())
-        made_at_once = {"plan", "rejected", *(["tokenizer"] if is_copy else []), *(["counts"] if is_nothing else [])}
-        if not self.found.keys() <= made_at_once:
+        made_at_once = {PLAN.name, REJECTED.name} | ({COUNTS.name} if is_nothing else set())
+        if any(
+            name not in made_at_once and not isinstance(made.config, ImportedConfig)
+            for name, made in self.found.items()
+        ):
             return False
         if not self.inputs_changed:
             return True
@@ -72,9 +87,7 @@ class Standing:
         holds = f"{redact(output)}: the output holds a different build:{said}\n"
         if of_commit:
             return ConfigError(f"{holds}It was left as it is: choose another output for the documents of a commit.")
-        removed = [
-            one for one in list_stages_to_remove(self.command, self.is_imported) if one in self.found and one != BUILD
-        ]
+        removed = [one for one in list_following(self.command, self.is_imported) if one in self.found and one != BUILD]
         follows = self.inputs_changed and BUILD in self.found
         update = f"To follow the inputs, and leave what is there: `tokcore update {build_file}`.\n" if follows else ""
         return ConfigError(
@@ -91,33 +104,34 @@ def look(output: str, config: BuildConfig, imported: TokenizerSpec | None, plan:
     Raises StageError if a manifest cannot be read.
     """
     is_imported = config.tokenizer is not None
-    stages = (*STAGES, BUILD)
+    stages = (*STAGES.values(), WHOLE)
     read = run_at_once(lambda stage: read_standing(output, stage, config), stages)
-    found = {stage: made for stage, made in zip(stages, read, strict=True) if made is not None}
+    found = {stage.name: made for stage, made in zip(stages, read, strict=True) if made is not None}
     differences: dict[str, list[str]] = {}
     inputs: list[str] = []
-    if plan is not None and "plan" in found and found["plan"].identity != make_plan_key(config, plan).identity:
+    planned = found.get(PLAN.name)
+    if plan is not None and planned is not None and planned.identity != make_plan_key(config, plan).identity:
         inputs = find_changed_inputs(output, plan)
-        differences["plan"] = _find_plan_reasons(output, config, found["plan"], plan) + inputs or [_OTHER_RELEASE]
-    now = _collect_configs(config, imported, "counts" in found)
+        differences[PLAN.name] = _find_plan_reasons(output, config, planned, plan) + inputs or [_OTHER_RELEASE]
+    configs = config.stage_configs()
     said: set[str] = set()
-    for stage, made in found.items():
-        if stage != "plan" and (reasons := _find_reasons(made, now, found, differences)):
-            differences[stage] = [one for one in reasons if one not in said]
+    for name, made in found.items():
+        if made is not planned and (
+            reasons := _find_reasons(
+                made, _choose_config(made, config, configs, imported, found), configs, found, differences
+            )
+        ):
+            differences[name] = [one for one in reasons if one not in said]
             said.update(reasons)
     return Standing(found, {s: r for s, r in differences.items() if r}, bool(inputs), is_imported)
 
 
-@overload
-def read_standing(output: str, stage: Literal["build"], config: BuildConfig) -> BuildManifest | None: ...
-@overload
-def read_standing(output: str, stage: str, config: BuildConfig) -> AnyManifest | None: ...
-def read_standing(output: str, stage: str, config: BuildConfig) -> AnyManifest | None:
+def read_standing(output: str, stage: Stage[Made], config: BuildConfig) -> Made | None:
     """The manifest of a finished stage, or of the build, if there is one. Raises StageError if it is damaged."""
     try:
         return find_manifest(output, stage)
     except FormatError as error:
-        way_out = describe_way_out(stage, config.as_argument, config.tokenizer is not None)
+        way_out = describe_way_out(stage.name, config.as_argument, config.tokenizer is not None)
         raise StageError(f"{error}. The manifest is damaged: {way_out}") from error
 
 
@@ -129,42 +143,40 @@ def describe_way_out(stage: str, build_file: str, is_imported: bool) -> str:
     return f"restore it from a copy, or have the stage made again: `tokcore build {build_file} --replace {command}`"
 
 
-def _collect_configs(config: BuildConfig, imported: TokenizerSpec | None, is_counted: bool) -> dict[str, object]:
-    """Stage -> its configuration in this build; None where it does not matter."""
-    configs = config.stage_configs()
-    tokenizer = configs.tokenizer
-    if imported is not None and isinstance(tokenizer, ImportedConfig):
-        tokenizer = ImportedConfig.of(imported)
-    return {
+def _choose_config(
+    made: AnyManifest,
+    config: BuildConfig,
+    configs: StageConfigs,
+    imported: TokenizerSpec | None,
+    found: Mapping[str, AnyManifest],
+) -> object:
+    """The configuration of a stage that stands there, or of the whole, in this build; its own where it matters not."""
+    if made.stage == BUILD:
+        return configs
+    if made.stage == REJECTED.name:
         # Equal plans reject the same records, so the rejects that counting committed stay.
-        "rejected": None if is_counted else RejectedConfig(config.encode.special_text),
-        "counts": configs.counts,
-        "tokenizers": configs.tokenizers,
-        "tokenizer": tokenizer,
-        "shards": configs.shards,
-        "mixed": configs.mixed,
-        "packed": configs.packed,
-        BUILD: configs,
-    }
+        return made.config if COUNTS.name in found else RejectedConfig(config.encode.special_text)
+    if imported is not None and made.stage == TOKENIZER.name:
+        return ImportedConfig.of(imported)
+    return getattr(configs, made.stage, None) or made.config
 
 
 def _find_reasons(
-    made: AnyManifest, now: Mapping[str, object], found: Mapping[str, AnyManifest], different: Mapping[str, object]
+    made: AnyManifest,
+    config: object,
+    configs: StageConfigs,
+    found: Mapping[str, AnyManifest],
+    different: Mapping[str, object],
 ) -> list[str]:
-    """Why a stage after the plan is not the one of this build."""
-    if made.stage == "counts" and now["counts"] is None:
-        return ["tokenizer.from was not set, now the tokenizer is imported and nothing is counted"]
-    if made.stage == "tokenizers" and now["tokenizers"] is None:
-        return ["learn.vocab_size was a list, and now there is one size or an imported tokenizer"]
-    if made.stage == "mixed" and now["mixed"] is None:
-        return [f'mixture.strategy was "{made.config.strategy}", now not set']
-    if made.stage == "packed" and now["packed"] is None:
-        return [f"pack.length was {made.config.length}, now not set"]
-    if made.stage == "packed" and ("mixed" in made.inputs) != (now["mixed"] is not None):
-        return [
-            f"packs the documents of {'a mixture' if 'mixed' in made.inputs else 'the shards'}, which is now otherwise"
-        ]
-    config = made.config if now[made.stage] is None else now[made.stage]
+    """Why a stage after the plan is not the one of this build, whose configuration of it is `config`."""
+    stage = get_stage(made.stage)
+    if not stage.is_in(configs):
+        key = stage.asked_by.rpartition(".")[2]
+        return [stage.why_gone or f"{stage.asked_by} was {json.dumps(getattr(made.config, key))}, now not set"]
+    wanted = {name for name, one in STAGES.items() if one.is_in(configs)}
+    now, was = stage.find_inputs(wanted), {*made.inputs}
+    if made.inputs and now - was and stage.name != BUILD:
+        return [f"was made from {', '.join(sorted(was - now))}, now from {', '.join(sorted(now - was))}"]
     reasons = describe_changed_settings(made.config, config)
     reasons += [
         f"was made from another {name} than the one that is here"

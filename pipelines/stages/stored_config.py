@@ -24,6 +24,7 @@ from schemas.build_tables import (
 from schemas.config import BuildConfig
 from schemas.setting import MAX_INTEGER
 from schemas.stage_manifests import BuildManifest, CountsConfig
+from schemas.stage_table import PLAN
 from tokcore.errors import ConfigError
 
 
@@ -44,7 +45,7 @@ def read_stored_config(output: str, build: BuildManifest, base: str = "") -> Bui
             max_languages=MAX_INTEGER,
         ),
         sources=(),
-        plan=PlanTable(range_bytes=require_manifest(output, "plan", "plan").config.range_bytes),
+        plan=PlanTable(range_bytes=require_manifest(output, PLAN, "build").config.range_bytes),
         encode=EncodeTable(
             prepend=shards.prepend,
             append=shards.append,

@@ -8,7 +8,7 @@ from typing import Any
 
 from pipelines.stages.inherit import StandingPart, read_standing_part
 from pipelines.stages.ledger import FileLedger, PlacedReject
-from pipelines.stages.rejects import LEDGER, REJECTED
+from pipelines.stages.rejects import LEDGER, REJECTS
 from pipelines.store import storage, urls
 from pipelines.store.at_once import run_at_once
 from pipelines.store.attempts import Attempts
@@ -151,7 +151,7 @@ def read_ledgers(output: str) -> dict[str, FileLedger]:
 
 def _read_rejects(output: str) -> dict[str, list[PlacedReject]]:
     found: dict[str, list[PlacedReject]] = {}
-    for one in _read_lines(output, REJECTED, PlacedReject):
+    for one in _read_lines(output, REJECTS, PlacedReject):
         found.setdefault(one.file, []).append(one)
     return found
 

@@ -11,6 +11,7 @@ from pipelines.store.redaction import redact
 from pipelines.work.make_jobs import make_special_tokens
 from schemas.config import BuildConfig
 from schemas.stage_manifests import ImportedConfig
+from schemas.stage_table import TOKENIZER, TOKENIZERS
 from tokcore.canonical import hash_sha256
 from tokcore.errors import ConfigError, FormatError
 from tokcore.formats import bert, tiktoken, vocabulary_files
@@ -48,7 +49,7 @@ def import_tokenizer(config: BuildConfig, output: str, say: Callable[[str], None
             as_before=as_before,
         )
 
-    made = find_manifest(output, "tokenizer")
+    made = find_manifest(output, TOKENIZER)
     if made is None:
         return read()
     refused: ConfigError | None = None
@@ -186,7 +187,7 @@ def find_tokenizer_of_size(output: str, size: int) -> str:
 
     size: as learn.vocab_size has it.
     """
-    if (made := find_manifest(output, "tokenizers")) is None:
+    if (made := find_manifest(output, TOKENIZERS)) is None:
         raise ConfigError(f"--vocab-size {size}: {redact(output)} has one tokenizer: leave the option out")
     if (found := made.totals.sizes.get(str(size))) is None:
         there = ", ".join(str(size) for size, _ in made.totals.list_ascending())

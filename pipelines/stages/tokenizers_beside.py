@@ -13,13 +13,12 @@ from pipelines.stages.read_log import Log
 from pipelines.store import storage, urls
 from pipelines.store.redaction import redact
 from schemas.manifest import Input
-from schemas.stage_manifests import TokenizerManifest, parse_manifest
+from schemas.stage_manifests import TokenizerManifest
+from schemas.stage_table import TOKENIZER, TOKENIZERS, parse_manifest
 from tokcore.errors import ConfigError, FormatError
 
-FOLDER = "tokenizers"
+FOLDER = TOKENIZERS.name
 COMMIT = "commit"  # the input that the manifest of a tokenizer names that was learned from one
-
-_STAGE = "tokenizer"
 
 
 def find_beside(output: str, fingerprint: str) -> TokenizerManifest | None:
@@ -29,7 +28,7 @@ def find_beside(output: str, fingerprint: str) -> TokenizerManifest | None:
     """
     url = urls.join(output, FOLDER, fingerprint, MANIFEST)
     data = storage.read_if_there(url)
-    return parse_manifest(data, url, _STAGE) if data is not None else None
+    return parse_manifest(data, url, TOKENIZER) if data is not None else None
 
 
 def list_beside(output: str) -> dict[str, TokenizerManifest]:
@@ -65,9 +64,9 @@ def list_named_beside(output: str) -> Iterator[str]:
 
 def list_fingerprints(output: str) -> dict[str, str]:
     """Fingerprint -> path of the folder below the output, of all tokenizers of an output, its own first."""
-    own = require_manifest(output, _STAGE, "learn")
-    several = find_manifest(output, FOLDER)
-    found = {own.totals.fingerprint: _STAGE}
+    own = require_manifest(output, TOKENIZER)
+    several = find_manifest(output, TOKENIZERS)
+    found = {own.totals.fingerprint: TOKENIZER.name}
     for _, one in several.totals.list_ascending() if several is not None else ():
         found.setdefault(one.fingerprint, f"{FOLDER}/{one.fingerprint}")
     for fingerprint in list_beside(output):

@@ -47,7 +47,8 @@ from schemas.changed_settings import describe_changed_settings
 from schemas.commit_log import Commit, Part, Reason, name_commit
 from schemas.config import BuildConfig
 from schemas.plan import Plan, ReadSettings
-from schemas.stage_manifests import BUILD, BuildManifest
+from schemas.stage_manifests import BuildManifest
+from schemas.stage_table import WHOLE
 from schemas.tombstones import Tombstones
 from tokcore.errors import ConfigError, IdentityError, StageError
 from tokcore.tokenizer_spec import FILE_NAME
@@ -219,14 +220,14 @@ class Update:
 
     def follow_log(self) -> Log:
         """The log, with the commits that are new since the last look. Raises as run() does."""
-        if (build := find_manifest(self.output, BUILD)) is None:
+        if (build := find_manifest(self.output, WHOLE)) is None:
             if find_written(self.output) is not None:
                 raise ConfigError(
                     f"{redact(self.output)}: WriteShards made these shards, in a pipeline of your own: there is no "
                     f"build to follow. Run that pipeline again, into a new folder. To have inputs followed, make an "
                     f"output of its own with `tokcore build`, of a build file that names them."
                 )
-            build = require_manifest(self.output, BUILD, "build")
+            build = require_manifest(self.output, WHOLE)
         if self._log is not None and build != self._log.build:
             raise IdentityError(
                 f"{redact(self.output)}: another build took the place of the one that this process began with. Its "
@@ -338,7 +339,7 @@ class Update:
         for one in self._making:
             path, _ = plan_part(self.config, self.output, one.plan)
             url = urls.join(self.output, path)
-            if find_manifest(url, BUILD) is None:
+            if find_manifest(url, WHOLE) is None:
                 storage.remove_tree(url)
         return {uri for one in self._making for uri in one.list_read()}
 

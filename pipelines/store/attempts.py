@@ -18,7 +18,7 @@ from pipelines.store import storage, urls
 from pipelines.store.objects import NewObject
 from pipelines.store.redaction import redact
 from schemas.refs import RunRef, StoredFile
-from schemas.stage_manifests import BUILD
+from schemas.stage_table import BUILD
 from tokcore.canonical import Sha256Writer, parse_canonical, write_canonical_json
 from tokcore.errors import StageError
 from tokcore.jsonable import from_jsonable, to_jsonable

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from pipelines.store import storage
 from pipelines.store.urls import join
+from schemas.stage_table import PLAN, STAGES
 from tokcore.canonical import MANIFEST_FORMAT
 
 _ABOUT = re.compile(r"(readme|licen[cs]e)([._-].*)?", re.IGNORECASE)
@@ -23,8 +24,7 @@ _MARKS = frozenset(
 _SUMS = re.compile(r".*\.(crc|md5|sha1|sha256|sha512)|(md5|sha1|sha256|sha512)sums?(\.txt)?", re.IGNORECASE)
 _WORKING_FOLDERS = frozenset({"_attempts", "_temporary", "_spark_metadata", "_delta_log", "__MACOSX"})
 
-# The folders of an output, each with a manifest, and the files beside them.
-_OWN_FOLDERS = frozenset({"plan", "rejected", "counts", "tokenizers", "tokenizer", "shards", "mixed", "packed"})
+# Of an output, beside the folders of its stages, each of which has a manifest, too.
 _OWN_FILES = frozenset({"manifest.json", "run.json"})
 _MAX_MANIFEST_BYTES = 1 << 28
 
@@ -78,18 +78,21 @@ class OwnOutputs:
             self._above = folder, self._find_above(folder)
         if above := self._above[1]:
             return above
-        return folder if name in _OWN_FILES and (self._is_own(folder) or self._is_own(f"{folder}/plan")) else ""
+        return folder if name in _OWN_FILES and self._is_output(folder) else ""
 
     def _find_above(self, url: str) -> str:
         """The folder of the output that a folder is in; "" if it is in none."""
         scheme, colon, path = url.rpartition("://")
         folders = path.split("/")
         for i, folder in enumerate(folders):
-            if folder in _OWN_FOLDERS:
+            if folder in STAGES:
                 above = scheme + colon + "/".join(folders[:i])
-                if self._is_own(f"{above}/{folder}") or self._is_own(f"{above}/plan"):
+                if self._is_own(f"{above}/{folder}") or self._is_own(f"{above}/{PLAN.name}"):
                     return above
         return ""
+
+    def _is_output(self, folder: str) -> bool:
+        return self._is_own(folder) or self._is_own(f"{folder}/{PLAN.name}")
 
     def _is_own(self, folder: str) -> bool:
         """Whether a folder holds a manifest of ours."""

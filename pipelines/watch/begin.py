@@ -12,7 +12,7 @@ from pipelines.stages.commit import find_manifest
 from pipelines.store.redaction import redact
 from pipelines.work.work_items import make_plan
 from schemas.config import BuildConfig
-from schemas.stage_manifests import BUILD
+from schemas.stage_table import WHOLE
 from tokcore.errors import ConfigError
 
 
@@ -23,7 +23,7 @@ def begin_output(
 
     progress: of that build. Raises ConfigError if there is neither a build nor a tokenizer to begin with.
     """
-    if (build := find_manifest(output, BUILD)) is not None:
+    if (build := find_manifest(output, WHOLE)) is not None:
         if config.tokenizer is None:
             return config
         if config.counts_too and build.config.counts is None:

@@ -24,7 +24,8 @@ from pipelines.store.redaction import redact
 from pipelines.store.tokenizers import load_tokenizer
 from schemas.build_tables import WatchTable
 from schemas.commit_log import OWN, Part
-from schemas.stage_manifests import BUILD, BuildManifest, CountsManifest, LearnedConfig
+from schemas.stage_manifests import BuildManifest, CountsManifest, LearnedConfig
+from schemas.stage_table import COUNTS, WHOLE
 from tokcore.errors import ConfigError
 from tokcore.key_filter import KeyFilter
 from tokcore.pretoken_rows import CountRows
@@ -107,7 +108,7 @@ class Drift:
             self._place = self._find_baseline(log)
         own = self._place == self._output
         if self._place and self._baseline is None:
-            self._read_baseline(log.build if own else find_manifest(self._place, BUILD))
+            self._read_baseline(log.build if own else find_manifest(self._place, WHOLE))
         landed = [part for part in parts if part.path != OWN or not own]
         window = self._choose(reversed(landed))
         kept = landed[-len(window) - _AT_ONCE :]
@@ -139,7 +140,7 @@ class Drift:
         """The URL of the output that the tokenizer was learned from, or that the settings name; "" if none is known."""
         fingerprint = log.build.totals.fingerprint
         if named := self._named:
-            build = find_manifest(named, BUILD)
+            build = find_manifest(named, WHOLE)
             if build is None or build.totals.fingerprint != fingerprint:
                 what = "holds no finished build" if build is None else "was encoded with another tokenizer"
                 raise ConfigError(f"watch.drift_baseline: {redact(named)}: {what}. Name an output with this tokenizer.")
@@ -148,7 +149,7 @@ class Drift:
             return self._output
         folder = self._begun_with.removesuffix("/tokcore.json")
         for place in dict.fromkeys(filter(None, (folder, folder.removesuffix("/tokenizer")))):
-            build = find_manifest(place, BUILD)
+            build = find_manifest(place, WHOLE)
             if build is not None and isinstance(build.config.tokenizer, LearnedConfig):
                 return place if build.totals.fingerprint == fingerprint else ""
         return ""
@@ -279,7 +280,7 @@ def count_unseen(place: str, seen: KeyFilter | None) -> tuple[int | None, float 
 
 def _find_counts(place: str) -> CountsManifest | None:
     """The manifest of an output's counts; None if it has none, or their tables were given up."""
-    counts = find_manifest(place, "counts")
+    counts = find_manifest(place, COUNTS)
     if counts is None or not all(storage.exists(urls.join(place, "counts", file.path)) for file in counts.files[:1]):
         return None
     return counts

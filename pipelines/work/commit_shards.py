@@ -16,15 +16,8 @@ from pipelines.work.token_count_runs import add_up_id_runs
 from schemas.manifest import FileEntry, Manifest, compute_identity
 from schemas.refs import HashedDocuments, ItemEncoded, ShardsCommitted, StoredFile
 from schemas.shard_entries import make_shard_entries, write_folder_indexes
-from schemas.stage_manifests import (
-    CorpusAbout,
-    FileTotals,
-    RecordTotals,
-    ShardsConfig,
-    ShardsManifest,
-    ShardsTotals,
-    parse_manifest,
-)
+from schemas.stage_manifests import CorpusAbout, FileTotals, RecordTotals, ShardsConfig, ShardsManifest, ShardsTotals
+from schemas.stage_table import SHARDS, parse_manifest
 from tokcore import token_counts
 from tokcore.errors import ConfigError, LedgerError, StageError
 from tokcore.formats.shard_facts import ShardFacts
@@ -54,7 +47,7 @@ def commit_shards(
         data = storage.read_if_there(url)
         if data is None:
             raise
-        manifest = parse_manifest(data, url, "shards")
+        manifest = parse_manifest(data, url, SHARDS)
         if (manifest.identity, manifest.config) != (identity, config):
             raise
     totals = manifest.totals

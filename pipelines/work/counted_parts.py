@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 
 from pipelines.store import storage, urls
 from pipelines.store.redaction import redact
-from schemas.stage_manifests import CountedLanguage, CountsManifest, parse_manifest
+from schemas.stage_manifests import CountedLanguage, CountsManifest
+from schemas.stage_table import COUNTS, parse_manifest
 from tokcore.canonical import hash_sha256
 from tokcore.errors import StageError
 from tokcore.many_runs import merge_many_rows
@@ -102,5 +103,5 @@ def read_pinned_parts(pins: Sequence[tuple[str, str]]) -> CountedParts:
         data = storage.read_bytes(place)
         if hash_sha256(data) != sha256:
             raise StageError(f"{redact(place)}: was replaced while the tokenizer was learned. Run the command again.")
-        parts.append(CountedPart(url, parse_manifest(data, place, "counts")))
+        parts.append(CountedPart(url, parse_manifest(data, place, COUNTS)))
     return CountedParts(tuple(parts))

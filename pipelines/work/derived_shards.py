@@ -19,7 +19,7 @@ from pipelines.store.redaction import redact
 from pipelines.work.shard_files import ShardFiles
 from schemas.refs import ShardRef
 from schemas.shard_entries import list_named_shards
-from schemas.stage_manifests import parse_manifest
+from schemas.stage_table import STAGES, parse_manifest
 from tokcore.canonical import hash_sha256
 from tokcore.errors import StageError
 from tokcore.format_table import READING_ORDER, SHARD_FORMATS, FormatFile, list_paths, needs_documents
@@ -63,7 +63,7 @@ def read_named_shards(job: DerivedJob) -> list[ShardRef]:
     data = storage.read_bytes(url)
     if hash_sha256(data) != job.shards_sha256:
         raise StageError(f"{redact(url)}: was replaced while shards were made from its shards. Run the command again.")
-    made: Any = parse_manifest(data, url, job.made_from)
+    made: Any = parse_manifest(data, url, STAGES[job.made_from])
     return list_named_shards(made)
 
 

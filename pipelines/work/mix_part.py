@@ -33,7 +33,7 @@ from schemas.refs import (
     ShardRef,
     spell_shard_name,
 )
-from schemas.stage_manifests import parse_manifest
+from schemas.stage_table import PLAN, parse_manifest
 from tokcore.canonical import hash_sha256, parse_canonical
 from tokcore.errors import StageError
 from tokcore.formats.provenance import Places, ProvenanceWriter, get_provenance_path, hide_provenance
@@ -134,7 +134,7 @@ def read_source_names(output: str, plan_sha256: str) -> Mapping[str, str]:
     data = storage.read_bytes(url)
     if hash_sha256(data) != plan_sha256:
         raise StageError(f"{url}: was replaced while a mixture was made. Run the command again.")
-    settings = parse_manifest(data, url, "plan").config.settings
+    settings = parse_manifest(data, url, PLAN).config.settings
     if not any(one.name for one in settings):
         return {}
     table = urls.join(output, "plan", "files.jsonl")

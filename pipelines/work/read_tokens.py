@@ -22,7 +22,7 @@ from pipelines.work.read_shards import count_around, decode_texts, list_item_sha
 from schemas.commit_log import OWN, PARTS
 from schemas.inheritance import InheritedShard
 from schemas.plan import AssignedRange
-from schemas.stage_manifests import parse_manifest
+from schemas.stage_table import PLAN, SHARDS, parse_manifest
 from tokcore.labels import label_strings
 from tokcore.texts import make_texts_from_strings
 from tokcore.tokenizer import Tokenizer
@@ -113,9 +113,9 @@ def _decode_shard(part: _Part, shard: InheritedShard, r: AssignedRange) -> Itera
 def _open_part(url: str) -> _Part:
     """A part, and which of its shards may have documents of which files. Kept: parts never change."""
     place = urls.join(url, "plan", "manifest.json")
-    plan = read_plan(url, parse_manifest(storage.read_bytes(place), place, "plan"))
+    plan = read_plan(url, parse_manifest(storage.read_bytes(place), place, PLAN))
     place = urls.join(url, "shards", "manifest.json")
-    made = parse_manifest(storage.read_bytes(place), place, "shards")
+    made = parse_manifest(storage.read_bytes(place), place, SHARDS)
     shards = list_item_shards(made)
     held: dict[str, list[_Held]] = {}
     for item in plan.items:

@@ -23,6 +23,7 @@ from chaos.server import Warm
 from support.builds import ROOT, build_file, drop_result_key, find_file, tokcore, tree
 
 from pipelines.stages.commit import find_manifest
+from schemas.stage_table import WHOLE
 from tokcore import kernel
 
 VOCAB_SIZE = 300
@@ -136,7 +137,7 @@ def test_any_size_of_ranges_and_shards(folder, built, warm, seed, tmp_path):
             if file.name not in ("run.json", "manifest.json"):
                 same = find_file(tmp_path / "out", drop_result_key(str(file.relative_to(built))))
                 assert same.read_bytes() == file.read_bytes()
-    now, before = (find_manifest(str(output), "build") for output in (tmp_path / "out", built))
+    now, before = (find_manifest(str(output), WHOLE) for output in (tmp_path / "out", built))
     assert now is not None
     assert before is not None
     assert now.languages == before.languages

@@ -40,7 +40,7 @@ from pipelines.reading import streams
 from pipelines.reading.input_range import REASONS, FileRejected, read_documents
 from pipelines.store import storage
 from schemas.plan import ReadSettings
-from schemas.stage_manifests import parse_manifest
+from schemas.stage_table import parse_manifest
 from tokcore.errors import TokError
 from tokcore.formats.arrow_shards import ArrowShard, ArrowShardWriter
 from tokcore.formats.huggingface import read_tokenizer_json, write_tokenizer_json

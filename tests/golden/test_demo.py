@@ -10,6 +10,7 @@ from support.builds import ROOT, run
 from pipelines.inspect.verify import verify
 from pipelines.stages.commit import find_manifest
 from schemas.stage_manifests import RecordTotals
+from schemas.stage_table import PLAN
 from tokcore.canonical import hash_sha256
 
 DEMO_ROOT = "a791aca3bc0bbe8a9df5037ad0b74497dee8602f27f95c5a057e0ddc1e105b7f"
@@ -26,4 +27,4 @@ def test_the_demo_has_the_root_that_the_readme_names(tmp_path):
     report = verify(str(tmp_path / "out"), decode=None, root=DEMO_ROOT)
     assert report.problems == ()
     assert report.num_decoded == 477
-    assert find_manifest(str(tmp_path / "out"), "plan").totals.items > 1
+    assert find_manifest(str(tmp_path / "out"), PLAN).totals.items > 1

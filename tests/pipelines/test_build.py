@@ -33,6 +33,7 @@ from pipelines.stages.commit import find_manifest
 from pipelines.store.urls import resolve
 from pipelines.work.item_results import sum_up_languages
 from schemas.refs import LanguageCounts
+from schemas.stage_table import COUNTS, PLAN, SHARDS, WHOLE
 from tokcore.errors import ConfigError, LearnError, StageError
 
 
@@ -80,7 +81,7 @@ def test_a_finished_build_is_not_run_again(corpus, built):
     times = {path: path.stat().st_mtime_ns for path in built.rglob("*")}
     manifest = run(corpus / "build.toml", built)
     assert {path: path.stat().st_mtime_ns for path in built.rglob("*")} == times
-    assert manifest == find_manifest(str(built), "build")
+    assert manifest == find_manifest(str(built), WHOLE)
 
 
 # ------------------------------------------------------------------------------------ (c) the same documents elsewhere
@@ -111,7 +112,7 @@ def test_counts_and_tokens_follow_from_the_documents_alone(corpus, built, tmp_pa
     files = "hi.jsonl"
     """
     path = build_file(tmp_path, sources, SETTINGS.replace("range_bytes = 4000", "range_bytes = 900"))
-    again, first = run(path, tmp_path / "out"), find_manifest(str(built), "build")
+    again, first = run(path, tmp_path / "out"), find_manifest(str(built), WHOLE)
     for lang in first.languages:
         ours, theirs = (find_file(out, f"counts/{lang}.parquet") for out in (tmp_path / "out", built))
         assert ours.read_bytes() == theirs.read_bytes()
@@ -167,7 +168,7 @@ def test_both_formats_hold_the_same(built):
 
 
 def test_a_shard_ends_with_the_document_that_reaches_the_target(built):
-    manifest = find_manifest(str(built), "shards")
+    manifest = find_manifest(str(built), SHARDS)
     items: dict[str, list[int]] = {}
     for entry in manifest.files:
         if entry.path.endswith(".arrow") and entry.path.startswith("arrow"):
@@ -211,7 +212,7 @@ def test_validation_and_languages_apart(corpus, built, tmp_path):
     train, validation, both = (api.open_shards(tmp_path / "out", split=s) for s in ("train", "validation", "all"))
     assert len(train) + len(validation) == len(both) == manifest.totals.records.documents
     assert 5 < len(validation) < 50
-    assert manifest.totals.documents_digest == find_manifest(str(built), "build").totals.documents_digest
+    assert manifest.totals.documents_digest == find_manifest(str(built), WHOLE).totals.documents_digest
     for lang in ("en", "ru", "zh", "hi"):
         one = api.open_shards(tmp_path / "out" / "shards" / "arrow" / lang, split="all")
         assert {one.document(i).lang for i in range(len(one))} == {lang}
@@ -222,7 +223,7 @@ def test_sampling_counts_a_share_and_encodes_everything(corpus, tmp_path):
     manifest = run(
         build_file(corpus, settings=SETTINGS + "[count]\nsample = 0.5\n", name="sample.toml"), tmp_path / "out"
     )
-    counts = find_manifest(str(tmp_path / "out"), "counts")
+    counts = find_manifest(str(tmp_path / "out"), COUNTS)
     counted = sum(language.counted_documents for language in counts.languages.values())
     assert 25 < counted < 77
     assert manifest.totals.records.documents == 102
@@ -263,7 +264,7 @@ def test_an_imported_tokenizer(corpus, built, name, tmp_path):
     pattern = 'pattern = "o200k"\n' if ranks else ""
     settings = f'[plan]\nrange_bytes = 4000\n[tokenizer]\nfrom = "{built}/tokenizer/{name}"\n{pattern}'
     manifest = run(build_file(corpus, settings=settings, name=f"import-{name}.toml"), tmp_path / "out")
-    first = find_manifest(str(built), "build")
+    first = find_manifest(str(built), WHOLE)
     assert manifest.totals.documents_digest == first.totals.documents_digest
     assert manifest.totals.tokens == first.totals.tokens
     assert not (tmp_path / "out" / "counts").exists()
@@ -345,7 +346,7 @@ def test_a_file_matched_twice_is_read_once_and_reported(corpus, tmp_path):
     sources = f'[[source]]\nlang = "en"\nfiles = ["{corpus}/en.jsonl.zst", "{corpus}/en.*"]\n'
     manifest = run(build_file(tmp_path, sources, "[learn]\nvocab_size = 300\n"), tmp_path / "out")
     assert manifest.totals.records.read == 30
-    assert find_manifest(str(tmp_path / "out"), "plan").totals.duplicates == (f"{corpus}/en.jsonl.zst",)
+    assert find_manifest(str(tmp_path / "out"), PLAN).totals.duplicates == (f"{corpus}/en.jsonl.zst",)
 
 
 def test_a_file_spelled_in_two_ways_is_read_once(corpus, tmp_path):
@@ -355,7 +356,7 @@ def test_a_file_spelled_in_two_ways_is_read_once(corpus, tmp_path):
         path = build_file(corpus, source, "[learn]\nvocab_size = 300\n", name="spelled.toml")
         manifest = run(path, tmp_path / str(number))
         assert manifest.totals.records.read == 30
-        assert find_manifest(str(tmp_path / str(number)), "plan").totals.duplicates == ("en.jsonl.zst",)
+        assert find_manifest(str(tmp_path / str(number)), PLAN).totals.duplicates == ("en.jsonl.zst",)
     assert tree(tmp_path / "0") == tree(tmp_path / "1")
 
 

@@ -33,11 +33,11 @@ from pipelines.local.run_options import RunOptions
 from pipelines.stages.build import Build
 from pipelines.stages.commit import find_manifest
 from pipelines.stages.plan_corpus import plan_build
-from pipelines.stages.replacing import list_stages_to_remove
 from schemas.build_tables import TABLES
 from schemas.changed_settings import _iterate_settings, describe_changed_settings
 from schemas.config import load_config
-from schemas.stage_manifests import BUILD, NaturalMix, StageConfigs
+from schemas.stage_manifests import NaturalMix, StageConfigs
+from schemas.stage_table import BUILD, COUNTS, STAGES, get_stage, list_following
 from tokcore.errors import ConfigError, LearnError, StageError
 
 LARGER = SETTINGS.replace("vocab_size = 400", "vocab_size = 420")
@@ -293,7 +293,7 @@ def test_from_with_each_command(corpus, tmp_path, command, capfd):
     getattr(build(corpus / "build.toml", tmp_path / "out", reuse=corpus / "out"), command)()
     made = {"count": ["counts"], "learn": ["counts", "tokenizer"], "encode": ["counts", "tokenizer", "shards"]}[command]
     for stage in ("plan", "rejected", *made):
-        assert find_manifest(str(tmp_path / "out"), stage) == find_manifest(str(corpus / "out"), stage)
+        assert find_manifest(str(tmp_path / "out"), STAGES[stage]) == find_manifest(str(corpus / "out"), STAGES[stage])
     assert not said("count", capfd.readouterr().err.splitlines())
     assert not (tmp_path / "out" / "shards").exists() or command == "encode"
 
@@ -312,7 +312,7 @@ def test_a_damaged_file_is_not_taken_over(corpus, output, tmp_path):
     table.write_bytes(data[:100] + bytes([data[100] ^ 1]) + data[101:])
     with pytest.raises(StageError, match=r"counts/ru-\w+\.parquet: its bytes are not .*tokcore repair"):
         build(corpus / "larger.toml", tmp_path / "new", reuse=output).run()
-    assert find_manifest(str(tmp_path / "new"), "counts") is None
+    assert find_manifest(str(tmp_path / "new"), COUNTS) is None
 
 
 def test_from_what_is_no_other_output(corpus, tmp_path):
@@ -342,15 +342,15 @@ def test_replace_killed_at_each_removal_is_finished_by_the_same_command(corpus, 
     """Manifests are removed, then files: whenever that is killed, no manifest left names a missing file."""
     path = corpus / "larger.toml"
     assert killed_build(path, output, f"replace.removed:{visit}", "--replace", "learn") == -signal.SIGKILL
-    standing = [stage for stage in (BUILD, "shards", "tokenizer") if find_manifest(str(output), stage) is not None]
+    standing = [
+        stage for stage in (BUILD, "shards", "tokenizer") if find_manifest(str(output), get_stage(stage)) is not None
+    ]
     assert standing == [
-        stage
-        for stage in list_stages_to_remove("learn", False)[visit:]
-        if stage not in ("mixed", "packed", "tokenizers")
+        stage for stage in list_following("learn", False)[visit:] if stage not in ("mixed", "packed", "tokenizers")
     ]
     for stage in standing:
         folder = output if stage == BUILD else output / stage
-        assert all((folder / entry.path).exists() for entry in find_manifest(str(output), stage).files)
+        assert all((folder / entry.path).exists() for entry in find_manifest(str(output), get_stage(stage)).files)
     # With the option or without it, the replacement is finished.
     build(path, output, replace="learn" if visit % 2 else "").run()
     assert tree(output) == tree(corpus / "larger")

@@ -25,6 +25,7 @@ from schemas.manifest import FileEntry
 from schemas.refs import StoredFile
 from schemas.run_json import RunFacts
 from schemas.stage_manifests import CountsManifest, TableAbout
+from schemas.stage_table import COUNTS, STAGES
 from tokcore.errors import ConfigError, StageError
 
 OUTPUT = "memory://commit"
@@ -84,7 +85,7 @@ def test_an_answer_that_is_lost_is_read_back_and_nothing_removed(monkeypatch, ra
     stored = write_one()
     made = manifest(files=(stored,))
     assert commit_all(made, (stored,)) == made
-    assert find_manifest(OUTPUT, "counts") == made
+    assert find_manifest(OUTPUT, COUNTS) == made
     assert storage.exists(f"{OUTPUT}/counts/run.json")
     assert not [path for path in removed if "/counts/" in path and "_attempts" not in path]
 
@@ -101,7 +102,7 @@ def test_an_answer_that_is_lost_while_another_build_was_first(monkeypatch):
     faulty(monkeypatch, pipe_file=create)
     with pytest.raises(ConfigError, match=r"another build has committed here in the meantime. Choose another"):
         commit_all(manifest())
-    assert find_manifest(OUTPUT, "counts") == theirs
+    assert find_manifest(OUTPUT, COUNTS) == theirs
 
 
 def test_a_store_that_never_creates_leaves_no_manifest(monkeypatch):
@@ -112,7 +113,7 @@ def test_a_store_that_never_creates_leaves_no_manifest(monkeypatch):
     with pytest.raises(StageError, match=r"cannot create, tried 8 times: no answer"):
         commit_all(manifest())
     monkeypatch.undo()
-    assert find_manifest(OUTPUT, "counts") is None
+    assert find_manifest(OUTPUT, COUNTS) is None
 
 
 def test_an_object_of_other_bytes_is_no_file_of_the_build(monkeypatch):
@@ -199,7 +200,7 @@ def test_fsync_that_fails(monkeypatch, tmp_path):
     with pytest.raises(StageError, match=r"cannot create: Input/output error"):
         commit(str(tmp_path), manifest(), RunFacts(), attempts.scratch)
     monkeypatch.undo()
-    assert find_manifest(str(tmp_path), "counts") is None
+    assert find_manifest(str(tmp_path), COUNTS) is None
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
@@ -211,7 +212,7 @@ def test_no_manifest_is_there_before_its_files(tmp_path):
 
     def look(_: str) -> None:
         for path in set(out.glob("*/manifest.json")) - {out / name for name in seen}:
-            made = find_manifest(str(out), path.parent.name)
+            made = find_manifest(str(out), STAGES[path.parent.name])
             assert made is not None
             for entry in made.files:
                 assert storage.compute_sha256(str(path.parent / entry.path)) == entry.sha256, f"{path}: {entry.path}"

@@ -20,6 +20,7 @@ from pipelines.work.counted_parts import CountedPart, CountedParts
 from pipelines.work.learn_model import learn_tokenizers
 from schemas.config import load_config
 from schemas.document import Document
+from schemas.stage_table import COUNTS
 from tokcore.errors import ConfigError, LearnError
 
 # Each secret is one pre-token that shares no pair of letters with the rest: (secret, documents that hold it, its
@@ -58,7 +59,7 @@ def learned(folder: Path, **limits: int) -> set[bytes]:
     """The tokens learned from the folder's count tables."""
     config = load_config(str(folder / "build.toml"))
     config = dataclasses.replace(config, learn=dataclasses.replace(config.learn, **limits))
-    counts = find_manifest(str(folder / "out"), "counts")
+    counts = find_manifest(str(folder / "out"), COUNTS)
     return set(
         learn_tokenizers(config, (config.vocab_size,), CountedParts((CountedPart(str(folder / "out"), counts),)), 1)
         .specs[config.vocab_size]

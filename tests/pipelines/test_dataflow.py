@@ -32,7 +32,7 @@ from pipelines.graph import boot_worker
 from pipelines.graph.boot_worker import restore_whole_numbers, run_workers
 from pipelines.graph.dataflow_jobs import ask
 from pipelines.graph.driver_options import DRIVER_OPTION, describe_version, follow_driver
-from pipelines.launch_template import STAGES, make_parser
+from pipelines.launch_template import GRAPHS, make_parser
 from pipelines.local.dataflow import (
     choose_learn_machine,
     find_memory,
@@ -296,7 +296,7 @@ def test_the_stream_as_dataflows_runner_translates_it():
 # ----------------------------------------------------------------------------------------------- templates, launchers
 
 
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("stage", GRAPHS)
 def test_templates_have_the_parameters_of_the_launcher(stage):
     told = json.loads((PLACE / f"{stage}.json").read_bytes())
     parameters = {one["name"]: one for one in told["parameters"]}

@@ -37,7 +37,7 @@ from pipelines.stages.build import Build
 from pipelines.stages.commit import find_manifest
 from pipelines.stages.dataset_card import CARD, is_card
 from schemas.config import load_config
-from schemas.stage_manifests import parse_manifest
+from schemas.stage_table import SHARDS, WHOLE, parse_manifest
 from tokcore.canonical import write_canonical_json
 from tokcore.errors import ConfigError, StageError
 
@@ -169,7 +169,7 @@ def test_the_examples_of_the_card_run(folder, name, tmp_path):
         if "frame" in names:
             assert len(names["frame"]) == len(documents(output, "all"))
             per_lang = dict(names["tokens"].fetchall())
-            made = find_manifest(str(output), "shards").languages
+            made = find_manifest(str(output), SHARDS).languages
             assert per_lang == {lang: its.tokens for lang, its in made.items()}
         found |= names
     for split in ("train", "validation"):
@@ -195,7 +195,7 @@ def test_a_shard_that_is_gone_is_noticed_by_load_dataset(output):
 
 def test_the_head_of_the_card(folder):
     head = head_of(folder / "plan")
-    made = find_manifest(str(folder / "plan"), "shards")
+    made = find_manifest(str(folder / "plan"), SHARDS)
     assert head["language"] == ["code", "en", "hi", "no", "ru", "zh"]  # as ISO 639 has them
     assert head["size_categories"] == ["n<1K"]
     (info,) = head["dataset_info"]
@@ -235,7 +235,7 @@ def test_no_name_path_or_time(folder, tmp_path):
     text = (folder / "plan" / CARD).read_text()
     for hidden in (str(folder), "en.jsonl", "more.jsonl", "my secret", "202"):
         assert hidden not in re.sub(r"[0-9a-f]{64}|[0-9,.]+ \|", "", text), hidden
-    (entry,) = find_manifest(str(folder / "plan"), "build").files
+    (entry,) = find_manifest(str(folder / "plan"), WHOLE).files
     assert (entry.path, entry.size_bytes) == (CARD, len(text.encode()))
 
 

@@ -13,6 +13,7 @@ from support.builds import SETTINGS, build_file, run, small_corpus, tokcore
 import tokcore as api
 from pipelines.inspect.verify import verify
 from pipelines.stages.commit import find_manifest
+from schemas.stage_table import SHARDS
 from tokcore.errors import ConfigError
 
 SPECIAL = """
@@ -53,7 +54,7 @@ def test_documents_begin_and_end_with_the_tokens_of_these_roles(built):
             assert (tokens[0], tokens[-1]) == (begin, end)
             assert not {begin, end} & set(tokens[1:-1].tolist())
     assert verify(str(built), decode=None).problems == ()
-    assert find_manifest(str(built), "shards").config.prepend == ("<|begin|>",)
+    assert find_manifest(str(built), SHARDS).config.prepend == ("<|begin|>",)
 
 
 def test_prepend_is_what_the_build_file_says(corpus, tmp_path):
@@ -90,7 +91,7 @@ def test_an_import_of_an_own_export_is_the_same_tokenizer(corpus, built, form, t
         place, more = built / PARTS[form], f'pattern = "{pattern(built)}"\n{SPECIAL}'
     settings = f'[plan]\nrange_bytes = 4000\n[tokenizer]\nfrom = "{place}"\n{more}'
     run(build_file(corpus, settings=settings, name="import.toml"), tmp_path / "out")
-    first, again = (find_manifest(str(one), "shards") for one in (built, tmp_path / "out"))
+    first, again = (find_manifest(str(one), SHARDS) for one in (built, tmp_path / "out"))
     assert again.totals.fingerprint == first.totals.fingerprint
     assert again.totals.documents_digest == first.totals.documents_digest, "documents begin and end alike"
     assert verify(str(tmp_path / "out"), decode=None).problems == ()
@@ -178,7 +179,7 @@ def test_an_imported_template_says_what_is_put_around_documents(corpus, built, t
     settings = f'[tokenizer]\nfrom = "{tmp_path / "t.json"}"\n'
     run(build_file(corpus, settings=settings, name="template.toml"), tmp_path / "out")
     written = tmp_path / "out" / "tokenizer" / "tokenizer.json"
-    config = find_manifest(str(tmp_path / "out"), "shards").config
+    config = find_manifest(str(tmp_path / "out"), SHARDS).config
     assert (config.prepend, config.append) == (("<|x|>",), ())
     assert all(tokens[0] == x for tokens in api.open_shards(tmp_path / "out"))
     assert verify(str(tmp_path / "out"), decode=None).problems == ()

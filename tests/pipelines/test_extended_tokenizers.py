@@ -20,6 +20,7 @@ from pipelines.local.run_options import RunOptions
 from pipelines.stages.build import Build
 from pipelines.stages.commit import find_manifest
 from schemas.config import load_config
+from schemas.stage_table import TOKENIZERS, WHOLE
 from tokcore import kernel
 from tokcore.errors import ConfigError, FormatError
 from tokcore.models.bpe import LearnedModel, MergesModel, RanksModel
@@ -72,7 +73,7 @@ def test_documents_are_cut_as_by_the_larger_vocabulary(corpus):
         assert extended.decode(ids) == text.encode()
         seen.update(ids)
     assert max(seen) >= 320
-    totals = [find_manifest(str(corpus / name), "build").totals for name in ("out", "whole")]
+    totals = [find_manifest(str(corpus / name), WHOLE).totals for name in ("out", "whole")]
     assert totals[0].tokens == totals[1].tokens
 
 
@@ -107,7 +108,7 @@ def test_several_sizes(corpus, tmp_path):
     assert manifest.totals.fingerprint == load(corpus / "out").fingerprint
     alone = EXTEND.replace("vocab_size = 400", "vocab_size = 360")
     run(build_file(corpus, settings=alone, name="360.toml"), tmp_path / "360")
-    sizes = find_manifest(str(tmp_path / "out"), "tokenizers").totals.sizes
+    sizes = find_manifest(str(tmp_path / "out"), TOKENIZERS).totals.sizes
     assert sizes["360"].fingerprint == load(tmp_path / "360").fingerprint
     assert verify(str(tmp_path / "out"), decode=None, options=RunOptions(here=True)).problems == ()
 

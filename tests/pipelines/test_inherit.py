@@ -34,6 +34,7 @@ from schemas.config import load_config
 from schemas.inheritance import InheritedShard
 from schemas.refs import LanguageCounts
 from schemas.shard_entries import list_named_shards
+from schemas.stage_table import SHARDS
 from tokcore.errors import ConfigError, LedgerError, StageError
 from tokcore.format_table import SHARD_FORMATS
 from tokcore.pretoken_tables import read_table, write_table
@@ -272,7 +273,7 @@ def test_a_killed_update_goes_on_to_the_same_part(corpus, point):
 
 
 def test_a_damaged_shard_is_not_taken_over(corpus):
-    shard = list_named_shards(require_manifest(str(corpus / "out"), "shards", "encode"))[0]
+    shard = list_named_shards(require_manifest(str(corpus / "out"), SHARDS))[0]
     main = find_main_files(shard)[0]
     whole = InheritedShard(shard, main.format, main.path)
     assert sum(batch.num_documents for batch, _ in read_shard(str(corpus / "out"), whole)) == shard.facts.documents
@@ -287,7 +288,7 @@ def test_a_damaged_shard_is_not_thinned(tmp_path):
     sources = '[[source]]\nlang = "en"\nid = "id"\nfiles = "en/*.jsonl"\n'
     settings = f'{SMALL.replace("range_bytes = 1000", "range_bytes = 100000")}formats = ["megatron"]\n'
     run(build_file(tmp_path, sources, settings), tmp_path / "out")
-    shards = list_item_shards(require_manifest(str(tmp_path / "out"), "shards", "encode"))[0]
+    shards = list_item_shards(require_manifest(str(tmp_path / "out"), SHARDS))[0]
     path = tmp_path / "out" / "shards" / shards[-2].path
     whole, changed = path.read_bytes(), bytearray(path.read_bytes())
     changed[0] ^= 1  # an id of its first document, which fills the shard before

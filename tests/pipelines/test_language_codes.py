@@ -24,7 +24,7 @@ from pipelines.stages.source_checks import FOR_CHECK, check_samples, sample_plan
 from pipelines.stages.whole_checks import check_whole
 from schemas.config import load_config, parse_config
 from schemas.document import find_twins, normalize_lang
-from schemas.stage_manifests import BUILD
+from schemas.stage_table import PLAN, TOKENIZER, WHOLE
 from tokcore.errors import ConfigError, LearnError, StageError
 
 SMALL = "[learn]\nvocab_size = 280\n"
@@ -75,7 +75,7 @@ def corpus(tmp_path_factory):
 
 
 def test_records_are_counted_under_one_code_and_the_ledger_says_so(corpus):
-    made = find_manifest(str(corpus / "out"), BUILD)
+    made = find_manifest(str(corpus / "out"), WHOLE)
     assert {lang: one.documents for lang, one in made.languages.items()} == {"en": 10, "pt-BR": 2, "qq": 1}
     assert made.totals.records.respelled == {"en": 1, "pt-BR": 1, "qq": 1}
     files = [json.loads(line) for line in (corpus / "out/rejected/files.jsonl").read_text().splitlines()]
@@ -86,7 +86,7 @@ def test_records_are_counted_under_one_code_and_the_ledger_says_so(corpus):
 
 
 def test_a_language_without_text_weighs_nothing(corpus):
-    learned = find_manifest(str(corpus / "out"), "tokenizer")
+    learned = find_manifest(str(corpus / "out"), TOKENIZER)
     weights = {lang: one.weight for lang, one in learned.languages.items()}
     assert sorted(weights) == ["en", "pt-BR"]
     assert weights["en"] == 2 * weights["pt-BR"]
@@ -99,7 +99,7 @@ def test_the_rule_is_content_only_where_it_changes_a_code(tmp_path):
     as_written = build_file(tmp_path, FIELD, SMALL, name="none.toml", build='lang_normalize = "none"')
     one, other = run(path, tmp_path / "one"), run(as_written, tmp_path / "other")
     assert (one.root, one.totals.records.respelled) == (other.root, None)
-    rules = [find_manifest(str(tmp_path / name), "plan").config.settings[0] for name in ("one", "other")]
+    rules = [find_manifest(str(tmp_path / name), PLAN).config.settings[0] for name in ("one", "other")]
     assert [rule.lang_normalize for rule in rules] == ["bcp47", ""]
     assert one.identity != other.identity
 

@@ -26,6 +26,7 @@ from pipelines.inspect.verify import verify
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.commit import find_manifest
 from schemas.config import load_config
+from schemas.stage_table import TOKENIZER
 from tokcore.errors import ConfigError, LearnError
 from tokcore.formats.sentencepiece import read_sentencepiece_model
 from tokcore.tokenizer import Tokenizer
@@ -171,7 +172,7 @@ def test_workers_and_order_change_nothing(folder, tmp_path, model):
     again = run(build_file(folder, REVERSED_SOURCES, settings, name=f"{model}.toml"), tmp_path / "b", workers=1)
     assert first == again.root
     run(build_file(tmp_path, cut_corpus(tmp_path), settings), tmp_path / "c")
-    fingerprints = [find_manifest(str(one), "tokenizer").totals for one in (folder / model, tmp_path / "c")]
+    fingerprints = [find_manifest(str(one), TOKENIZER).totals for one in (folder / model, tmp_path / "c")]
     assert fingerprints[0] == fingerprints[1]
 
 

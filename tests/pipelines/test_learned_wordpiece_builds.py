@@ -27,6 +27,7 @@ from pipelines.inspect.verify import verify
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.commit import find_manifest
 from schemas.config import load_config
+from schemas.stage_table import TOKENIZER
 from tokcore.errors import ConfigError, LearnError
 from tokcore.formats.bert import read_vocab_txt
 from tokcore.tokenizer import Tokenizer
@@ -127,7 +128,7 @@ def test_workers_and_order_change_nothing(folder, tmp_path, model):
     again = run(build_file(folder, REVERSED_SOURCES, settings, name=f"{model}.toml"), tmp_path / "b", workers=1)
     assert first.root == again.root
     run(build_file(tmp_path, cut_corpus(tmp_path), settings), tmp_path / "c")
-    manifests = [find_manifest(str(tmp_path / one), "tokenizer") for one in "ac"]
+    manifests = [find_manifest(str(tmp_path / one), TOKENIZER) for one in "ac"]
     assert manifests[0].totals == manifests[1].totals
     sums = [json.loads((tmp_path / one / "manifest.json").read_bytes()) for one in "ac"]
     assert sums[0]["languages"] == sums[1]["languages"]

@@ -14,7 +14,7 @@ from support.updates import SETTINGS, SOURCES, make_texts, update_here, write_co
 from pipelines.inspect.verify import verify
 from pipelines.stages.read_log import read_log
 from schemas.commit_log import hash_parts, name_part, parse_commit
-from schemas.stage_manifests import parse_manifest
+from schemas.stage_table import WHOLE, parse_manifest
 from tokcore.canonical import write_canonical_json
 from tokcore.errors import TokError
 
@@ -109,7 +109,7 @@ def add_part(output: Path, path: str) -> None:
     """Let the last commit name the part at a path in place of what it added, with all hashes as they should be."""
     commit = parse_commit((output / "log" / "3.json").read_bytes(), "3.json")
     data = (output / path / "manifest.json").read_bytes()
-    root = parse_manifest(data, "manifest.json", "build").root
+    root = parse_manifest(data, "manifest.json", WHOLE).root
     value = read(output, 3)
     value["added"] = [{"path": path, "root": root, "sha256": hashlib.sha256(data).hexdigest()}]
     value["parts"] = value["parts"][:-1] + value["added"]

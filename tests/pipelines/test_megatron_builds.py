@@ -19,6 +19,7 @@ from pipelines.inspect.verify import verify
 from pipelines.stages.commit import find_manifest
 from schemas.config import load_config, parse_config
 from schemas.shard_entries import list_named_shards
+from schemas.stage_table import SHARDS
 from tokcore.errors import ConfigError
 
 UINT16 = SETTINGS + 'dtype = "uint16"\nvalidation = 0.2\n'
@@ -42,8 +43,8 @@ def narrow(corpus: Path, tmp_path: Path) -> Path:
 
 def test_uint16_holds_the_same_documents_in_half_the_size(corpus):
     narrow, wide = corpus / "narrow", corpus / "wide"
-    assert find_manifest(str(narrow), "shards").config.dtype == "uint16"
-    assert find_manifest(str(wide), "shards").config.dtype == "int32"
+    assert find_manifest(str(narrow), SHARDS).config.dtype == "uint16"
+    assert find_manifest(str(wide), SHARDS).config.dtype == "int32"
     for split in ("train", "validation"):
         one, other = api.open_shards(narrow, split), api.open_shards(wide, split)
         assert {one.stored_as(i) for i in range(len(one.paths))} == {("megatron", "uint16")}
@@ -61,7 +62,7 @@ def test_uint16_holds_the_same_documents_in_half_the_size(corpus):
 
 def test_uint16_through_every_command(narrow, corpus):
     assert verify(str(narrow), decode=None).problems == ()
-    shard = list_named_shards(find_manifest(str(narrow), "shards"))[0]
+    shard = list_named_shards(find_manifest(str(narrow), SHARDS))[0]
     assert rebuild(str(narrow), shard.facts.shard).problems == ()
     assert "dtype: uint16\n" in tokcore("show", narrow / "shards" / shard.files[-1].path).stdout
     audits = [tokcore("audit", out, "--sources", "--json") for out in (narrow, corpus / "wide")]
@@ -154,9 +155,7 @@ def blend_of(path: Path) -> dict[str, float]:
 def test_a_trainer_blends_all_shards_of_a_split(corpus, name, split):
     folder = corpus / name / "shards" / "megatron"
     blend = blend_of(folder / f"data_path.{split}")
-    shards = {
-        f"{s.facts.stem}_text_document": s for s in list_named_shards(find_manifest(str(corpus / name), "shards"))
-    }
+    shards = {f"{s.facts.stem}_text_document": s for s in list_named_shards(find_manifest(str(corpus / name), SHARDS))}
     assert blend == {prefix: float(s.facts.tokens) for prefix, s in shards.items() if s.facts.split == split}
     assert len(blend) > 1
     for prefix, weight in blend.items():

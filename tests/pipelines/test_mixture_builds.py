@@ -30,7 +30,7 @@ from pipelines.work.semantics import SEMANTICS
 from schemas import copies
 from schemas.config import load_config, parse_config
 from schemas.copies import reverse_copy
-from schemas.stage_manifests import parse_manifest
+from schemas.stage_table import MIXED, PACKED, WHOLE, parse_manifest
 from tokcore.canonical import write_canonical_json
 from tokcore.errors import ConfigError
 from tokcore.format_table import SHARD_FORMATS
@@ -110,11 +110,11 @@ def output(folder, tmp_path, whole_segments):
 
 
 def read_mixture(output):
-    return parse_manifest((output / "mixed" / "manifest.json").read_bytes(), "", "mixed")
+    return parse_manifest((output / "mixed" / "manifest.json").read_bytes(), "", MIXED)
 
 
 def test_the_end_of_a_build_names_the_mixture_and_counts_its_time(folder, capsys):
-    print_build(str(folder / "out"), find_manifest(str(folder / "out"), "build"))
+    print_build(str(folder / "out"), find_manifest(str(folder / "out"), WHOLE))
     shown = capsys.readouterr().out
     made = read_mixture(folder / "out").totals
     assert f"mixture    {folder}/out/mixed  ({made.documents:,} documents, {made.tokens:,} tokens)\n" in shown
@@ -286,7 +286,7 @@ def test_a_full_store_is_named_and_the_next_run_ends_with_the_same_bytes(folder,
 
 
 def test_rows_are_packed_out_of_the_mixture(folder, whole_segments):
-    made = parse_manifest((folder / "out" / "packed" / "manifest.json").read_bytes(), "", "packed")
+    made = parse_manifest((folder / "out" / "packed" / "manifest.json").read_bytes(), "", PACKED)
     mixed = read_mixture(folder / "out")
     assert set(made.inputs) == {"mixed", "tokenizer"}
     assert (made.totals.documents, made.totals.tokens) == (mixed.totals.documents, mixed.totals.tokens)
@@ -338,7 +338,7 @@ def test_an_edit_with_corrected_hashes_is_found(folder, tmp_path, whole_segments
         change(output, mixed)
         data = write_canonical_json(mixed)
         (output / "mixed" / "manifest.json").write_bytes(data)
-        made = parse_manifest(data, "", "mixed")
+        made = parse_manifest(data, "", MIXED)
         built["inputs"]["mixed"] = {"sha256": made.as_input().sha256, "content_sha256": made.content_id()}
         built["root"] = ""
         built["identity"] = compute_identity_under(SEMANTICS, parse_manifest(write_canonical_json(built), ""))
@@ -398,7 +398,7 @@ def test_only_what_changes_is_made_again(folder, tmp_path):
     Build(load_config(str(path)), output=str(output), replace="mix").run()
     assert not (output / "mixed").exists()
     path.write_text(text)
-    with pytest.raises(ConfigError, match=r"packs the documents of the shards, which is now otherwise"):
+    with pytest.raises(ConfigError, match=r"packed: was made from shards, now from mixed"):
         run(path, output)
 
 
@@ -443,7 +443,7 @@ def test_what_cannot_be_reached_fails_the_build_by_name(tmp_path):
 def test_commands_know_the_mixture(folder, output, tmp_path):
     done = command("show", output)
     assert done.returncode == 0, done.stderr
-    assert "are in a mixture" in done.stdout
+    assert "are mixed, too" in done.stdout
     done = command("show", output / "mixed")
     assert done.returncode == 0, done.stderr
     assert "share wanted" in done.stdout

@@ -22,6 +22,7 @@ from pipelines.inspect.verify import verify
 from pipelines.stages.commit import find_manifest
 from pipelines.store.attempts import Attempts, publish
 from schemas.refs import RunRef, ShufflePart, StoredFile
+from schemas.stage_table import STAGES, WHOLE
 from tokcore.canonical import write_canonical_json
 from tokcore.errors import FormatError
 from tokcore.shards import open_shards
@@ -132,8 +133,8 @@ def rewritten(output: Path, stage: str, change) -> None:
     content = json.loads(path.read_bytes())
     change(content)
     path.write_bytes(write_canonical_json(content))
-    build = find_manifest(str(output), "build")
-    inputs = {name: find_manifest(str(output), name).as_input() for name in build.inputs}
+    build = find_manifest(str(output), WHOLE)
+    inputs = {name: find_manifest(str(output), STAGES[name]).as_input() for name in build.inputs}
     build = dataclasses.replace(build, inputs=inputs, root="")
     build = dataclasses.replace(build, root=build.content_id())
     (output / "manifest.json").write_bytes(build.to_bytes())

@@ -35,7 +35,7 @@ from pipelines.work.read_source import Record
 from pipelines.work.sort_documents import choose_bucket, sort_documents
 from schemas import Document
 from schemas.document import RejectedRecord
-from schemas.stage_manifests import parse_manifest
+from schemas.stage_table import parse_manifest
 from tokcore.canonical import write_canonical_json
 from tokcore.errors import ConfigError
 

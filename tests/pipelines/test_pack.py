@@ -25,7 +25,7 @@ from pipelines.stages.build import Build
 from schemas import pack_groups
 from schemas.changed_settings import describe_changed_settings
 from schemas.config import load_config, parse_config
-from schemas.stage_manifests import parse_manifest
+from schemas.stage_table import PACKED, parse_manifest
 from tokcore.errors import ConfigError
 from tokcore.format_table import SHARD_FORMATS
 from tokcore.formats.pieces import PiecesFile, PiecesWriter
@@ -89,7 +89,7 @@ def small_windows(monkeypatch):
 
 def read_rows(folder):
     """(split, row, pieces, language) of every row of packed shards in order; pieces with the ids that they name."""
-    manifest = parse_manifest((folder / "packed" / "manifest.json").read_bytes(), "", "packed")
+    manifest = parse_manifest((folder / "packed" / "manifest.json").read_bytes(), "", PACKED)
     documents = {}
     for file in tokcore.open_shards(folder, "all").list_files():
         place = drop_result_key(Path(file.path).name).partition("_")[0].partition(".")[0]
@@ -288,7 +288,7 @@ def correct_hashes(output, path, content):
             entry["content_sha256"] = content or entry["content_sha256"]
     data = write_canonical_json(packed)
     (output / "packed" / "manifest.json").write_bytes(data)
-    made = parse_manifest(data, "", "packed")
+    made = parse_manifest(data, "", PACKED)
     build["inputs"]["packed"] = {"sha256": made.as_input().sha256, "content_sha256": made.content_id()}
     build["root"] = ""
     build["identity"] = compute_identity_under(SEMANTICS, parse_manifest(write_canonical_json(build), ""))
@@ -422,7 +422,7 @@ def test_the_loader_gives_rows_and_the_bounds_of_their_documents(tmp_path, strat
 def test_commands_know_the_rows(folder, output, tmp_path):
     done = command("show", output)
     assert done.returncode == 0, done.stderr
-    assert "packed into rows" in done.stdout
+    assert "are packed, too" in done.stdout
     done = command("build", folder / "build.toml", "--output", output)
     assert done.returncode == 0, done.stderr
     assert re.search(

@@ -15,6 +15,7 @@ from pipelines.inspect.prove_file import Proof, prove_file
 from pipelines.stages.commit import find_manifest
 from schemas import manifest
 from schemas.merkle import follow, hash_leaf
+from schemas.stage_table import SHARDS, STAGES, WHOLE
 from tokcore.errors import ChecksumError, ConfigError, FormatError
 
 EARLIER = ROOT / "tests" / "data" / "version_1"
@@ -41,7 +42,7 @@ def check(proof: str, root: str, folder) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_documented_lines_check_what_the_command_prints(output, tmp_path):
-    build = find_manifest(str(output), "build")
+    build = find_manifest(str(output), WHOLE)
     printed = tokcore("verify", output, "--prove", "tokenizer/tokcore.json")
     assert printed.returncode == 0, printed.stderr
     proof = json.loads(printed.stdout)
@@ -57,8 +58,8 @@ def test_the_documented_lines_check_what_the_command_prints(output, tmp_path):
 
 
 def list_named(output) -> list[str]:
-    build = find_manifest(output, "build")
-    stages = [("", build), *((f"{stage}/", find_manifest(output, stage)) for stage in build.inputs)]
+    build = find_manifest(output, WHOLE)
+    stages = [("", build), *((f"{stage}/", find_manifest(output, STAGES[stage])) for stage in build.inputs)]
     return [f"{folder}{entry.path}" for folder, made in stages for entry in made.files]
 
 
@@ -71,7 +72,7 @@ def test_every_file_has_a_proof_of_its_own(output):
 
 
 def test_parts_are_trees_of_their_own(output, monkeypatch):
-    made = find_manifest(str(output), "shards")
+    made = find_manifest(str(output), SHARDS)
     assert made.list_parts() != []
     whole = made.content_id()
     monkeypatch.setattr(manifest, "ENTRIES_PER_PART", 3)

@@ -22,13 +22,14 @@ from pipelines.local.terminal import WIDTH, cut_text, format_number, format_size
 from pipelines.print_build import print_build
 from pipelines.stages.commit import find_manifest
 from schemas.stage_manifests import BuildManifest
+from schemas.stage_table import WHOLE
 
 COMMANDS = commands.list_commands(Context(commands))
 
 
 @pytest.fixture(scope="module")
 def build(corpus: Path) -> BuildManifest:
-    manifest = find_manifest(str(corpus / "out"), "build")
+    manifest = find_manifest(str(corpus / "out"), WHOLE)
     assert manifest is not None
     return manifest
 

@@ -10,6 +10,7 @@ from support.builds import SETTINGS, build_file, cut_corpus, drop_result_key, fi
 
 import tokcore as api
 from pipelines.stages.commit import find_manifest
+from schemas.stage_table import TOKENIZER
 from tokcore.pretoken_tables import read_table
 from tokcore.tokenizer import Tokenizer
 
@@ -64,7 +65,7 @@ def test_the_same_documents_in_other_files_give_the_same(tmp_path, model):
     assert Tokenizer.load(one) == Tokenizer.load(two)
     file = find_file(one, "tokenizer/tokcore.json").read_bytes()
     assert file == find_file(two, "tokenizer/tokcore.json").read_bytes()
-    assert find_manifest(str(one), "tokenizer").totals == find_manifest(str(two), "tokenizer").totals
+    assert find_manifest(str(one), TOKENIZER).totals == find_manifest(str(two), TOKENIZER).totals
     ids = read_ids(one)
     assert len(ids) >= 60
     assert ids == read_ids(two)

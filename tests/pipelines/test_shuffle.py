@@ -29,6 +29,7 @@ from pipelines.work.read_plan import read_plan
 from schemas import shuffle
 from schemas.document import compute_document_key
 from schemas.shuffle import choose_num_parts, compute_place, get_interval
+from schemas.stage_table import PLAN, SHARDS
 from tokcore.format_table import SHARD_FORMATS
 from tokcore.formats.provenance import Provenance, ProvenanceWriter
 from tokcore.labels import label_strings
@@ -88,7 +89,7 @@ def read_tokens(output):
     Indexes of folders name shards, result keys and all.
     """
     found = {}
-    key = find_manifest(str(output), "shards").files[0].about.result_key
+    key = find_manifest(str(output), SHARDS).files[0].about.result_key
     for path in sorted((output / "shards").rglob("*")):
         name = str(path.relative_to(output / "shards"))
         if path.is_file() and not name.startswith(("provenance/", "manifest.json", "run.json")):
@@ -221,7 +222,7 @@ def test_decoding_reads_each_provenance_file_once_per_worker(folder, monkeypatch
 
 
 def list_items(output):
-    return read_plan(str(output), find_manifest(str(output), "plan")).items
+    return read_plan(str(output), find_manifest(str(output), PLAN)).items
 
 
 def test_decoding_finds_records_that_are_not_in_their_source(folder, monkeypatch):

@@ -17,6 +17,7 @@ from pipelines.inspect.verify import verify
 from pipelines.work import decode_item
 from schemas.config import parse_config
 from schemas.document import compute_group_key, is_selected
+from schemas.stage_table import PLAN, SHARDS
 from tokcore.errors import ConfigError
 
 # Groups of several sizes, spread over files, formats and languages.
@@ -93,10 +94,10 @@ def _make_rest(folder, path):
     from pipelines.work.read_plan import read_plan
 
     output = str(folder / "out")
-    plan = read_plan(output, require_manifest(output, "plan", "plan"))
+    plan = read_plan(output, require_manifest(output, PLAN, "build"))
     part = decode_item.StoredPart((f"arrow/{path.name}",), (f"arrow/{path.name}",))
     item = plan.items[int(path.name.split("-")[1])]
-    return (plan.assignment(item),), (part,), None, require_manifest(output, "shards", "encode").config
+    return (plan.assignment(item),), (part,), None, require_manifest(output, SHARDS).config
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from pipelines.stages.commit import find_manifest
 from pipelines.store.attempts import Attempts
 from pipelines.work.token_count_runs import read_id_run, write_id_run
 from schemas.stage_manifests import CorpusAbout
+from schemas.stage_table import PLAN, SHARDS
 from tokcore import kernel, reference, token_counts
 from tokcore.errors import FormatError, LedgerError
 from tokcore.kernel import IdRows
@@ -87,7 +88,7 @@ def test_table_and_top_sources_are_what_the_shards_hold(corpus, shards, range_by
     run(build_file(corpus, SMALL, settings), tmp_path / "out", workers)
     expected, tops = by_hand(tmp_path / "out")
     assert table_rows(tmp_path / "out") == expected
-    plan, manifest = (find_manifest(str(tmp_path / "out"), stage) for stage in ("plan", "shards"))
+    plan, manifest = (find_manifest(str(tmp_path / "out"), stage) for stage in (PLAN, SHARDS))
     assert find_top_sources(str(tmp_path / "out"), plan, manifest, 400) == tops
     assert len({top.uri for top in tops.values()}) > 3
     entry = manifest.files[-1]

@@ -18,7 +18,7 @@ from pipelines.inspect.verify import verify
 from pipelines.local.progress import StageProgress
 from pipelines.stages.commit import find_manifest
 from pipelines.work.semantics import EARLIER
-from schemas.stage_manifests import parse_manifest
+from schemas.stage_table import WHOLE, parse_manifest
 from tokcore.canonical import write_canonical_json
 from tokcore.errors import ConfigError, FormatError
 from tokcore.formats.arrow_shards import ArrowShardWriter
@@ -30,10 +30,10 @@ def problems(output: Path, **options: object) -> tuple[str, ...]:
 
 
 def test_a_sound_output(corpus, output):
-    report = verify(str(output), decode=None, root=find_manifest(str(output), "build").root)
+    report = verify(str(output), decode=None, root=find_manifest(str(output), WHOLE).root)
     assert report.problems == ()
     assert report.num_decoded == 102
-    assert report.root == find_manifest(str(output), "build").root
+    assert report.root == find_manifest(str(output), WHOLE).root
     for run_json in output.rglob("run.json"):  # may change or be missing
         run_json.unlink() if "plan" in str(run_json) else run_json.write_text("?")
     (output / "_attempts" / "other").mkdir(parents=True)
@@ -51,7 +51,7 @@ def test_of_a_large_output_the_first_line_is_there_before_its_manifests_are_read
         return parse_manifest(*manifest)
 
     monkeypatch.setattr("pipelines.inspect.chain.parse_manifest", parse)
-    shards = find_manifest(str(output), "build").totals.shards
+    shards = find_manifest(str(output), WHOLE).totals.shards
     assert problems(output, quick=True, progress=StageProgress()) == ()
     assert said[0] == f"look       at what manifest.json names: {shards} shards, and all other files\n"
     assert "".join(said[1:]) == ""
@@ -223,7 +223,7 @@ def test_an_unfinished_build(output):
 
 
 def test_a_build_rewritten_consistently_has_another_root(corpus, output):
-    root = find_manifest(str(output), "build").root
+    root = find_manifest(str(output), WHOLE).root
     shutil.rmtree(output)
     run(build_file(corpus, settings="[learn]\nvocab_size = 401\n", name="other.toml"), output)
     assert problems(output) == ()
@@ -249,7 +249,7 @@ def test_no_output(tmp_path):
 
 
 def test_exit_codes(corpus, output, tmp_path):
-    root = find_manifest(str(output), "build").root
+    root = find_manifest(str(output), WHOLE).root
     assert tokcore("verify", output, "--root", root).returncode == 0
     sound = tokcore("verify", output, "--decode", "all", "--json")
     assert sound.returncode == 0, sound.stderr

@@ -18,6 +18,7 @@ from pipelines.inspect.rebuild import rebuild
 from pipelines.inspect.verify import verify
 from pipelines.stages.commit import find_manifest
 from schemas.shard_entries import list_named_shards
+from schemas.stage_table import SHARDS
 from tokcore.format_table import SHARD_FORMATS, FormatFile, list_all_paths, list_paths
 from tokcore.formats.documents import DocumentsWriter, get_documents_path
 from tokcore.formats.shard_format import ShardSettings
@@ -59,7 +60,7 @@ def problems(output: Path) -> str:
 
 
 def test_every_format_holds_the_same_documents(built):
-    shards = list_named_shards(find_manifest(str(built), "shards"))
+    shards = list_named_shards(find_manifest(str(built), SHARDS))
     assert {shard.facts.item for shard in shards} > {0}
     assert {shard.facts.split for shard in shards} == {"train", "validation"}
     for shard in shards:
@@ -88,7 +89,7 @@ def test_a_build_in_one_format(corpus, name):
     output = build(corpus, (name,))
     assert verify(str(output), decode=None).problems == ()
     assert (output / "shards" / "documents").exists() != SHARD_FORMATS[name].has_columns
-    shard = list_named_shards(find_manifest(str(output), "shards"))[1]
+    shard = list_named_shards(find_manifest(str(output), SHARDS))[1]
     report = rebuild(str(output), shard.facts.shard)
     assert (report.problems, report.notes, report.documents) == ((), (), shard.facts.documents)
     main = output / "shards" / list_paths(SHARD_FORMATS[name], shard.facts.stem)[0]
@@ -144,7 +145,7 @@ def edited(batch: TokenBatch, column: str) -> TokenBatch:
 def test_a_documents_file_that_says_something_else_is_found(output, column):
     """All hashes and identities are corrected: it contradicts Arrow's own columns, or .idx files."""
     forger = Forger(output)
-    shard = next(s for s in list_named_shards(find_manifest(str(output), "shards")) if s.facts.documents > 1)
+    shard = next(s for s in list_named_shards(find_manifest(str(output), SHARDS)) if s.facts.documents > 1)
     batch = forger.read_arrow(list_paths(SHARD_FORMATS["arrow"], shard.facts.stem)[0])
     path = output / "shards" / get_documents_path(shard.facts.stem)
     with path.open("wb") as file:

@@ -10,7 +10,7 @@ from support.builds import ROOT, tokcore
 
 import tokcore as package
 from pipelines.inspect.verify import verify
-from schemas.stage_manifests import parse_manifest
+from schemas.stage_table import parse_manifest
 from tokcore.errors import ChecksumError
 
 EARLIER = ROOT / "tests" / "data" / "version_1"

@@ -19,6 +19,7 @@ from pipelines.stages.build import Build
 from pipelines.stages.commit import find_manifest
 from pipelines.stages.tokenizer_files import find_tokenizer_of_size
 from schemas.config import load_config, parse_config
+from schemas.stage_table import TOKENIZERS, WHOLE
 from tokcore.errors import ConfigError, LearnError
 from tokcore.tokenizer import Tokenizer
 
@@ -30,7 +31,7 @@ def set_sizes(model: str, sizes: str) -> str:
 
 
 def list_sizes(output: Path) -> dict[str, str]:
-    made = find_manifest(str(output), "tokenizers")
+    made = find_manifest(str(output), TOKENIZERS)
     return {size: one.fingerprint for size, one in made.totals.sizes.items()}
 
 
@@ -71,7 +72,7 @@ def test_workers_and_order_of_the_list_change_nothing(folder, tmp_path):
     settings = SIZES.replace("[400, 300, 350]", "[300, 350, 400]")
     assert (
         run(build_file(folder, settings=settings, name="order.toml"), tmp_path / "out", workers=1).root
-        == find_manifest(str(folder / "out"), "build").root
+        == find_manifest(str(folder / "out"), WHOLE).root
     )
     assert tree(tmp_path / "out") == tree(folder / "out")
 

@@ -50,7 +50,7 @@ from pipelines.store import crashpoints
 from pipelines.watch import service, waiting_files
 from pipelines.watch.read_status import read_status
 from schemas.commit_log import Reason, describe_part
-from schemas.stage_manifests import BUILD
+from schemas.stage_table import WHOLE
 from tokcore.canonical import COMMIT_VERSION
 from tokcore.errors import ConfigError, IdentityError, StageError
 
@@ -479,7 +479,7 @@ def test_a_part_of_another_tokenizer_is_never_committed(corpus):
     (corpus / "other.toml").write_text(text.replace("vocab_size = 280", "vocab_size = 270"))
     run(corpus / "other.toml", corpus / "other")
     shutil.copytree(corpus / "other", corpus / "out" / "parts" / "0a1b2c3d4e5f")
-    build = find_manifest(str(corpus / "other"), BUILD)
+    build = find_manifest(str(corpus / "other"), WHOLE)
     log = read_log(str(corpus / "out"))
     with pytest.raises(IdentityError, match="was encoded with another tokenizer"):
         create_commit(str(corpus / "out"), log, REASON, [describe_part("parts/0a1b2c3d4e5f", build)], [])

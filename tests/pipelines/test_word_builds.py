@@ -15,6 +15,7 @@ from pipelines.inspect.verify import verify
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.commit import find_manifest
 from schemas.config import load_config
+from schemas.stage_table import TOKENIZER
 from tokcore.errors import ConfigError
 
 EXAMPLE = Path(__file__).parents[2] / "deploy" / "examples" / "byt5.toml"
@@ -54,7 +55,7 @@ def test_shards_hold_the_ids_and_verify(folder, name):
     languages = json.loads((folder / name / "manifest.json").read_bytes())["languages"]
     if name in ("word", "character"):
         assert unknown == sum(languages[lang]["unknown"] for lang in ("en", "ru", "zh")) > 0
-        assert find_manifest(str(folder / name), "tokenizer").totals.lossless is False
+        assert find_manifest(str(folder / name), TOKENIZER).totals.lossless is False
         assert (folder / name / "tokenizer" / "tokenizer.json").exists()
 
 

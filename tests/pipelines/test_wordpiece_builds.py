@@ -19,6 +19,7 @@ from pipelines.print_check import make_check_report
 from pipelines.stages.build import Build
 from pipelines.stages.commit import find_manifest
 from schemas.config import load_config
+from schemas.stage_table import SHARDS
 from tokcore.errors import ConfigError, StageError
 from tokcore.formats.bert import read_vocab_txt
 from tokcore.tokenizer import Tokenizer
@@ -86,7 +87,7 @@ def test_it_verifies(folder, options):
 
 
 def test_verify_compares_the_unknown(folder):
-    made = find_manifest(str(folder / "out"), "shards")
+    made = find_manifest(str(folder / "out"), SHARDS)
     held = {lang: [one.documents, one.tokens, one.unknown] for lang, one in made.languages.items()}
     assert [*_find_differing_sums(made, held, (), {})] == []
     held["ru"][2] += 1

@@ -10,24 +10,18 @@ import pytest
 from support.manifests import MANIFESTS
 
 from schemas.manifest import Input, compute_identity
-from schemas.stage_manifests import (
-    STAGES,
-    CountedLanguage,
-    CountsConfig,
-    ImportedConfig,
-    StageConfigs,
-    parse_manifest,
-)
+from schemas.stage_manifests import CountedLanguage, CountsConfig, ImportedConfig, StageConfigs
+from schemas.stage_table import SHARDS, STAGES, WHOLE, get_stage, parse_manifest
 from tokcore.canonical import write_canonical_json
 from tokcore.errors import ChecksumError, FormatError, VersionError
 
-SHARDS = MANIFESTS["shards"]
+OF_SHARDS = MANIFESTS["shards"]
 NAME = "OUT/shards/manifest.json"
 
 
 @pytest.mark.parametrize("made", MANIFESTS.values(), ids=MANIFESTS)
 def test_bytes_and_back(made):
-    again = parse_manifest(made.to_bytes(), "m", made.stage)
+    again = parse_manifest(made.to_bytes(), "m", get_stage(made.stage))
     assert again == made
     assert type(again.config) is type(made.config)
     assert [type(entry.about) for entry in again.files] == [type(entry.about) for entry in made.files]
@@ -48,11 +42,14 @@ def test_what_a_build_does_not_use_is_left_out():
     assert not {"masked", "masked_bytes"} & set(value["languages"]["en"])
     assert parse_manifest(made.to_bytes(), "m") == made
     build = dataclasses.replace(
-        MANIFESTS["build"], config=StageConfigs(ImportedConfig(), SHARDS.config), languages={}, totals=SHARDS.totals
+        MANIFESTS["build"],
+        config=StageConfigs(ImportedConfig(), OF_SHARDS.config),
+        languages={},
+        totals=OF_SHARDS.totals,
     )
     assert json.loads(build.to_bytes())["config"] == {
         "tokenizer": {"tokenizer": "imported"},
-        "shards": json.loads(SHARDS.to_bytes())["config"],
+        "shards": json.loads(OF_SHARDS.to_bytes())["config"],
     }
 
 
@@ -60,8 +57,8 @@ def test_what_a_build_does_not_use_is_left_out():
 
 
 def first_file(**changes: Any) -> dict[str, Any]:
-    """The files of SHARDS, the first of them changed."""
-    return {"files": (dataclasses.replace(SHARDS.files[0], **changes), *SHARDS.files[1:])}
+    """The files of OF_SHARDS, the first of them changed."""
+    return {"files": (dataclasses.replace(OF_SHARDS.files[0], **changes), *OF_SHARDS.files[1:])}
 
 
 @pytest.mark.parametrize(
@@ -73,28 +70,28 @@ def first_file(**changes: Any) -> dict[str, Any]:
     ],
 )
 def test_codec_and_key_are_not_content(change):
-    assert dataclasses.replace(SHARDS, **change).content_id() == SHARDS.content_id()
+    assert dataclasses.replace(OF_SHARDS, **change).content_id() == OF_SHARDS.content_id()
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"config": dataclasses.replace(SHARDS.config, target_tokens=6)},
-        {"totals": dataclasses.replace(SHARDS.totals, tokens=8)},
+        {"config": dataclasses.replace(OF_SHARDS.config, target_tokens=6)},
+        {"totals": dataclasses.replace(OF_SHARDS.totals, tokens=8)},
         {"languages": {}},
         {"inputs": {"plan": Input("2" * 64, "9" * 64)}},
         first_file(content_sha256="9" * 64),
         first_file(path="arrow/b.arrow"),
-        first_file(about=dataclasses.replace(SHARDS.files[0].about, documents=5)),
+        first_file(about=dataclasses.replace(OF_SHARDS.files[0].about, documents=5)),
         {"files": ()},
     ],
 )
 def test_everything_else_is_content(change):
-    assert dataclasses.replace(SHARDS, **change).content_id() != SHARDS.content_id()
+    assert dataclasses.replace(OF_SHARDS, **change).content_id() != OF_SHARDS.content_id()
 
 
 def test_identity_follows_inputs_and_configuration():
-    config = SHARDS.config
+    config = OF_SHARDS.config
     one = compute_identity("s", config, {"plan": Input("x", "y")}, {})
     assert one == compute_identity("s", config, {"plan": Input("x", "other content id")}, {})
     assert one != compute_identity("s", dataclasses.replace(config, by="plan"), {"plan": Input("x", "y")}, {})
@@ -106,8 +103,8 @@ def test_identity_follows_inputs_and_configuration():
 
 
 def changed(path: tuple[str | int, ...], value: Any) -> bytes:
-    """The bytes of SHARDS with another value at a path; ... removes what is there."""
-    content = json.loads(SHARDS.to_bytes())
+    """The bytes of OF_SHARDS with another value at a path; ... removes what is there."""
+    content = json.loads(OF_SHARDS.to_bytes())
     inner = content
     for key in path[:-1]:
         inner = inner[key]
@@ -145,7 +142,7 @@ def changed(path: tuple[str | int, ...], value: Any) -> bytes:
 )
 def test_damage_is_named_by_field(path, value, message):
     with pytest.raises(FormatError) as raised:
-        parse_manifest(changed(path, value), NAME, "shards")
+        parse_manifest(changed(path, value), NAME, SHARDS)
     assert str(raised.value).startswith(f"{NAME}: ")
     assert message in str(raised.value)
 
@@ -161,7 +158,7 @@ def test_a_field_too_many_is_refused_wherever_it_is(made):
         rest = b"" if data[at + 1 : at + 2] == b"}" else b","
         data[at + 1 : at + 1] = b'"!":[]' + rest  # sorts before every name
         with pytest.raises(FormatError, match=r"^m: .*(unknown field '!'|!: expected)"):
-            parse_manifest(bytes(data), "m", made.stage)
+            parse_manifest(bytes(data), "m", get_stage(made.stage))
 
 
 def test_a_field_that_says_nothing_is_refused():
@@ -175,23 +172,23 @@ def test_a_field_that_says_nothing_is_refused():
 
 def test_what_is_not_canonical_is_refused():
     with pytest.raises(FormatError, match="canonical"):
-        parse_manifest(SHARDS.to_bytes().replace(b'"tokens":100', b'"tokens": 100'), "m")
+        parse_manifest(OF_SHARDS.to_bytes().replace(b'"tokens":100', b'"tokens": 100'), "m")
 
 
 def test_a_newer_format_names_the_mend():
     with pytest.raises(VersionError, match="upgrade tokcore"):
-        parse_manifest(SHARDS.to_bytes().replace(b'"format_version":2', b'"format_version":3'), "m")
+        parse_manifest(OF_SHARDS.to_bytes().replace(b'"format_version":2', b'"format_version":3'), "m")
 
 
 def test_a_false_root_is_found():
     build = MANIFESTS["build"]
     rooted = dataclasses.replace(build, root=build.content_id())
-    assert parse_manifest(rooted.to_bytes(), "m", "build") == rooted
+    assert parse_manifest(rooted.to_bytes(), "m", WHOLE) == rooted
     with pytest.raises(ChecksumError, match="root"):
         parse_manifest(rooted.to_bytes().replace(b'"tokens":100', b'"tokens":101'), "m")
 
 
 def test_a_file_that_must_be_there():
-    assert SHARDS.file("token_counts.parquet") == SHARDS.files[1]
+    assert OF_SHARDS.file("token_counts.parquet") == OF_SHARDS.files[1]
     with pytest.raises(FormatError, match=r"shards/manifest.json: names no tokens.parquet"):
-        SHARDS.file("tokens.parquet")
+        OF_SHARDS.file("tokens.parquet")

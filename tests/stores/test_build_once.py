@@ -11,7 +11,7 @@ from support.builds import build_file, small_corpus, tokcore
 from pipelines.inspect.verify import verify
 from pipelines.stages.commit import require_manifest
 from pipelines.store import storage
-from schemas.stage_manifests import BUILD
+from schemas.stage_table import WHOLE
 
 _SETTINGS = "[plan]\nrange_bytes = 20000\n[learn]\nvocab_size = 400\n"
 
@@ -30,7 +30,7 @@ def test_a_build_to_s3_is_the_local_one(s3: Store, tmp_path: Path) -> None:
     assert killed.returncode == -9, killed.stderr
     done = tokcore("build", path, "--output", output, env=s3.variables())
     assert done.returncode == 0, done.stderr
-    here, there = (require_manifest(where, BUILD, "build") for where in (local, output))
+    here, there = (require_manifest(where, WHOLE) for where in (local, output))
     assert (there.root, there.totals) == (here.root, here.totals)
     assert not {"CopyObject", "UploadPartCopy"} & s3.proxy.count().keys()
     read = {one.key for one in s3.proxy.requests if one.operation == "GetObject"}

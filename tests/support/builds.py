@@ -23,7 +23,8 @@ from pipelines.local.run_options import RunOptions
 from pipelines.stages.build import Build
 from pipelines.stages.commit import find_manifest
 from schemas.config import BuildConfig, load_config, parse_config
-from schemas.stage_manifests import BUILD, BuildManifest
+from schemas.stage_manifests import BuildManifest
+from schemas.stage_table import WHOLE
 
 ROOT = Path(__file__).parents[2]
 
@@ -168,7 +169,7 @@ def run_once(path: Path, output: Path) -> BuildManifest:
         shutil.copytree(folder, output, ignore=lambda of, _: ["base"] if Path(of) == folder else [])
         for file in output.rglob("run.json"):  # which say where inputs are
             file.write_text(file.read_text().replace((folder / "base").read_text(), str(path.parent)))
-    manifest = find_manifest(str(output), BUILD)
+    manifest = find_manifest(str(output), WHOLE)
     assert manifest is not None
     return manifest
 

@@ -20,7 +20,7 @@ from support.token_batches import shard_bytes
 from pipelines.inspect.verify_manifests import compute_identity_under
 from pipelines.stages.dataset_card import CARD, write_dataset_card
 from pipelines.work.semantics import SEMANTICS
-from schemas.stage_manifests import parse_manifest
+from schemas.stage_table import parse_manifest
 from tokcore.canonical import write_canonical_json
 from tokcore.documents_digest import DocumentsDigest
 from tokcore.format_table import SHARD_FORMATS, list_paths

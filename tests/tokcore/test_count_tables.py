@@ -20,6 +20,7 @@ from pipelines.local.run_options import RunOptions
 from pipelines.stages.build import Build
 from pipelines.stages.commit import find_manifest
 from schemas.config import load_config
+from schemas.stage_table import COUNTS
 from tokcore import kernel
 from tokcore.canonical import write_canonical_json
 from tokcore.errors import ChecksumError, ConfigError, FormatError
@@ -54,7 +55,7 @@ def test_the_counts_are_those_of_the_documents(output, lang):
 
 def test_the_content_hash_is_over_the_rows_in_order(output):
     """However the rows are cut into blocks; the manifest names it."""
-    manifest = find_manifest(str(output), "counts")
+    manifest = find_manifest(str(output), COUNTS)
     assert len(manifest.files) == 4
     for entry in manifest.files:
         rows = convert_table_to_rows(tokcore.open_counts(output, entry.about.lang))

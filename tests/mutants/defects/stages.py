@@ -362,7 +362,7 @@ DEFECTS = (
         "encode-without-a-look-at-the-engine",
         "tokcore encode alone does not look whether Dataflow's bucket for staging is there",
         "Build.encode",
-        'self.require_engine("shards")',
+        "self.require_engine(SHARDS)",
         "pass",
         in_tests("stores/test_dataflow_jobs.py::test_a_bucket_for_staging_that_is_not_there"),
     ),
