@@ -10,7 +10,7 @@ from pipelines.local.say import say
 from pipelines.local.terminal import format_count, format_number, format_size, format_table, make_printable
 from pipelines.stages.commit import find_manifest, find_manifests, get_manifest_url, require_manifest
 from pipelines.stages.read_log import locate_part, read_log
-from pipelines.stages.table import WORK
+from pipelines.stages.table import WORK, DerivedWork
 from pipelines.store import storage, urls
 from schemas.commit_log import OWN, PARTS, Part, sum_up_part
 from schemas.cut_manifest import cut_manifest
@@ -99,8 +99,7 @@ def find_newest(output: str) -> int:
 def _find_stage(url: str) -> tuple[str, Stage[Any]]:
     """The output and the stage whose shards a URL means."""
     above, _, last = url.rstrip("/").rpartition("/")
-    derived = last in STAGES and WORK[last].make is not None
-    return (above, STAGES[last]) if derived else (url, SHARDS)
+    return (above, STAGES[last]) if isinstance(WORK.get(last), DerivedWork) else (url, SHARDS)
 
 
 def print_shards(output: str, listed: ListedShards, at: int | None = None) -> None:
@@ -125,7 +124,7 @@ def print_shards(output: str, listed: ListedShards, at: int | None = None) -> No
     say("", f"{number} in {place}: {held}, {format_count(listed.tokens, 'token')}")
     if (own := find_manifest(output, TOKENIZER)) is not None:
         say(_describe_tokenizer(own.totals))
-    derived = find_manifests(output, (STAGES[name] for name, work in WORK.items() if work.make is not None))
+    derived = find_manifests(output, (STAGES[name] for name, work in WORK.items() if isinstance(work, DerivedWork)))
     if (show := WORK[stage.name].show) is not None and stage.name in derived:
         say(*show(derived[stage.name]))
     for name in derived:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Container
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from schemas.manifest import AnyManifest
 from schemas.stage_manifests import (
@@ -41,8 +41,8 @@ class Stage(Generic[Made]):
     # The stages it is made from: of each group the first that the build has, of a group without any, none.
     made_from: tuple[tuple[str, ...], ...] = ()
     within: tuple[str, ...] = ()  # it is committed by the work of another stage: the first of these that the build has
-    # Its files go when the commit that they are of expires; another part takes over work items from it.
-    expires: bool = False
+    expires: bool = False  # its files go when the commit that they are of does; a part is known by these stages
+    is_taken_over: bool = False  # a build whose inputs were replaced takes over work items from it
     is_plain: bool = False  # its files are stored as they are, uncompressed
     asked_by: str = ""  # the setting without which a build does not have it
     example: str = ""  # a value of that setting, as a build file has it
@@ -50,6 +50,7 @@ class Stage(Generic[Made]):
     does: str = ""  # what its command does, for the help; "": no command makes it alone
     done: str = ""  # what has been done then
     noun: str = "document"  # what its shards hold, if it writes any
+    beside: Literal["", "provenance", "pieces"] = ""  # the file that each of these always has beside it
 
     def is_in(self, configs: StageConfigs) -> bool:
         """Whether a build of these settings has this stage."""
@@ -65,7 +66,7 @@ class Stage(Generic[Made]):
         return {name for name in firsts if name is not None}
 
 
-PLAN = Stage("plan", PlanManifest, "plan", expires=True)
+PLAN = Stage("plan", PlanManifest, "plan", expires=True, is_taken_over=True)
 REJECTED = Stage(
     name="rejected",
     manifest=RejectedManifest,
@@ -73,6 +74,7 @@ REJECTED = Stage(
     made_from=(("plan",),),
     within=("counts", "shards"),
     expires=True,
+    is_taken_over=True,
     is_plain=True,
 )
 COUNTS = Stage(
@@ -81,6 +83,7 @@ COUNTS = Stage(
     command="count",
     made_from=(("plan",),),
     expires=True,
+    is_taken_over=True,
     why_gone="tokenizer.from was not set, now the tokenizer is imported and nothing is counted",
     does="Plan, then count pre-tokens for each language.",
     done="counted",
@@ -98,6 +101,7 @@ TOKENIZER = Stage(
     manifest=TokenizerManifest,
     command="learn",
     made_from=(("counts",),),
+    is_taken_over=True,
     is_plain=True,
     does="Learn the tokenizer from the count tables.\n\nOf an output with commits, learns from the tables of one: a "
     "further tokenizer, in tokenizers/FINGERPRINT. The output's own stays. An output, named in place of a build "
@@ -110,6 +114,7 @@ SHARDS = Stage(
     command="encode",
     made_from=(("plan",), ("tokenizer",)),
     expires=True,
+    is_taken_over=True,
     does="Tokenize the corpus into shards.\n\nWith -o, tokenizes the documents of a commit into a new output, with any "
     "tokenizer of the output.",
     done="encoded",
@@ -123,6 +128,7 @@ MIXED = Stage(
     example='"temperature"',
     does="Write the training documents of the shards in other proportions, as [mixture] says.",
     done="mixed",
+    beside="provenance",
 )
 PACKED = Stage(
     name="packed",
@@ -134,6 +140,7 @@ PACKED = Stage(
     does="Pack the documents of the mixture, or of the shards, into rows of one length, as [pack] says.",
     done="packed",
     noun="row",
+    beside="pieces",
 )
 
 STAGES: dict[str, Stage[Any]] = {
@@ -168,6 +175,11 @@ def find_command(name: str, is_imported: bool) -> str:
         return list_commands()[-1]
     stage = STAGES[name]
     return STAGES[_get_maker(stage, is_imported)].command
+
+
+def lists_anew(replaced: str) -> bool:
+    """Whether replacing what this command makes has the inputs listed anew."""
+    return replaced == PLAN.command
 
 
 def list_following(command: str, is_imported: bool) -> list[str]:

@@ -119,20 +119,21 @@ class _Runs(NamedTuple):
     run: Callable[[Any], Any]  # the build
     replaceable: tuple[str, ...]  # what its --replace takes
     examples: tuple[str, ...]
+    options: tuple[Callable[[click.Command], click.Command], ...] = ()
     # Gets the build, how it runs, as_json and options of its own; says whether it did all that there is to do.
     of_commit: Callable[..., bool] | None = None
+    source: Callable[..., Any] = BUILD_FILE  # what the command is given
 
 
 def _make_command(name: str, text: str, done: str, of: _Runs) -> click.Command:
     """A command that runs stages. done: what it has done, for a message."""
-    run, replaceable, examples, of_commit = of
 
-    @click.command(name, help=text, epilog=format_examples(*examples))
-    @(BUILD_FILE_OR_OUTPUT if name == TOKENIZER.command else BUILD_FILE)
+    @click.command(name, help=text, epilog=format_examples(*of.examples))
+    @of.source
     @add_run_options
     @click.option(
         "--replace",
-        type=click.Choice(replaceable),
+        type=click.Choice(of.replaceable),
         help="Remove what this step made, and all that follows from it; then make it again.",
     )
     @click.option("--from", "reuse", metavar="OUTPUT", help="Take over the stages of this output that still apply.")
@@ -148,11 +149,11 @@ def _make_command(name: str, text: str, done: str, of: _Runs) -> click.Command:
     ) -> None:
         is_to_work = name == BUILD or name in {STAGES[one].command for one in REJECTED.within}
         build = open_to_run(
-            build_file, chosen, replace, reuse, is_learned=name == TOKENIZER.command, is_to_work=is_to_work
+            build_file, chosen, replace, reuse, is_learned=of.source is BUILD_FILE_OR_OUTPUT, is_to_work=is_to_work
         )
-        if of_commit is not None and of_commit(build, chosen, as_json, **more):
+        if of.of_commit is not None and of.of_commit(build, chosen, as_json, **more):
             return
-        manifest = run(build)
+        manifest = of.run(build)
         if as_json:
             _print_as_json(build, manifest)
         elif chosen.quiet:
@@ -160,16 +161,10 @@ def _make_command(name: str, text: str, done: str, of: _Runs) -> click.Command:
         else:
             _print_for_people(build, manifest, done, show_all)
 
-    return _add_own_options(name, command)
-
-
-def _add_own_options(name: str, command: click.Command) -> click.Command:
-    """Add the options that this command alone has."""
-    if name == BUILD:
-        return ALL(command)
-    if name == TOKENIZER.command:
-        return _LEARN_AT(command)
-    return _ENCODE_AT(_OF_TOKENIZER(_INTO(command))) if name == SHARDS.command else command
+    made: click.Command = command
+    for option in of.options:
+        made = option(made)
+    return made
 
 
 def open_to_run(
@@ -336,12 +331,15 @@ _OWN = {
             "tokcore learn BUILD.toml --at 3 --set learn.vocab_size=65536",
             "tokcore learn out/first --set learn.vocab_size=65536",
         ),
+        (_LEARN_AT,),
         _learn_at,
+        BUILD_FILE_OR_OUTPUT,
     ),
     SHARDS.command: _Runs(
         lambda build: build.encode(),
         (SHARDS.command,),
         ("tokcore encode BUILD.toml", "tokcore encode BUILD.toml --at 3 --tokenizer 0a1b2c3d -o out/second"),
+        (_INTO, _OF_TOKENIZER, _ENCODE_AT),
         _encode_at,
     ),
 }
@@ -364,6 +362,7 @@ COMMANDS = (
                 "tokcore build BUILD.toml --slice 2/16",
                 "tokcore build BUILD.toml -- --runner=FlinkRunner --parallelism=64",
             ),
+            (ALL,),
         ),
     ),
 )

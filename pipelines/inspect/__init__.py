@@ -2,12 +2,12 @@
 
 propose, build_text: a folder of data as a build file. language_names: languages that names tell.
 estimate: what a build will take and give, from a sample. check_estimates: what it will lack.
-verify, verify_manifests, verify_shards, verify_order, verify_derived, verify_mixed, verify_packed: is the output what
+verify, verify_manifests, verify_shards, verify_order, verify_derived: is the output what
 was committed? chain: the manifests and the log that vouch for its files.
 verify_written: is a folder of WriteShards what it says?
 verify_log: are commits and parts those of this output? verify_removed: is what was removed gone?
 verify_beside, repair_beside: are the tokenizers beside the output's own as they were learned? Their files, made again.
-derived_jobs: how shards were made out of shards. decoded_files: documents that were made out of tokens.
+made_again: a stored shard beside the same one made again. decoded_files: documents that were made out of tokens.
 rebuild: make one shard again and compare. prove_file: a proof that a root covers a file.
 repair: make what is gone or damaged again, and put it in its place.
 stored_shards: shards as local files, opened in every format.

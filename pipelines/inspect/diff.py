@@ -7,23 +7,28 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from pipelines.stages.commit import find_manifest
 from pipelines.stages.dataset_card import CARD
+from pipelines.stages.stored import Stored
 from pipelines.store import storage, urls
 from pipelines.store.redaction import redact
-from pipelines.store.tokenizers import load_spec
-from pipelines.work.read_plan import read_plan
 from schemas.manifest import AnyManifest, remove_result_key
-from schemas.plan import InputFile, ReadSettings
+from schemas.plan import InputFile, Plan, ReadSettings
 from schemas.shard_entries import list_named_shards
+from schemas.stage_manifests import (
+    BuildManifest,
+    CountsManifest,
+    PlanManifest,
+    RejectedManifest,
+    ShardsManifest,
+    TokenizerManifest,
+    TokenizersManifest,
+)
 from schemas.stage_table import (
     BUILD,
     COUNTS,
-    MIXED,
-    PACKED,
     PLAN,
     REJECTED,
     SHARDS,
@@ -31,6 +36,7 @@ from schemas.stage_table import (
     TOKENIZER,
     TOKENIZERS,
     WHOLE,
+    Stage,
 )
 from tokcore.errors import ConfigError
 from tokcore.formats.shard_facts import ShardFacts
@@ -53,66 +59,32 @@ def diff(one: str, other: str) -> dict[str, Any]:
 
     Raises ConfigError unless both hold at least one finished stage, FormatError for a file that is not a manifest.
     """
-    a, b = _Side(one), _Side(other)
-    parts = {
-        "stages": _diff_stages(a, b),
-        "configuration": _diff_configuration(a, b),
-        "inputs": _diff_inputs(a, b),
-        "rejected": _diff_rejected(a, b),
-        "counts": _diff_counts(a, b),
-        "tokenizers": _diff_sizes(a, b),
-        "tokenizer": _diff_tokenizer(a, b),
-        "documents": _diff_documents(a, b),
-        "shards": _diff_shards(a.shards, b.shards),
-        "mixed": _diff_shards(a.mixed, b.mixed),
-        "packed": _diff_shards(a.packed, b.packed),
-        "card": _diff_card(a, b),
-        "root": make_pair(a.root, b.root),
-    }
+    a, b = _open_side(one), _open_side(other)
+    parts: dict[str, Any] = {"stages": _diff_stages(a, b), "configuration": _diff_configuration(a, b)}
+    for stage in STAGES.values():
+        if (both := _find_both(a.find(stage), b.find(stage))) is not None:
+            find: Callable[..., dict[str, Any]] = _DIFFS.get(stage, _diff_derived)
+            parts |= find(a, b, *both)
+    builds = a.find(WHOLE), b.find(WHOLE)
+    parts["card"] = _diff_card(*builds)
+    parts["root"] = make_pair(*(build.root if build is not None else "" for build in builds))
     return {kind: found for kind, found in parts.items() if found}
 
 
-class _Side:
+def _open_side(output: str) -> Stored:
     """One of the two outputs, as far as it was built."""
-
-    def __init__(self, output: str) -> None:
-        self.output = output
-        self.plan = find_manifest(output, PLAN)
-        self.rejected = find_manifest(output, REJECTED)
-        self.counts = find_manifest(output, COUNTS)
-        self.tokenizers = find_manifest(output, TOKENIZERS)
-        self.tokenizer = find_manifest(output, TOKENIZER)
-        self.shards = find_manifest(output, SHARDS)
-        self.mixed = find_manifest(output, MIXED)
-        self.packed = find_manifest(output, PACKED)
-        self.build = find_manifest(output, WHOLE)
-        self.root = self.build.root if self.build is not None else ""
-        if not set(self.stages()) - {BUILD}:
-            storage.require_bucket(output)
-            raise ConfigError(f"{redact(output)}: no finished stage of a build is there")
-
-    def stages(self) -> dict[str, AnyManifest]:
-        """The finished stages, in the order of work, and the build."""
-        of_text = (self.plan, self.rejected, self.counts, self.tokenizers, self.tokenizer)
-        every = (*of_text, self.shards, self.mixed, self.packed, self.build)
-        return {made.stage: made for made in every if made is not None}
-
-    def files(self) -> dict[str, tuple[InputFile, ReadSettings]]:
-        """Input files by uri, with the settings they are read with."""
-        assert self.plan is not None
-        plan = read_plan(self.output, self.plan)
-        return {file.uri: (file, plan.settings[file.settings]) for file in plan.files}
-
-    def rows(self, path: str) -> Iterator[CountRows]:
-        with storage.open_read(urls.join(self.output, "counts", path)) as file:
-            yield from read_table(file)
+    stored = Stored(output)
+    if not stored.stages:
+        storage.require_bucket(output)
+        raise ConfigError(f"{redact(output)}: no finished stage of a build is there")
+    return stored
 
 
-def _diff_card(a: _Side, b: _Side) -> list[Any]:
+def _diff_card(one: BuildManifest | None, other: BuildManifest | None) -> list[Any]:
     """Hashes of the dataset cards, where they do not differ because their builds do: other releases, other words."""
-    if a.build is None or b.build is None or a.build.inputs != b.build.inputs:
+    if one is None or other is None or one.inputs != other.inputs:
         return []
-    hashes = [{entry.path: entry.content_sha256 for entry in build.files}.get(CARD) for build in (a.build, b.build)]
+    hashes = [{entry.path: entry.content_sha256 for entry in build.files}.get(CARD) for build in (one, other)]
     return make_pair(*hashes)
 
 
@@ -121,8 +93,8 @@ def _find_both(one: AManifest | None, other: AManifest | None) -> tuple[AManifes
     return None if one is None or other is None or one == other else (one, other)
 
 
-def _diff_stages(a: _Side, b: _Side) -> dict[str, Any]:
-    one, other = a.stages(), b.stages()
+def _diff_stages(a: Stored, b: Stored) -> dict[str, Any]:
+    one, other = ({**side.stages, **({BUILD: None} if side.find(WHOLE) else {})} for side in (a, b))
     found = {
         "only_a": [name for name in one if name not in other],
         "only_b": [name for name in other if name not in one],
@@ -130,11 +102,11 @@ def _diff_stages(a: _Side, b: _Side) -> dict[str, Any]:
     return found if any(found.values()) else {}
 
 
-def _diff_configuration(a: _Side, b: _Side) -> dict[str, Any]:
+def _diff_configuration(a: Stored, b: Stored) -> dict[str, Any]:
     """Dotted key -> [its value in a, in b]. Of the plan, only its range size: see _diff_inputs for the rest."""
     found: dict[str, Any] = {}
     for stage in STAGES:
-        if (both := _find_both(a.stages().get(stage), b.stages().get(stage))) is None:
+        if (both := _find_both(a.stages.get(stage), b.stages.get(stage))) is None:
             continue
         one, other = (_flatten(to_jsonable(made.config), stage) for made in both)
         found |= {key: value for key, value in diff_by_key(one, other).items() if not key.startswith("plan.settings")}
@@ -170,14 +142,16 @@ def summarize(items: Sequence[Any]) -> dict[str, Any]:
     return {"number": len(items), "first": list(items[:NUM_EXAMPLES])}
 
 
-def _diff_rejected(a: _Side, b: _Side) -> dict[str, Any]:
-    if (both := _find_both(a.rejected, b.rejected)) is None:
-        return {}
-    return diff_by_key(*(_flatten(to_jsonable(made.totals)) for made in both))
+def _diff_rejected(a: Stored, b: Stored, *both: RejectedManifest) -> dict[str, Any]:
+    return {REJECTED.name: diff_by_key(*(_flatten(to_jsonable(made.totals)) for made in both))}
 
 
-def _diff_inputs(a: _Side, b: _Side) -> dict[str, Any]:
-    return diff_files(a.files(), b.files()) if _find_both(a.plan, b.plan) is not None else {}
+def _diff_inputs(a: Stored, b: Stored, *both: PlanManifest) -> dict[str, Any]:
+    return {"inputs": diff_files(_list_inputs(a.plan), _list_inputs(b.plan))}
+
+
+def _list_inputs(plan: Plan) -> Files:
+    return {file.uri: (file, plan.settings[file.settings]) for file in plan.files}
 
 
 def diff_files(one: Files, other: Files) -> dict[str, Any]:
@@ -203,10 +177,8 @@ def diff_files(one: Files, other: Files) -> dict[str, Any]:
 # --------------------------------------------------------------------------------------------------------------- counts
 
 
-def _diff_counts(a: _Side, b: _Side) -> dict[str, Any]:
+def _diff_counts(a: Stored, b: Stored, *both: CountsManifest) -> dict[str, Any]:
     """Language -> totals that differ, how many rows do, and examples: [pre-token, count in a, count in b]."""
-    if (both := _find_both(a.counts, b.counts)) is None:
-        return {}
     tables = [{entry.about.lang: entry for entry in made.files} for made in both]
     found: dict[str, Any] = {}
     for lang in sorted({*both[0].languages, *both[1].languages}):
@@ -218,11 +190,16 @@ def _diff_counts(a: _Side, b: _Side) -> dict[str, Any]:
             if (totals[0].get(key) or 0) != (totals[1].get(key) or 0)
         }
         if one is None or other is None or one.content_sha256 != other.content_sha256:
-            rows = [side.rows(table.path) if table else iter(()) for side, table in ((a, one), (b, other))]
+            rows = [_read_rows(side, table.path) if table else iter(()) for side, table in ((a, one), (b, other))]
             entry["different_rows"], entry["examples"] = find_different_rows(*rows)
         if entry:
             found[lang] = entry
-    return found
+    return {COUNTS.name: found}
+
+
+def _read_rows(side: Stored, path: str) -> Iterator[CountRows]:
+    with storage.open_read(urls.join(side.url, COUNTS.name, path)) as file:
+        yield from read_table(file)
 
 
 def find_different_rows(one: Iterator[CountRows], other: Iterator[CountRows]) -> tuple[int, list[list[Any]]]:
@@ -267,17 +244,14 @@ def _iterate_tuples(blocks: Iterator[CountRows]) -> Iterator[Row]:
 # ------------------------------------------------------------------------------------------------------------ tokenizer
 
 
-def _diff_sizes(a: _Side, b: _Side) -> dict[str, Any]:
+def _diff_sizes(a: Stored, b: Stored, *both: TokenizersManifest) -> dict[str, Any]:
     """Size -> the fingerprints of its tokenizers, where they differ; None where there is none of that size."""
-    if (both := _find_both(a.tokenizers, b.tokenizers)) is None:
-        return {}
-    return diff_by_key(*({size: one.fingerprint for size, one in made.totals.sizes.items()} for made in both))
+    sizes = ({size: one.fingerprint for size, one in made.totals.sizes.items()} for made in both)
+    return {TOKENIZERS.name: diff_by_key(*sizes)}
 
 
-def _diff_tokenizer(a: _Side, b: _Side) -> dict[str, Any]:
+def _diff_tokenizer(a: Stored, b: Stored, *both: TokenizerManifest) -> dict[str, Any]:
     """Fingerprint, vocabulary, and where the lists of what the models learned part."""
-    if (both := _find_both(a.tokenizer, b.tokenizer)) is None:
-        return {}
     found: dict[str, Any] = diff_by_key(
         *({key: value for key, value in to_jsonable(made.totals).items() if key != "mix"} for made in both)
     )
@@ -285,8 +259,8 @@ def _diff_tokenizer(a: _Side, b: _Side) -> dict[str, Any]:
     if changed := {lang: pair for lang, pair in diff_by_key(*weights).items() if pair[0] != pair[1]}:
         found["weights"] = changed
     if "fingerprint" not in found:
-        return found
-    specs = [load_spec(side.output) for side in (a, b)]
+        return {TOKENIZER.name: found}
+    specs = [a.spec, b.spec]
     rules = [spec.model.rules() for spec in specs]
     found |= (
         _diff_rules(*rules) if rules[0].name == rules[1].name else {"model": [spec.model.summary for spec in specs]}
@@ -294,7 +268,7 @@ def _diff_tokenizer(a: _Side, b: _Side) -> dict[str, Any]:
     special = [{token.text: _describe_token(token) for token in spec.special} for spec in specs]
     if changed := diff_by_key(*special):
         found["special"] = changed
-    return found
+    return {TOKENIZER.name: found}
 
 
 def _describe_token(token: SpecialToken) -> list[int | str | None]:
@@ -321,10 +295,12 @@ def _spell(rule: tuple[bytes, ...]) -> list[str]:
 # --------------------------------------------------------------------------------------------------------------- shards
 
 
-def _diff_documents(a: _Side, b: _Side) -> dict[str, Any]:
+def _diff_shards(a: Stored, b: Stored, *both: ShardsManifest) -> dict[str, Any]:
+    return {"documents": _diff_documents(both), **_diff_derived(a, b, *both)}
+
+
+def _diff_documents(both: tuple[ShardsManifest, ...]) -> dict[str, Any]:
     """Digest and numbers of documents and tokens, in all and by language; of what is ever encoded, not of its files."""
-    if (both := _find_both(a.shards, b.shards)) is None:
-        return {}
     keys = ("documents_digest", "text_bytes", "tokens")
     found: dict[str, Any] = diff_by_key(*({key: getattr(made.totals, key) for key in keys} for made in both))
     numbers = [made.totals.records.documents for made in both]
@@ -341,9 +317,8 @@ def _diff_documents(a: _Side, b: _Side) -> dict[str, Any]:
     return found
 
 
-def _diff_shards(one_made: AManifest | None, other_made: AManifest | None) -> dict[str, Any]:
-    if (both := _find_both(one_made, other_made)) is None:
-        return {}
+def _diff_derived(a: Stored, b: Stored, *both: Any) -> dict[str, Any]:
+    """The shards that only one has, and those that are not the same."""
     contents = [{s.facts.place: s.content_sha256 for s in list_named_shards(made)} for made in both]
     stored = [
         {
@@ -366,4 +341,15 @@ def _diff_shards(one_made: AManifest | None, other_made: AManifest | None) -> di
         "other_content": summarize([name for name in shared if one[name] != other[name]]),
         "same_content_in_other_bytes": summarize(only_bytes),
     }
-    return {key: some for key, some in found.items() if some["number"]}
+    return {both[0].stage: {key: some for key, some in found.items() if some["number"]}}
+
+
+# Of the stages that are more than their shards.
+_DIFFS: dict[Stage[Any], Callable[..., dict[str, Any]]] = {
+    PLAN: _diff_inputs,
+    REJECTED: _diff_rejected,
+    COUNTS: _diff_counts,
+    TOKENIZERS: _diff_sizes,
+    TOKENIZER: _diff_tokenizer,
+    SHARDS: _diff_shards,
+}

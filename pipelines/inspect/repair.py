@@ -22,10 +22,9 @@ from typing import Any
 
 from pipelines.inspect.chain import Chain, Manifests, read_chain, read_manifests, require_commit
 from pipelines.inspect.decoded_files import describe_decoded, find_decoded
-from pipelines.inspect.derived_jobs import DERIVED, derive_again
 from pipelines.inspect.repair_beside import repair_beside
 from pipelines.inspect.stored_shards import open_formats
-from pipelines.inspect.verify import check_file, read_base, verify
+from pipelines.inspect.verify import check_file, verify
 from pipelines.inspect.verify_log import check_commit_card
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.commit import MANIFEST, get_folder, get_path_below, name_once, require_manifest, require_output
@@ -33,21 +32,30 @@ from pipelines.stages.count_corpus import count_again
 from pipelines.stages.dataset_card import CARD, follow_commits, is_card, write_dataset_card
 from pipelines.stages.read_log import Log
 from pipelines.stages.standing import describe_way_out
+from pipelines.stages.stored import Stored
+from pipelines.stages.table import WORK
+from pipelines.stages.token_count_table import TOKEN_COUNTS
 from pipelines.stages.tokenizer_files import find_artifact
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER, Attempts, publish
 from pipelines.store.main_files import copy_shard_if_remote
-from pipelines.store.tokenizers import load_spec
-from pipelines.work.make_again import make_shards_again
-from pipelines.work.make_jobs import make_encode_job
-from pipelines.work.read_plan import read_plan
 from schemas.commit_log import OWN, PARTS
 from schemas.manifest import AnyManifest, FileEntry
 from schemas.plan import Plan
 from schemas.refs import StoredFile
 from schemas.shard_entries import list_named_shards, make_shard_settings, write_folder_indexes
 from schemas.stage_manifests import CountsManifest, ImportedConfig
-from schemas.stage_table import BUILD, WHOLE, find_command
+from schemas.stage_table import (
+    BUILD,
+    COUNTS,
+    PLAN,
+    SHARDS,
+    STAGES,
+    TOKENIZER,
+    WHOLE,
+    Stage,
+    find_command,
+)
 from tokcore import token_counts
 from tokcore.errors import TokError
 from tokcore.formats.shard_facts import ShardFacts
@@ -98,7 +106,7 @@ def repair(output: str, base: str = "", options: RunOptions | None = None, at: i
         url = output if path == OWN else urls.join(output, path)
         follows = path == OWN and log is not None and bool(log.commits or lost)
         own = chain.own if path == OWN else read_manifests(url)
-        one = _Repair(url, base or read_base(url), options, own, follows)
+        one = _Repair(url, base, options, own, follows)
         one.run()
         prefix = "" if path == OWN else f"{path}/"
         repaired.extend(f"{prefix}{name}" for name in one.repaired)
@@ -161,16 +169,20 @@ def _describe_manifests(own: Manifests, is_broken: bool = False) -> Iterator[str
             yield f"{problem}. The manifest is damaged: {describe_way_out(stage, 'BUILD.toml', is_imported)}"
             continue
         # A build reads the corpus again for any other stage, but not for what was rejected alone.
-        how = f" --replace {find_command(stage, is_imported)}" if stage == "rejected" else ""
+        how = f" --replace {find_command(stage, is_imported)}" if stage in STAGES and STAGES[stage].within else ""
         yield f"{problem}. Restore {stage}/ from a copy, or make it again: `tokcore build BUILD.toml{how}`"
 
 
 def _finds_no_counts(found: Mapping[str, AnyManifest]) -> bool:
     """Whether the build imports its tokenizer, so that no stage counts."""
     if (build := found.get(BUILD)) is not None:
-        return "counts" not in build.inputs
-    tokenizer = found.get("tokenizer")
+        return COUNTS.name not in build.inputs
+    tokenizer = found.get(TOKENIZER.name)
     return tokenizer is not None and isinstance(tokenizer.config, ImportedConfig)
+
+
+def _list_made_by(command: str) -> list[str]:
+    return [name for name, stage in STAGES.items() if stage.command == command]
 
 
 _Again = tuple[Attempts, Mapping[str, StoredFile]]  # path below the output -> a file made again
@@ -183,7 +195,7 @@ class _Repair:
         self.left = [*_describe_manifests(own)]
         self.num_files = 0
         self._output = output
-        self._base = base
+        self._stored = Stored(output, own.found, base)
         self._follows = follows
         self._options = options
         self._plan: Plan | None = None  # None if it is damaged itself
@@ -192,27 +204,17 @@ class _Repair:
 
     def run(self) -> None:
         damaged = self._damaged()
-        for entry in damaged.get("plan", []):
-            self._give_up("plan", entry)
-        if "plan" in self._manifests and "plan" not in damaged:
-            self._plan = read_plan(self._output, self._manifests["plan"])
-        for stage in ("tokenizers", "tokenizer"):
-            self._repair_tokenizers(stage, damaged.get(stage, []))
-        self._repair_counts([(stage, entry) for stage in ("rejected", "counts") for entry in damaged.get(stage, [])])
-        if shards := damaged.get("shards"):
-            tokenizer = self._manifests.get("tokenizer")
-            if self._plan is not None and find_decoded(self._plan):
-                for entry in shards:
-                    self._give_up("shards", entry, f"cannot be made again: {describe_decoded(self._plan)}")
-            elif tokenizer is None or self._plan is None or f"tokenizer/{FILE_NAME}" in self._names_left():
-                for entry in shards:
-                    self._give_up("shards", entry)
-            else:
-                self._repair_shards(shards, self._plan)
-                self._repair_indexes(shards)
-        for stage in DERIVED:
-            if entries := damaged.get(stage):
-                self._repair_derived(stage, entries)
+        for entry in damaged.get(PLAN.name, []):
+            self._give_up(PLAN.name, entry)
+        if PLAN.name in self._manifests and PLAN.name not in damaged:
+            self._plan = self._stored.plan
+        for name in _list_made_by(TOKENIZER.command):
+            self._repair_tokenizers(name, damaged.get(name, []))
+        of_counting = _list_made_by(COUNTS.command)
+        self._repair_counts([(name, entry) for name in of_counting for entry in damaged.get(name, [])])
+        for name, work in WORK.items():
+            if work.again is not None and name in damaged:
+                self._repair_shards(STAGES[name], work.again, damaged[name])
         for entry in damaged.get(BUILD, []):
             self._repair_card(entry)
         if not storage.list_tree(urls.join(self._output, FOLDER)):
@@ -256,7 +258,7 @@ class _Repair:
     def _read_sound_spec(self, stage: str, path: str) -> bytes | None:
         """The bytes of a tokcore.json: its own, or those of the same file of the other stage; None if none are left."""
         wanted = self._manifests[stage].file(path).sha256
-        every = ((one, entry) for one in ("tokenizers", "tokenizer") for entry in self._list_files(one))
+        every = ((one, entry) for one in _list_made_by(TOKENIZER.command) for entry in self._list_files(one))
         for one, entry in every:
             if entry.sha256 == wanted and not check_file(self._output, one, entry):
                 return storage.read_bytes(urls.join(self._output, one, entry.path))
@@ -267,7 +269,7 @@ class _Repair:
 
     def _repair_counts(self, entries: list[tuple[str, FileEntry[Any]]]) -> None:
         """Count the corpus again, for tables and for what was rejected."""
-        made = self._manifests.get("counts")
+        made = self._stored.find(COUNTS)
         if self._plan is not None and find_decoded(self._plan):
             for stage, entry in entries:
                 self._give_up(stage, entry, f"cannot be made again: {describe_decoded(self._plan)}")
@@ -275,113 +277,96 @@ class _Repair:
             for stage, entry in entries:
                 self._give_up(stage, entry)
         elif entries:
-            self._put_again(entries, functools.partial(self._count_again, made), self._plan)
+            self._put_again(entries, functools.partial(self._count_again, made))
 
     @contextlib.contextmanager
-    def _count_again(self, made: CountsManifest, plan: Plan) -> Iterator[_Again]:
+    def _count_again(self, made: CountsManifest, stored: Stored) -> Iterator[_Again]:
         apart = urls.join(self._output, FOLDER, "again")
-        attempts = Attempts(self._output, "counts", made.identity, apart)
-        yield attempts, count_again(self._options, self._base, plan, made, attempts)
+        attempts = Attempts(self._output, COUNTS.name, made.identity, apart)
+        yield attempts, count_again(self._options, stored.base, stored.plan, made, attempts)
         storage.remove_tree(attempts.folder)
         storage.remove_tree(apart)
 
-    def _repair_shards(self, entries: list[FileEntry[Any]], plan: Plan) -> None:
-        """Encode again the work items whose shards are damaged, on this machine, and take the files that are needed."""
+    def _repair_shards(
+        self, stage: Stage[Any], make: Callable[[Stored, Attempts, int], Any], entries: list[FileEntry[Any]]
+    ) -> None:
+        """Make the pieces of a stage again whose shards are damaged, on this machine, and take the files it needs."""
+        made = self._stored.get(stage)
+        if why := self._find_lost_input(made):
+            for entry in entries:
+                self._give_up(stage.name, entry, why)
+            return
+
+        @contextlib.contextmanager
+        def make_piece(number: int, stored: Stored) -> Iterator[_Again]:
+            with tempfile.TemporaryDirectory(prefix="tokcore-repair-") as folder:
+                attempts = Attempts(folder, stage.name, made.identity)
+                files = (file for ref in make(stored, attempts, number).shards for file in ref.files)
+                yield attempts, {f"{stage.name}/{file.path}": file for file in files}
+
         wanted: dict[int, list[tuple[str, FileEntry[Any]]]] = {}
         for entry in entries:
             if isinstance(entry.about, ShardFacts):
-                wanted.setdefault(entry.about.item, []).append(("shards", entry))
-        for number, of_item in sorted(wanted.items()):
-            self._put_again(of_item, functools.partial(self._encode_again, number), plan)
-
-    @contextlib.contextmanager
-    def _encode_again(self, number: int, plan: Plan) -> Iterator[_Again]:
-        made = self._manifests["shards"]
-        with tempfile.TemporaryDirectory(prefix="tokcore-repair-") as folder:
-            attempts = Attempts(folder, "shards", made.identity)
-            job = make_encode_job(
-                made.config,
-                attempts,
-                self._base,
-                urls.join(self._output, "tokenizer", FILE_NAME),
-                self._manifests["tokenizer"].file(FILE_NAME).sha256,
-                load_spec(self._output),
-            )
-            shards = make_shards_again(job, plan, number, made.totals.tokens)
-            yield attempts, {f"shards/{file.path}": file for shard in shards for file in shard.files}
+                wanted.setdefault(entry.about.item, []).append((stage.name, entry))
+        for number, of_piece in sorted(wanted.items()):
+            self._put_again(of_piece, functools.partial(make_piece, number))
+        self._repair_indexes(made, [entry for entry in entries if not isinstance(entry.about, ShardFacts)])
 
     def _put_again(
         self,
         entries: list[tuple[str, FileEntry[Any]]],
-        make: Callable[[Plan], contextlib.AbstractContextManager[_Again]],
-        plan: Plan,
+        make: Callable[[Stored], contextlib.AbstractContextManager[_Again]],
     ) -> None:
         """Give files their places that are made again from the inputs, as these are read now, or else as before."""
-        for is_last, how in enumerate((plan, plan.as_before())):
-            with make(how) as (attempts, again):
+        for is_last in (False, True) if self._plan is not None else (True,):
+            with make(self._stored.as_before() if is_last and self._plan else self._stored) as (attempts, again):
                 found = [(stage, entry, again.get(get_path_below(stage, entry.path))) for stage, entry in entries]
                 if is_last or all(file and file.content_sha256 == entry.content_sha256 for _, entry, file in found):
                     for stage, entry, file in found:
                         self._put(stage, entry, attempts.find(file) if file is not None else "")
                     return
 
-    def _repair_indexes(self, entries: list[FileEntry[Any]]) -> None:
+    def _find_lost_input(self, made: AnyManifest) -> str:
+        """Why a stage cannot be made again from what it was made from; empty if it can."""
+        if PLAN.name in made.inputs and self._plan is not None and find_decoded(self._plan):
+            return f"cannot be made again: {describe_decoded(self._plan)}"
+        left, others = self._names_left(), [name for name in made.inputs if WORK[name].again is not None]
+        if any(said.startswith(tuple(f"{name}/" for name in others)) for said in left):
+            return "follows from the shards, of which one is still damaged"
+        is_lost = PLAN.name in made.inputs and self._plan is None
+        is_lost |= f"{TOKENIZER.name}/{FILE_NAME}" in left or not {*made.inputs} <= self._manifests.keys()
+        return "cannot be made again from what is left" if is_lost else ""
+
+    def _repair_indexes(self, made: AnyManifest, entries: list[FileEntry[Any]]) -> None:
         """Write the files again that describe all shards together."""
-        of_all = [entry for entry in entries if not isinstance(entry.about, ShardFacts)]
-        if not of_all:
-            return
-        made, tokenizer = self._manifests["shards"], self._manifests["tokenizer"]
-        shards = list_named_shards(made)
-        settings = make_shard_settings(made.config, made.totals.fingerprint, tokenizer.totals.vocab_size)
+        shards = list_named_shards(made) if entries else []
+        settings = make_shard_settings(made.config, made.totals.fingerprint, self._stored.spec.vocab_size)
         indexes = write_folder_indexes(made.config.formats, shards, settings)
-        for entry in of_all:
+        for entry in entries:
             if entry.path in indexes:
-                self._put_bytes("shards", entry, indexes[entry.path].data)
-            elif any(said.startswith("shards/") for said in self.left):
-                self._give_up("shards", entry, "follows from the shards, of which one is still damaged")
+                self._put_bytes(made.stage, entry, indexes[entry.path].data)
+            elif entry.path != TOKEN_COUNTS:
+                self._give_up(made.stage, entry)
+            elif any(said.startswith(f"{made.stage}/") for said in self.left):
+                self._give_up(made.stage, entry, "follows from the shards, of which one is still damaged")
             else:
                 self._put_token_counts(entry)
 
     def _put_token_counts(self, entry: FileEntry[Any]) -> None:
         ids = IdCounter()
-        for shard in list_named_shards(self._manifests["shards"]):
+        for shard in list_named_shards(self._stored.get(SHARDS)):
             with copy_shard_if_remote(self._output, shard) as folder:
                 for batch in open_formats(folder, shard)[0].reader.batches():
                     ids.add(batch.tokens, batch.offsets)
         with tempfile.NamedTemporaryFile(prefix="tokcore-repair-") as file:
             token_counts.write_id_table(file, token_counts.make_table(ids.take()))
             file.flush()
-            self._put("shards", entry, file.name)
-
-    def _repair_derived(self, stage: str, entries: list[FileEntry[Any]]) -> None:
-        """Make the parts or groups again whose shards are damaged, from the shards of the build."""
-        made, shards, tokenizer = (self._manifests.get(name) for name in (stage, "shards", "tokenizer"))
-        needed = [f"{name}/" for name in ("shards", *DERIVED[: DERIVED.index(stage)])]
-        lost = f"tokenizer/{FILE_NAME}" in self._names_left() or any(one.startswith(tuple(needed)) for one in self.left)
-        if made is None or shards is None or tokenizer is None or lost:
-            for entry in entries:
-                self._give_up(stage, entry, "follows from the shards, of which one is still damaged")
-            return
-        spec, mixed = load_spec(self._output), self._manifests.get("mixed")
-        of_shards = [entry for entry in entries if isinstance(entry.about, ShardFacts)]
-        for number in sorted({entry.about.item for entry in of_shards}):
-            with tempfile.TemporaryDirectory(prefix="tokcore-repair-") as folder:
-                attempts = Attempts(folder, stage, made.identity)
-                derived = derive_again(self._output, shards, mixed, made, spec, attempts, number)
-                again = {file.path: file for shard in derived for file in shard.files}
-                for entry in (entry for entry in of_shards if entry.about.item == number):
-                    file = again.get(entry.path)
-                    self._put(stage, entry, attempts.find(file) if file is not None else "")
-        settings = make_shard_settings(made.config, spec.fingerprint, spec.vocab_size)
-        indexes = write_folder_indexes(made.config.formats, list_named_shards(made), settings)
-        for entry in entries:
-            if not isinstance(entry.about, ShardFacts):
-                self._put_bytes(stage, entry, indexes[entry.path].data if entry.path in indexes else b"")
+            self._put(SHARDS.name, entry, file.name)
 
     def _repair_card(self, entry: FileEntry[Any]) -> None:
-        shards, tokenizer = self._manifests.get("shards"), self._manifests.get("tokenizer")
+        shards, tokenizer = self._stored.find(SHARDS), self._stored.find(TOKENIZER)
         if shards is None or tokenizer is None:
-            gone = "shards" if shards is None else "tokenizer"
+            gone = SHARDS.name if shards is None else TOKENIZER.name
             self.left.append(f"{entry.path}: is made from {gone}/{MANIFEST}, which cannot be read: see there")
         else:
             self._put_bytes(BUILD, entry, write_dataset_card(shards, tokenizer))

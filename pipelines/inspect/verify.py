@@ -11,27 +11,25 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipelines.inspect.chain import Manifests, read_build, read_chain, read_manifests, require_commit
-from pipelines.inspect.derived_jobs import make_mix_job_again, make_pack_job_again
+from pipelines.inspect.made_again import compare
 from pipelines.inspect.verify_beside import CheckedBeside, check_beside
 from pipelines.inspect.verify_log import check_commit_card, check_kind, find_brought_back
 from pipelines.inspect.verify_manifests import (
-    BuiltManifests,
     check_count_table,
     check_manifests,
+    list_differences,
     read_file_ledgers,
-    require_all_manifests,
+    require_whole,
 )
-from pipelines.inspect.verify_mixed import check_decision, check_mixed_part, check_receipts
 from pipelines.inspect.verify_order import Origins, list_ordinal_ends
-from pipelines.inspect.verify_packed import check_group
 from pipelines.inspect.verify_shards import Found, Rules, check_item, check_part, make_rules
 from pipelines.inspect.verify_written import Checked, check_names, check_written
 from pipelines.local.pool import Workers
@@ -44,36 +42,32 @@ from pipelines.stages.commit import (
     get_folder,
     get_path_below,
     name_once,
-    read_run_facts,
     require_output,
 )
 from pipelines.stages.dataset_card import CARD
 from pipelines.stages.expire_commits import list_expired
 from pipelines.stages.ledger import FileLedger
 from pipelines.stages.read_log import Log, locate_part
+from pipelines.stages.stored import Stored
+from pipelines.stages.table import WORK, DerivedWork
 from pipelines.stages.token_count_table import check_token_counts
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER, WATCHERS, Attempts
 from pipelines.store.main_files import find_main_files
 from pipelines.store.redaction import redact
-from pipelines.store.tokenizers import load_spec
 from pipelines.work.decode_item import DecodeJob, StoredPart, decode_items
-from pipelines.work.mix_part import count_part
-from pipelines.work.read_plan import read_plan
 from schemas.commit_log import PARTS, hash_parts, is_of_history, name_commit
 from schemas.manifest import AnyManifest, FileEntry
-from schemas.pack_groups import list_groups
 from schemas.plan import Plan
-from schemas.refs import PackedSums, ShardRef, StoredFile
+from schemas.refs import ShardRef, StoredFile
 from schemas.shard_entries import list_named_shards
 from schemas.shuffle import choose_num_parts, get_interval
-from schemas.stage_manifests import EncodedLanguage, MixtureManifest, PackedManifest, ShardsManifest, TokenizerTotals
-from schemas.stage_table import BUILD, STAGES
+from schemas.stage_manifests import EncodedLanguage, ShardsManifest, TokenizerTotals
+from schemas.stage_table import BUILD, COUNTS, SHARDS, STAGES, TOKENIZER, Stage
 from tokcore.documents_digest import DocumentsDigest
 from tokcore.errors import ConfigError, FormatError, TokError
 from tokcore.jsonable import to_jsonable
 from tokcore.token_counts import add_up
-from tokcore.tokenizer_spec import TokenizerSpec
 
 _OF_WATCHERS = f"{FOLDER}/{WATCHERS}/"
 _BLOCK_BYTES = 1 << 20
@@ -265,7 +259,8 @@ def _verify_part(output: str, made: Manifests, root: str, how: _How, apart: Coll
     num_read = num_decoded = 0
     if build is not None and not problems:
         num_read, num_decoded = _check_parts(output, manifests, how, problems)
-    facts = manifests["tokenizer"].totals if "tokenizer" in manifests else None
+    learned = manifests.get(TOKENIZER.name)
+    facts = learned.totals if learned is not None else None
     return Report(
         problems=tuple(problems),
         root=build.root if build is not None else "",
@@ -305,24 +300,23 @@ def _check_parts(output: str, manifests: Mapping[str, AnyManifest], how: _How, p
     """
     num_read = num_decoded = 0
     try:
-        built = require_all_manifests(manifests)
-        num_documents = built.shards.totals.records.documents
-        spec = None if how.quick else load_spec(output)
+        require_whole(manifests)
+        stored = Stored(output, manifests, how.base)
+        num_documents = stored.get(SHARDS).totals.records.documents
+        if not how.quick:
+            stored.spec  # noqa: B018
         with how.progress.stage("compare", minor=True):
-            problems.extend(check_manifests(output, built, spec))
-        if spec is not None and not problems:
+            problems.extend(check_manifests(stored, not how.quick))
+        if not how.quick and not problems:
             with how.progress.stage("read", num_documents, "documents", minor=True) as shown:
-                num_read = _check_content(output, built, spec, how.options, problems, shown)
-        if spec is not None and built.mixed is not None and not problems:
-            with how.progress.stage("mixture", built.mixed.totals.documents, "documents", minor=True) as shown:
-                _check_mixed(output, built, built.mixed, spec, how.options, problems, shown)
-        if spec is not None and built.packed is not None and not problems:
-            with how.progress.stage("rows", built.packed.totals.rows, "rows", minor=True) as shown:
-                _check_packed(output, built, built.packed, spec, how.options, problems, shown)
+                num_read = _check_content(stored, how.options, problems, shown)
+        for name, work in WORK.items() if not how.quick else ():
+            if name in stored.stages and isinstance(work, DerivedWork) and not problems:
+                _check_again(stored, STAGES[name], work, how, problems)
         if not problems and how.decode != 0:
             wanted = num_documents if how.decode is None else how.decode
             with how.progress.stage("decode", wanted, "documents", minor=True) as shown:
-                num_decoded = _decode(output, built, how, problems, shown)
+                num_decoded = _decode(stored, how, problems, shown)
     except FormatError as error:
         problems.append(str(error))
     return num_read, num_decoded
@@ -374,20 +368,13 @@ def check_file(output: str, stage: str, entry: FileEntry[Any] | StoredFile) -> l
     return []
 
 
-def _check_content(
-    output: str,
-    manifests: BuiltManifests,
-    spec: TokenizerSpec,
-    options: RunOptions,
-    problems: list[str],
-    shown: Phase,
-) -> int:
+def _check_content(stored: Stored, options: RunOptions, problems: list[str], shown: Phase) -> int:
     """Read all shards and count tables, and compare them with the manifests; how many documents there were."""
-    plan, made = read_plan(output, manifests.plan), manifests.shards
-    rules = make_rules(spec, made.config, plan)
+    output, plan, made, counts = stored.url, stored.plan, stored.get(SHARDS), stored.find(COUNTS)
+    rules = make_rules(stored.spec, made.config, plan)
     languages: dict[str, list[int]] = {}
     documents_of: Counter[str] = Counter()
-    tables = manifests.counts.files if manifests.counts is not None else ()
+    tables = counts.files if counts is not None else ()
     ledgers, written, hashed = read_file_ledgers(output), add_up([]), DocumentsDigest()
     checks = _list_checks(output, rules, plan, made, {file.uri: file.records for file in ledgers})
     num_documents = made.totals.records.documents
@@ -438,64 +425,47 @@ def _list_checks(
     ]
 
 
-def _check_mixed(
-    output: str,
-    manifests: BuiltManifests,
-    made: MixtureManifest,
-    spec: TokenizerSpec,
-    options: RunOptions,
-    problems: list[str],
-    shown: Phase,
-) -> None:
-    """Decide again how the documents of the shards are mixed, mix them, and compare all of them."""
-    # Nothing is written, so the folder is never made.
-    job = make_mix_job_again(output, manifests.shards, made, spec, Attempts(output, made.stage, made.identity))
+def _check_again(stored: Stored, stage: Stage[Any], work: DerivedWork, how: _How, problems: list[str]) -> None:
+    """Make all pieces of a stage again, out of the shards of others, and compare all of their files and their sums.
+
+    The files are known to be those that were committed. A piece is removed again once it is compared.
+    """
+    made = stored.get(stage)
     shards: dict[int, list[ShardRef]] = {}
     for shard in list_named_shards(made):
         shards.setdefault(shard.facts.item, []).append(shard)
-    with ThreadPoolExecutor(options.num_workers) as threads:
-        measured = list(threads.map(lambda number: count_part(job, number), range(job.num_source_parts)))
-        decided, wrong = check_decision(made, manifests.shards, measured)
-        problems.extend(wrong)
-        if problems:
+
+    def check(number: int) -> tuple[Any, list[str]]:
+        with tempfile.TemporaryDirectory(prefix="tokcore-verify-") as folder:
+            attempts = Attempts(folder, stage.name, made.identity)
+            record = work.again(stored, attempts, number)
+            own = shards.get(number, [])
+            wrong = [one for shard in own for one in compare(stored.url, attempts, shard, record.shards).problems]
+            known = {shard.facts.stem for shard in own}
+            left = [shard.facts.place for shard in record.shards if shard.facts.stem not in known]
+            return record, [
+                *wrong,
+                *(f"{stage.name}/{place}: follows from its inputs, and is not there" for place in left),
+            ]
+
+    total = sum(shard.facts.documents for own in shards.values() for shard in own)
+    with (
+        how.progress.stage(work.title, total, "documents", minor=True) as shown,
+        ThreadPoolExecutor(how.options.num_workers) as threads,
+    ):
+        try:
+            records = []
+            for record, wrong in threads.map(check, range(work.count(stored))):
+                records.append(record)
+                problems.extend(wrong)
+                shown.advance(sum(shard.facts.documents for shard in record.shards))
+            totals, languages = work.sum_up(stored, records, threads.map)
+        except TokError as error:
+            problems.append(f"{stage.name}: {error}")
             return
-        parts = []
-        for found in threads.map(
-            lambda number: check_mixed_part(output, job, number, shards.get(number, ())), range(job.num_parts)
-        ):
-            parts.append(found)
-            problems.extend(found.problems)
-            shown.advance(found.num_documents)
-    if not problems:
-        problems.extend(check_receipts(made, decided, measured, parts))
-
-
-def _check_packed(
-    output: str,
-    manifests: BuiltManifests,
-    made: PackedManifest,
-    spec: TokenizerSpec,
-    options: RunOptions,
-    problems: list[str],
-    shown: Phase,
-) -> None:
-    """Pack the documents of the shards again, and compare all rows."""
-    # Nothing is written, so the folder is never made.
-    attempts = Attempts(output, made.stage, made.identity)
-    job = make_pack_job_again(output, manifests.shards, manifests.mixed, made, spec, attempts)
-    shards: dict[int, list[ShardRef]] = {}
-    for shard in list_named_shards(made):
-        shards.setdefault(shard.facts.item, []).append(shard)
-    sums = PackedSums(0, 0, 0, 0, 0, 0)
-    groups = list_groups(list_named_shards(manifests.packed_from), made.config)
-    with ThreadPoolExecutor(options.num_workers) as threads:
-        for found in threads.map(lambda group: check_group(output, job, group, shards.get(group.number, ())), groups):
-            problems.extend(found.problems)
-            shown.advance(found.sums.rows)
-            sums += found.sums
-    told = {name: getattr(made.totals, name) for name in to_jsonable(sums)}
-    if not problems and told != to_jsonable(sums):
-        problems.append(f"packed/{MANIFEST}: its totals are {told}, the rows have {to_jsonable(sums)}")
+    for name, said, held in (("totals", made.totals, totals), ("languages", made.languages, languages)):
+        if said != held:
+            problems.extend(list_differences(f"{stage.name}/{MANIFEST}: {name}", to_jsonable(said), to_jsonable(held)))
 
 
 def _find_differing_sums(
@@ -523,36 +493,27 @@ def _find_differing_sums(
             yield f"{file.uri}: {num} documents in the shards, {file.documents} were read"
 
 
-def read_base(output: str) -> str:
-    """The folder of the build file, as the plan stage noted it; the current one if the note is gone."""
-    try:
-        return read_run_facts(output, "plan").base or str(Path.cwd())
-    except TokError:
-        return str(Path.cwd())
-
-
-def _decode(output: str, manifests: BuiltManifests, how: _How, problems: list[str], shown: Phase) -> int:
+def _decode(stored: Stored, how: _How, problems: list[str], shown: Phase) -> int:
     """Compare documents with their sources; how many were. Spreads a limited number over the work items."""
-    plan, options = read_plan(output, manifests.plan), how.options
-    base = how.base or read_base(output)
+    plan, made, options = stored.plan, stored.get(SHARDS), how.options
     shards: dict[int, list[str]] = {}
     files: dict[int, list[str]] = {}
-    for shard in list_named_shards(manifests.shards):
+    for shard in list_named_shards(made):
         shards.setdefault(shard.facts.item, []).extend(path for _, path in find_main_files(shard))
         files.setdefault(shard.facts.item, []).extend(file.path for file in shard.files)
     limit = None if how.decode is None else -(-how.decode // max(1, len(plan.items)))
-    config = manifests.shards.config
+    config = made.config
     is_shuffled = config.shuffle is not None
-    num_tokens = manifests.shards.totals.tokens
+    num_tokens = made.totals.tokens
     num_parts = choose_num_parts(num_tokens, config.target_tokens) if is_shuffled else len(plan.items)
     parts = tuple(StoredPart(tuple(shards.get(i, ())), tuple(files.get(i, ()))) for i in range(num_parts))
     # Documents of a work item are in all parts of a shuffle. So a worker opens these once, for many work items.
-    num_documents = manifests.shards.totals.records.documents
+    num_documents = made.totals.records.documents
     num_jobs = max(options.num_workers, -(-num_documents // _DECODED_TOGETHER)) if is_shuffled else len(plan.items)
     jobs = [
         DecodeJob(
-            output,
-            base,
+            stored.url,
+            stored.base,
             tuple(plan.assignment(item) for item in plan.items[number::num_jobs]),
             parts if is_shuffled else (parts[number],),
             limit,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,6 @@ from schemas.shard_entries import make_shard_settings
 from schemas.stage_manifests import ShardsConfig
 from tokcore.documents_digest import DocumentsDigest
 from tokcore.errors import ConfigError, FormatError, TokError
-from tokcore.format_table import list_all_paths
 from tokcore.formats.documents import Documents
 from tokcore.formats.provenance import Provenance, get_provenance_path, hide_provenance
 from tokcore.formats.shard_facts import ShardFacts
@@ -313,12 +311,3 @@ def _find_without_added(tokens: Any, offsets: Any, rules: Rules) -> tuple[int | 
         return int(rows[0]) if len(rows) else None
 
     return first_wrong(offsets[:-1], rules.prepend), first_wrong(offsets[1:] - len(rules.append), rules.append)
-
-
-def is_well_placed(shard: ShardRef, config: ShardsConfig) -> bool:
-    """Whether the shard has the files, and the names, that a build of this configuration gives it."""
-    paths = tuple(sorted(file.path for file in shard.files))
-    return (
-        paths == list_all_paths(config.formats, shard.facts.stem, config.shuffle is not None)
-        and PurePosixPath(shard.facts.shard).name == shard.facts.shard
-    )

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-from pipelines.inspect.verify_derived import check_folder_indexes
-from pipelines.inspect.verify_manifests import KNOWN, check_entries
-from pipelines.inspect.verify_shards import Found, check_written_shard, is_well_placed, make_rules
+from pipelines.inspect.verify_derived import check_entries, check_folder_indexes, check_place
+from pipelines.inspect.verify_manifests import KNOWN
+from pipelines.inspect.verify_shards import Found, check_written_shard, make_rules
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.commit import MANIFEST
 from pipelines.stages.token_count_table import TOKEN_COUNTS, check_token_counts
@@ -77,8 +77,7 @@ def _check_manifest(made: ShardsManifest, spec: TokenizerSpec) -> Iterator[str]:
     yield from check_entries(made, shards)
     yield from check_folder_indexes(made, shards, spec.vocab_size, (TOKEN_COUNTS,))
     for shard in shards:
-        if not is_well_placed(shard, made.config):
-            yield f"{where}: {shard.facts.shard}: {[file.path for file in shard.files]}: not its files"
+        yield from check_place(made, shard)
     for name, said, held in (
         ("shards", totals.shards, len(shards)),
         ("tokens", totals.tokens, sum(shard.facts.tokens for shard in shards)),

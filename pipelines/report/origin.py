@@ -8,7 +8,7 @@ from pipelines.stages.commit import find_manifests, read_run_facts
 from pipelines.stages.read_state import State
 from pipelines.store.pinned_files import read_pinned_files
 from pipelines.store.redaction import redact
-from schemas.stage_table import BUILD, STAGES, WHOLE
+from schemas.stage_table import BUILD, PLAN, STAGES, WHOLE
 from tokcore.jsonable import to_jsonable
 
 _MOST_INPUTS = 1000
@@ -20,7 +20,7 @@ def tell_origin(state: State) -> dict[str, Any]:
     Root and inputs are those of the commit.
     """
     made = find_manifests(state.output, (*STAGES.values(), WHOLE))
-    pinned = (file for url in state.urls for file in read_pinned_files(url)) if "plan" in made else ()
+    pinned = (file for url in state.urls for file in read_pinned_files(url)) if PLAN.name in made else ()
     files = sorted(pinned, key=lambda file: file.uri)
     run = read_run_facts(state.output, BUILD)
     build = state.add_up_build()

@@ -2,6 +2,7 @@
 
 In the order of work:
 - build: one build file and one output; calls the stages in order. table: a row for each stage.
+  stored: what a build left, each manifest read once.
 - plan_corpus: pins the inputs in a manifest.
 - source_checks, suggest_fixes: read the beginning of some files, and say what is wrong and what to write instead.
   guess_fields: which field is meant. samples: what was seen of them. whole_checks: what a build would find at its end.

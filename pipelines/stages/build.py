@@ -55,10 +55,10 @@ from pipelines.stages.replacing import (
 from pipelines.stages.reuse import find_reusable
 from pipelines.stages.settle_languages import describe_kept_spelling, settle_languages
 from pipelines.stages.source_checks import refuse_wrong_sources
-from pipelines.stages.stage import BuildRun, StageKey
+from pipelines.stages.stage import BuildRun, StageKey, name_inputs
 from pipelines.stages.stage_passes import count_worthwhile_workers
 from pipelines.stages.standing import Standing, look, read_standing
-from pipelines.stages.table import WORK
+from pipelines.stages.table import WORK, DerivedWork
 from pipelines.stages.tokenizer_files import import_tokenizer
 from pipelines.stages.tokenizers_beside import has_beside
 from pipelines.store import storage, urls
@@ -80,7 +80,7 @@ from schemas.stage_manifests import (
     ShardsManifest,
     TokenizerManifest,
 )
-from schemas.stage_table import BUILD, COUNTS, PLAN, SHARDS, STAGES, TOKENIZER, WHOLE, Made, Stage
+from schemas.stage_table import BUILD, COUNTS, PLAN, SHARDS, STAGES, TOKENIZER, WHOLE, Made, Stage, lists_anew
 from tokcore.canonical import hash_sha256, write_canonical_json
 from tokcore.errors import ConfigError, FormatError, StageError
 from tokcore.jsonable import to_jsonable
@@ -144,7 +144,7 @@ class Build:
 
     def _read_stored_settings(self) -> Iterator[ReadSettings]:
         """How files were read for the plan that is there, or for the one that this build may take over."""
-        for output in filter(None, (self.output if self.replace != PLAN.command else "", self.reuse)):
+        for output in filter(None, (self.output if not lists_anew(self.replace) else "", self.reuse)):
             with contextlib.suppress(FormatError):  # of a damaged plan later stages say more
                 if (planned := find_manifest(output, PLAN)) is None:
                     continue
@@ -276,8 +276,11 @@ class Build:
 
     def _derive(self, only: str = "") -> dict[str, AnyManifest | None]:
         """Make the stages that are made out of finished ones, or one of them; stage -> manifest, if it is asked for."""
-        makers = {name: WORK[name].make for name in STAGES if only in ("", name)}
-        return {name: make(self.run_of_stages()) for name, make in makers.items() if make is not None}
+        return {
+            name: work.make(self.run_of_stages())
+            for name, work in WORK.items()
+            if isinstance(work, DerivedWork) and only in ("", name)
+        }
 
     def finish(self) -> BuildManifest:
         """Commit the build: one manifest that names the stages' manifests, and the root."""
@@ -321,7 +324,7 @@ class Build:
     def _take_counts(self) -> None:
         """Take over plan and counts from the other output, if it has those of this build."""
         plan, planned = self._planned()
-        key = StageKey("counts", self.config.count_identity(), {"plan": planned.as_input()})
+        key = StageKey(COUNTS.name, self.config.count_identity(), name_inputs(planned))
         if self.config.tokenizer is None and find_reusable(self.reuse, COUNTS, key.identity) is not None:
             count_corpus(self.run_of_stages(), plan, planned)
 

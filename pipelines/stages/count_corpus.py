@@ -20,7 +20,7 @@ from pipelines.stages.rejects import (
     reuse_rejects,
     write_rejected_files,
 )
-from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage
+from pipelines.stages.stage import BuildRun, Made, StageKey, name_inputs, run_stage
 from pipelines.stages.stage_passes import begin_items, choose_passes, find_passes
 from pipelines.stages.tell_workers import tell_workers
 from pipelines.store.attempts import Attempts
@@ -53,7 +53,7 @@ def count_corpus(run: BuildRun, plan: Plan, planned: PlanManifest) -> CountsMani
     """
     reuse_rejects(run, planned)
     require_rejects(run, COUNTS)
-    key = StageKey("counts", run.config.count_identity(), {"plan": planned.as_input()})
+    key = StageKey(COUNTS.name, run.config.count_identity(), name_inputs(planned))
     if find_manifest(run.output, REJECTED) is None:
         run = dataclasses.replace(run, reuse="")  # counts alone are of no use
     manifest = run_stage(run, key, lambda attempts: _count(run, key.config, plan, planned, attempts))

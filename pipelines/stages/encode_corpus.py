@@ -10,17 +10,18 @@ from typing import NamedTuple
 from pipelines.stages import ledger
 from pipelines.stages.commit import find_manifest, require_manifest
 from pipelines.stages.rejects import LEDGER, check_rejected, commit_rejects, require_rejects, reuse_rejects
-from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
+from pipelines.stages.stage import BuildRun, Made, StageKey, name_inputs, run_stage, write_file
 from pipelines.stages.stage_passes import ID_BYTES, begin_items, find_passes
+from pipelines.stages.stored import Stored
 from pipelines.stages.tell_workers import tell_workers
 from pipelines.stages.token_count_table import write_token_counts
 from pipelines.store import urls
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
 from pipelines.store.tokenizers import load_checked_spec
-from pipelines.work.encode_item import find_or_encode_item
+from pipelines.work.encode_item import encode_item, find_or_encode_item
 from pipelines.work.encode_job import EncodeJob
-from pipelines.work.gather_part import make_part_key, make_parts
+from pipelines.work.gather_part import gather_again, make_part_key, make_parts
 from pipelines.work.hashed_documents import add_up_hashed
 from pipelines.work.item_results import read_items, read_numbered, sum_up_languages
 from pipelines.work.language_totals import refuse_many_languages, sum_up_encoded
@@ -41,7 +42,7 @@ from schemas.stage_manifests import (
     ShardsTotals,
     TokenizerManifest,
 )
-from schemas.stage_table import COUNTS, REJECTED, SHARDS
+from schemas.stage_table import COUNTS, REJECTED, SHARDS, TOKENIZER
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.formats.shard_format import ShardSettings
 from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
@@ -59,8 +60,7 @@ def encode_corpus(run: BuildRun, plan: Plan, planned: PlanManifest, learned: Tok
             run = dataclasses.replace(run, reuse="")  # shards alone are of no use
     else:
         require_rejects(run, COUNTS)
-    inputs = {"plan": planned.as_input(), "tokenizer": learned.as_input()}
-    key = StageKey("shards", run.config.encode_identity(), inputs)
+    key = StageKey(SHARDS.name, run.config.encode_identity(), name_inputs(planned, learned))
     return run_stage(run, key, lambda attempts: _encode(run, key.config, plan, planned, learned, attempts))
 
 
@@ -227,3 +227,17 @@ def _sum_up(
         fingerprint=fingerprint,
         special_text=dict(sorted(spelled.items())),
     )
+
+
+def encode_again(stored: Stored, attempts: Attempts, number: int) -> ItemEncoded | PartGathered:
+    """Encode a work item once more, or make a part of a shuffle, for which all inputs are read.
+
+    Raises StageError naming an input that changed.
+    """
+    made, learned = stored.get(SHARDS), stored.get(TOKENIZER)
+    url = urls.join(stored.url, TOKENIZER.name, FILE_NAME)
+    job = make_encode_job(made.config, attempts, stored.base, url, learned.file(FILE_NAME).sha256, stored.spec)
+    if job.shuffle is None:
+        return encode_item(job, stored.plan.assignment(stored.plan.items[number]))
+    num_parts = choose_num_parts(made.totals.tokens, job.target_tokens)
+    return gather_again(job, stored.plan, number, num_parts, make_shuffled_key(job.settings_sha256, stored.plan))

@@ -23,7 +23,7 @@ from schemas.inheritance import Inheritance
 from schemas.manifest import AnyManifest
 from schemas.plan import InputFile, Plan
 from schemas.stage_manifests import CountsManifest, PlanManifest, ShardsManifest
-from schemas.stage_table import COUNTS, PLAN, REJECTED, SHARDS, STAGES, TOKENIZER, Stage
+from schemas.stage_table import COUNTS, PLAN, REJECTED, SHARDS, STAGES, Stage
 from tokcore.errors import StageError
 
 Pins = Mapping[str, tuple[int, str]]  # uri of an input file -> its size in bytes and version
@@ -86,7 +86,7 @@ def require_undamaged(output: str) -> None:
         if storage.compute_sha256(url) != sha256:
             raise StageError(f"{redact(url)}: its bytes are not those that were committed")
 
-    stages = find_manifests(output, (*_list_needed(), TOKENIZER)).items()
+    stages = find_manifests(output, (stage for stage in STAGES.values() if stage.is_taken_over)).items()
     files = [(urls.join(get_folder(output, name), one.path), one.sha256) for name, made in stages for one in made.files]
     run_at_once(check, files)
 
@@ -132,7 +132,7 @@ def choose_files_to_read(plan: Plan, inheritance: Inheritance | None) -> Plan:
 def read_standing_part(output: str) -> StandingPart | None:
     """None if it is of another release, whose results may differ, or has nothing to take over."""
     found = find_manifests(output, _list_needed())
-    if not {PLAN.name, REJECTED.name} <= found.keys():
+    if PLAN.name not in found or REJECTED.name not in found:
         return None
     planned = found[PLAN.name].as_input()  # of another one may be what earlier stages left, whose inputs were replaced
     made = {

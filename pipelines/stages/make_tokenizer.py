@@ -14,7 +14,7 @@ import numpy as np
 from pipelines.local.dataflow import NAME as DATAFLOW
 from pipelines.local.dataflow import choose_learn_machine, make_learn_options
 from pipelines.stages.commit import require_manifest
-from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
+from pipelines.stages.stage import BuildRun, Made, StageKey, name_inputs, run_stage, write_file
 from pipelines.stages.tokenizer_files import list_untold, make_artifact_files
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
@@ -34,7 +34,7 @@ from schemas.stage_manifests import (
     TokenizersTotals,
     TokenizerTotals,
 )
-from schemas.stage_table import COUNTS
+from schemas.stage_table import COUNTS, TOKENIZER, TOKENIZERS
 from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
 
 
@@ -73,9 +73,9 @@ def make_tokenizer_key(run: BuildRun, imported: TokenizerSpec | None) -> StageKe
     """What the tokenizer is made from. Raises ConfigError if it is to be learned, and there are no count tables yet."""
     config = run.config.learn_identity()
     if imported is None:
-        return StageKey("tokenizer", config, {"counts": require_manifest(run.output, COUNTS).as_input()})
+        return StageKey(TOKENIZER.name, config, name_inputs(require_manifest(run.output, COUNTS)))
     assert isinstance(config, ImportedConfig)
-    return StageKey("tokenizer", ImportedConfig.of(imported), {})
+    return StageKey(TOKENIZER.name, ImportedConfig.of(imported), {})
 
 
 def _make_tokenizers(run: BuildRun) -> TokenizersManifest | None:
@@ -83,7 +83,7 @@ def _make_tokenizers(run: BuildRun) -> TokenizersManifest | None:
     config = run.config.sizes_identity()
     if config is None:
         return None
-    key = StageKey("tokenizers", config, {"counts": require_manifest(run.output, COUNTS).as_input()})
+    key = StageKey(TOKENIZERS.name, config, name_inputs(require_manifest(run.output, COUNTS)))
 
     def make(attempts: Attempts) -> Made[TokenizersTotals, MixedLanguage, Nothing]:
         run.take_turn(attempts)

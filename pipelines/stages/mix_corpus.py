@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
 from pipelines.local.terminal import format_number, format_table, make_printable
 from pipelines.stages.commit import require_manifest
-from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
+from pipelines.stages.stage import BuildRun, Made, StageKey, name_inputs, run_stage, write_file
 from pipelines.stages.stage_passes import ID_BYTES, find_passes
+from pipelines.stages.stored import Each, Stored
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
 from pipelines.store.tokenizers import load_checked_spec
 from pipelines.work.item_results import read_records
 from pipelines.work.language_totals import format_ratio
 from pipelines.work.make_jobs import make_mix_job
-from pipelines.work.mix_part import MixJob, make_measured_key, make_mixed_key
+from pipelines.work.mix_part import MixJob, count_part, make_measured_key, make_mixed_key, mix_part
 from pipelines.work.result_keys import make_table_key
 from schemas.copies import NUM_CELLS, choose_num_segments
-from schemas.refs import Measured, MixedSums, MixPart, PartMeasured, PartMixed, ShardRef
-from schemas.shard_entries import write_folder_indexes
+from schemas.refs import Measured, MixedSums, MixPart, PartMeasured, PartMixed
+from schemas.shard_entries import list_named_shards, write_folder_indexes
 from schemas.shuffle import choose_num_parts
 from schemas.stage_manifests import (
     CorpusAbout,
@@ -31,7 +33,7 @@ from schemas.stage_manifests import (
     MixtureTotals,
     ShardsManifest,
 )
-from schemas.stage_table import SHARDS, TOKENIZER
+from schemas.stage_table import MIXED, SHARDS, TOKENIZER
 from tokcore.errors import LedgerError
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.mixture import Copies, choose_copies, share_tokens
@@ -58,7 +60,7 @@ def mix_corpus(run: BuildRun) -> MixtureManifest | None:
         return None
     shards = require_manifest(run.output, SHARDS)
     learned = require_manifest(run.output, TOKENIZER)
-    key = StageKey("mixed", config, {"shards": shards.as_input(), "tokenizer": learned.as_input()})
+    key = StageKey(MIXED.name, config, name_inputs(shards, learned))
 
     def make(attempts: Attempts) -> Made[MixtureTotals, MixtureShare, ShardFacts | CorpusAbout]:
         spec = load_checked_spec(run.output, learned)
@@ -78,8 +80,8 @@ def _mix(
         passes.measure_parts(to_measure, job)
         keys = [make_measured_key(part.number) for part in to_measure]
         measured = read_records(job.attempts, keys, PartMeasured)
-        decided = decide(config, shards, measured)
-        job = tell_decision(job, decided)
+        decided = _decide(config, shards, measured)
+        job = _tell_decision(job, decided)
         to_mix = [MixPart(number) for number in range(job.num_parts)]
         passes = find_passes(run, job.attempts, len(to_mix), ID_BYTES * _count_tokens(decided.wanted, measured))
         passes.mix_parts(to_mix, job)
@@ -87,9 +89,8 @@ def _mix(
     reach("stage.worked")
     mixed = read_records(job.attempts, [make_mixed_key(part.number) for part in to_mix], PartMixed)
     written = [shard for part in mixed for shard in part.shards]
-    sums = add_up_sums(part.sums for part in mixed)
-    totals, languages = sum_up_mixture(config, decided, measured, sums, written, job.settings.fingerprint)
-    if wrong := find_unmixed(totals, languages, shards):
+    totals, languages = _sum_up(config, decided, measured, mixed, job.settings.fingerprint)
+    if wrong := _find_unmixed(totals, languages, shards):
         raise LedgerError(f"mixture: {wrong}")
     about = CorpusAbout(totals.documents, totals.tokens)
     indexes = [
@@ -103,14 +104,14 @@ def _mix(
     )
 
 
-def tell_decision(job: MixJob, decided: Decision) -> MixJob:
+def _tell_decision(job: MixJob, decided: Decision) -> MixJob:
     """The job of the second pass."""
     return dataclasses.replace(
         job, num_parts=decided.num_parts, num_segments=decided.num_segments, copies=decided.copies
     )
 
 
-def decide(config: MixtureConfig, shards: ShardsManifest, measured: Iterable[PartMeasured]) -> Decision:
+def _decide(config: MixtureConfig, shards: ShardsManifest, measured: Iterable[PartMeasured]) -> Decision:
     """How the mixture is made. Raises ConfigError if it cannot be as it is wanted."""
     parts = list(measured)
     cells: dict[str, list[int]] = {}
@@ -127,12 +128,7 @@ def decide(config: MixtureConfig, shards: ShardsManifest, measured: Iterable[Par
         max_epochs=Decimal(config.max_epochs) if config.max_epochs else None,
     )
     copies = {name: choose_copies(name, wanted[name], cells[name]) for name in sorted(cells)}
-    there = shards.totals.tokens
-    num_tokens = _count_tokens(wanted, parts)
-    num_parts = choose_num_parts(num_tokens, config.target_tokens)
-    num_source_parts = choose_num_parts(there, shards.config.target_tokens)
-    num_segments = choose_num_segments(max(num_tokens, there), num_parts, num_source_parts)
-    return Decision(wanted, copies, num_parts, num_segments)
+    return Decision(wanted, copies, *_choose_sizes(config, shards, _count_tokens(wanted, parts)))
 
 
 def _count_tokens(wanted: Mapping[str, int], parts: Iterable[PartMeasured]) -> int:
@@ -140,7 +136,15 @@ def _count_tokens(wanted: Mapping[str, int], parts: Iterable[PartMeasured]) -> i
     return sum(wanted.values()) + sum(part.validation_tokens for part in parts)
 
 
-def read_decision(made: MixtureManifest) -> Decision:
+def _choose_sizes(config: MixtureConfig, shards: ShardsManifest, num_tokens: int) -> tuple[int, int]:
+    """The numbers of parts and of segments of a mixture of so many tokens."""
+    there = shards.totals.tokens
+    num_parts = choose_num_parts(num_tokens, config.target_tokens)
+    num_source_parts = choose_num_parts(there, shards.config.target_tokens)
+    return num_parts, choose_num_segments(max(num_tokens, there), num_parts, num_source_parts)
+
+
+def _read_decision(made: MixtureManifest) -> Decision:
     """How a mixture was made, as its manifest says."""
     shares = made.totals.sources if made.config.over == "sources" else made.languages
     chosen = {name: share for name, share in shares.items() if share.copies is not None}
@@ -156,24 +160,24 @@ def _iterate_measured(parts: Sequence[PartMeasured]) -> Iterable[Measured]:
     return (one for part in parts for one in part.measured)
 
 
-def add_up_sums(parts: Iterable[Sequence[MixedSums]]) -> list[MixedSums]:
+def _add_up_sums(parts: Iterable[PartMixed]) -> list[MixedSums]:
     """The sums of each language and source over all parts."""
     totals: dict[tuple[str, str], list[int]] = {}
-    for one in (one for part in parts for one in part):
+    for one in (one for part in parts for one in part.sums):
         own = totals.setdefault((one.lang, one.source), [0, 0, 0, 0])
         own[:] = map(sum, zip(own, (one.documents, one.tokens, one.left_out, one.repeated), strict=True))
     return [MixedSums(*pair, *totals[pair]) for pair in sorted(totals)]
 
 
-def sum_up_mixture(
+def _sum_up(
     config: MixtureConfig,
     decided: Decision,
     measured: Sequence[PartMeasured],
-    mixed: Sequence[MixedSums],
-    written: Sequence[ShardRef],
+    parts: Sequence[PartMixed],
     fingerprint: str,
 ) -> tuple[MixtureTotals, dict[str, MixtureShare]]:
     """The totals of the stage, with the receipts of sources, and the receipts of languages."""
+    mixed, written = _add_up_sums(parts), [shard for part in parts for shard in part.shards]
     by_lang = _write_receipts([(one.lang, one) for one in _iterate_measured(measured)], [(m.lang, m) for m in mixed])
     by_source = _write_receipts(
         [(one.source, one) for one in _iterate_measured(measured) if one.source],
@@ -241,7 +245,7 @@ def _write_receipt(sums: Sequence[int], whole: int) -> MixtureShare:
     )
 
 
-def find_unmixed(totals: MixtureTotals, languages: Mapping[str, MixtureShare], shards: ShardsManifest) -> str:
+def _find_unmixed(totals: MixtureTotals, languages: Mapping[str, MixtureShare], shards: ShardsManifest) -> str:
     """What the shards hold and the mixture does not account for, or the other way round; empty if nothing is."""
     there = shards.totals.records.documents
     tokens = sum(share.tokens for share in languages.values()) + totals.validation_tokens
@@ -289,3 +293,52 @@ def show_receipts(made: MixtureManifest) -> list[str]:
             header = [what, "tokens", "in mixture", "share wanted", "share", "epochs", "left out", "repeated"]
             lines += ["", *format_table(header, rows)]
     return lines
+
+
+# ---------------------------------------------------------------------------------------------------------- made again
+
+
+def check_mixture(stored: Stored) -> Iterator[str]:
+    """What is wrong with the manifest of a mixture, beside the manifest of the shards."""
+    made, shards = stored.get(MIXED), stored.get(SHARDS)
+    totals, said = made.totals, _read_decision(made)
+    sizes = _choose_sizes(made.config, shards, sum(said.wanted.values()) + totals.validation_tokens)
+    if sizes != (totals.parts, totals.segments):
+        yield f"{totals.parts} parts of {totals.segments} segments in all, expected {sizes[0]} of {sizes[1]}"
+    for facts in (shard.facts for shard in list_named_shards(made)):
+        if facts.item >= totals.parts or facts.split not in ("train", "validation"):
+            yield f"{facts.shard}: of part {facts.item} of {totals.parts}, split {facts.split!r}"
+        if (shards.config.by == "lang") != bool(facts.lang):
+            yield f"{facts.shard}: is of language {facts.lang!r}, shards are by {shards.config.by}"
+    if wrong := _find_unmixed(totals, made.languages, shards):
+        yield wrong
+
+
+def count_parts(stored: Stored) -> int:
+    """How many parts a mixture has."""
+    return stored.get(MIXED).totals.parts
+
+
+def mix_again(stored: Stored, attempts: Attempts, number: int) -> PartMixed:
+    """Write a part of a mixture once more, as its manifest says what was decided."""
+    made = stored.get(MIXED)
+    job = _tell_decision(_make_job_again(stored), _read_decision(made))
+    return mix_part(dataclasses.replace(job, attempts=attempts), MixPart(number))
+
+
+def sum_up_again(
+    stored: Stored, parts: Sequence[PartMixed], each: Each
+) -> tuple[MixtureTotals, dict[str, MixtureShare]]:
+    """What the manifest of a mixture of these parts says of them all, from what the shards hold."""
+    made, shards = stored.get(MIXED), stored.get(SHARDS)
+    job = _make_job_again(stored)  # nothing is written
+    measured = [*each(functools.partial(count_part, job), range(job.num_source_parts))]
+    decided = _decide(made.config, shards, measured)
+    return _sum_up(made.config, decided, measured, parts, job.settings.fingerprint)
+
+
+@functools.lru_cache(maxsize=2)
+def _make_job_again(stored: Stored) -> MixJob:
+    made = stored.get(MIXED)
+    attempts, key = Attempts(stored.url, made.stage, made.identity), make_table_key(made.identity)
+    return make_mix_job(made.config, attempts, stored.url, stored.get(SHARDS), stored.spec, key)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from pipelines.stages.commit import require_manifest
-from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
+from pipelines.stages.stage import BuildRun, Made, StageKey, name_inputs, run_stage, write_file
 from pipelines.stages.stage_passes import ID_BYTES, find_passes
+from pipelines.stages.stored import Each, Stored
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
 from pipelines.store.tokenizers import load_checked_spec
 from pipelines.work.item_results import read_records
 from pipelines.work.make_jobs import make_pack_job
-from pipelines.work.pack_group import PackJob, make_group_key
+from pipelines.work.pack_group import PackJob, make_group_key, pack_group
 from pipelines.work.result_keys import make_table_key
 from schemas.pack_groups import list_groups
-from schemas.refs import GroupPacked, PackedSums, ShardRef
+from schemas.refs import GroupPacked, PackedSums, PackGroup, ShardRef
 from schemas.shard_entries import list_named_shards, write_folder_indexes
 from schemas.stage_manifests import (
     CorpusAbout,
@@ -27,7 +29,7 @@ from schemas.stage_manifests import (
     PackedTotals,
     ShardsManifest,
 )
-from schemas.stage_table import MIXED, SHARDS, TOKENIZER
+from schemas.stage_table import MIXED, PACKED, SHARDS, TOKENIZER
 from tokcore.errors import LedgerError
 from tokcore.formats.shard_facts import ShardFacts
 
@@ -45,7 +47,7 @@ def pack_corpus(run: BuildRun) -> PackedManifest | None:
     is_mixed = run.config.mixture_identity() is not None
     packed_from = require_manifest(run.output, MIXED) if is_mixed else shards
     learned = require_manifest(run.output, TOKENIZER)
-    key = StageKey("packed", config, {packed_from.stage: packed_from.as_input(), "tokenizer": learned.as_input()})
+    key = StageKey(PACKED.name, config, name_inputs(packed_from, learned))
 
     def make(attempts: Attempts) -> Made[PackedTotals, Nothing, ShardFacts | CorpusAbout]:
         spec = load_checked_spec(run.output, learned)
@@ -70,8 +72,8 @@ def _pack(
     run.take_turn(attempts)
     reach("stage.worked")
     packed = read_records(attempts, [make_group_key(group.number) for group in groups], GroupPacked)
-    totals = sum_up_packed(packed, job.settings.fingerprint)
-    if wrong := find_unpacked(totals, shards):
+    totals = _sum_up(packed, job.settings.fingerprint)
+    if wrong := _find_unpacked(totals, shards):
         raise LedgerError(f"pack: {wrong}")
     rows = [shard for one in packed for shard in one.shards]
     about = CorpusAbout(totals.rows, totals.tokens + totals.padding)
@@ -85,7 +87,7 @@ def _pack(
     )
 
 
-def sum_up_packed(groups: Sequence[GroupPacked], fingerprint: str) -> PackedTotals:
+def _sum_up(groups: Sequence[GroupPacked], fingerprint: str) -> PackedTotals:
     """The totals of the stage."""
     sums = functools.reduce(PackedSums.__add__, (group.sums for group in groups), PackedSums(0, 0, 0, 0, 0, 0))
     shards: list[ShardRef] = [shard for group in groups for shard in group.shards]
@@ -94,7 +96,7 @@ def sum_up_packed(groups: Sequence[GroupPacked], fingerprint: str) -> PackedTota
     )
 
 
-def find_unpacked(totals: PackedTotals, shards: ShardsManifest | MixtureManifest) -> str:
+def _find_unpacked(totals: PackedTotals, shards: ShardsManifest | MixtureManifest) -> str:
     """What is in the shards and not in the rows, or the other way round; empty if nothing is."""
     there = sum(shard.facts.documents for shard in list_named_shards(shards))
     if (totals.documents, totals.tokens) == (there, shards.totals.tokens):
@@ -113,3 +115,50 @@ def tell_packed(made: PackedManifest) -> list[str]:
         f"{totals.rows:,} of {made.config.length:,} ids",
         f"{padding:.3f} % padding; {totals.cut:,} documents are in more than one row",
     ]
+
+
+# ---------------------------------------------------------------------------------------------------------- made again
+
+
+def check_packed(stored: Stored) -> Iterator[str]:
+    """What is wrong with the manifest of packed rows, beside the manifest of the shards that they are made of."""
+    made = stored.get(PACKED)
+    of_groups: dict[int, set[tuple[str, str]]] = {}
+    for shard in list_named_shards(made):
+        of_groups.setdefault(shard.facts.item, set()).add((shard.facts.lang, shard.facts.split))
+    for group in _list_groups(stored):
+        if (streams := of_groups.pop(group.number, set())) != {(group.lang, group.split)}:
+            yield f"group {group.number}: shards of {sorted(streams)}, expected {group.lang, group.split}"
+    for number in of_groups:
+        yield f"shards of group {number}, of which there is none"
+    if wrong := _find_unpacked(made.totals, stored.get_source(made)):
+        yield wrong
+
+
+def count_groups(stored: Stored) -> int:
+    """How many groups of documents are packed."""
+    return len(_list_groups(stored))
+
+
+@functools.lru_cache(maxsize=2)
+def _list_groups(stored: Stored) -> list[PackGroup]:
+    made = stored.get(PACKED)
+    return [*list_groups(list_named_shards(stored.get_source(made)), made.config)]
+
+
+def pack_again(stored: Stored, attempts: Attempts, number: int) -> GroupPacked:
+    """Pack a group once more."""
+    return pack_group(dataclasses.replace(_make_job_again(stored), attempts=attempts), _list_groups(stored)[number])
+
+
+@functools.lru_cache(maxsize=2)
+def _make_job_again(stored: Stored) -> PackJob:
+    made = stored.get(PACKED)
+    attempts, key = Attempts(stored.url, made.stage, made.identity), make_table_key(made.identity)
+    append, source = stored.get(SHARDS).config.append, stored.get_source(made)
+    return make_pack_job(made.config, attempts, stored.url, source, append, stored.spec, key)
+
+
+def sum_up_again(stored: Stored, groups: Sequence[GroupPacked], each: Each) -> tuple[PackedTotals, dict[str, Nothing]]:
+    """What the manifest of packed rows in these groups says of them all."""
+    return _sum_up(groups, stored.get(PACKED).totals.fingerprint), {}

@@ -10,7 +10,7 @@ from typing import Any
 from pipelines.stages import ledger
 from pipelines.stages.commit import find_manifest
 from pipelines.stages.reject_causes import find_main_cause
-from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, take_over, write_file
+from pipelines.stages.stage import BuildRun, Made, StageKey, name_inputs, run_stage, take_over, write_file
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
 from pipelines.store.redaction import redact
@@ -64,7 +64,7 @@ def write_rejected_files(
 
 
 def _make_key(run: BuildRun, planned: PlanManifest) -> StageKey[RejectedConfig]:
-    return StageKey("rejected", RejectedConfig(run.config.encode.special_text), {"plan": planned.as_input()})
+    return StageKey(REJECTED.name, RejectedConfig(run.config.encode.special_text), name_inputs(planned))
 
 
 def reuse_rejects(run: BuildRun, planned: PlanManifest) -> None:
@@ -72,7 +72,7 @@ def reuse_rejects(run: BuildRun, planned: PlanManifest) -> None:
     if not run.reuse or find_manifest(run.output, REJECTED) is not None:
         return
     theirs = find_manifest(run.reuse, REJECTED)
-    if theirs is not None and theirs.inputs == {"plan": planned.as_input()}:
+    if theirs is not None and theirs.inputs == name_inputs(planned):
         run_stage(run, _make_key(run, planned), lambda attempts: take_over(run, theirs, attempts))
 
 

@@ -15,7 +15,7 @@ from pipelines.stages.dataset_card import remove_card
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER
 from pipelines.store.crashpoints import reach
-from schemas.stage_table import BUILD, PLAN, REJECTED, TOKENIZER, get_stage, list_following
+from schemas.stage_table import BUILD, REJECTED, get_stage, list_following, lists_anew
 from tokcore.canonical import parse_canonical, write_canonical_json
 from tokcore.errors import StageError
 
@@ -36,7 +36,7 @@ def replace(output: str, command: str, is_imported: bool, wanted: str) -> None:
     note = write_canonical_json({"replaced": command, "wanted": wanted})
     if storage.read_if_there(_get_url(output, _REMOVED)) == note:
         return
-    keeps = command == PLAN.command and _has_work_on_disk(output)
+    keeps = lists_anew(command) and _has_work_on_disk(output)
     _remove(output, list_following(command, is_imported), note, keeps)
 
 
@@ -85,7 +85,7 @@ def _keep_stages(output: str, stages: Sequence[str]) -> None:
     """Put stages aside, whole, so that what is as before need not be made again."""
     storage.remove_file(get_manifest_url(output, BUILD), durable=True)
     for stage in stages:
-        if (stage == TOKENIZER.name or get_stage(stage).expires) and storage.exists(get_manifest_url(output, stage)):
+        if get_stage(stage).is_taken_over and storage.exists(get_manifest_url(output, stage)):
             storage.move_folder(get_folder(output, stage), urls.join(locate_replaced(output), stage))
             reach("replace.kept")
 

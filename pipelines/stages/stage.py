@@ -86,6 +86,11 @@ class StageKey(Generic[Config]):
         return compute_identity(self.stage, self.config, {**self.inputs, **self.pins}, SEMANTICS)
 
 
+def name_inputs(*made_from: AnyManifest) -> dict[str, Input]:
+    """The inputs of a stage that is made from these."""
+    return {one.stage: one.as_input() for one in made_from}
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Made(Generic[Totals, Language, About]):
     """What a stage made: its files, which are in its working folder, the facts about each, and totals."""

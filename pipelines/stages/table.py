@@ -7,27 +7,40 @@ rebuilt and repaired by it.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from pipelines.stages.mix_corpus import mix_corpus, show_receipts, tell_mixture
-from pipelines.stages.pack_corpus import pack_corpus, tell_packed
+from pipelines.stages import mix_corpus, pack_corpus
+from pipelines.stages.encode_corpus import encode_again
 from pipelines.stages.stage import BuildRun
+from pipelines.stages.stored import Each, Stored
+from pipelines.store.attempts import Attempts
 from schemas.manifest import AnyManifest
 from schemas.stage_manifests import TokenizerManifest, TokenizersManifest
 from schemas.stage_table import COUNTS, MIXED, PACKED, PLAN, REJECTED, SHARDS, TOKENIZER, TOKENIZERS
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class StageWork:
-    """What is done in a stage."""
+    """What is done in a stage that the build makes itself, with the plan at hand."""
 
-    # Makes it out of the finished stages, or finds it made; None if the build does not ask for it. No function: the
-    # build itself makes it, with the plan at hand.
-    make: Callable[[BuildRun], AnyManifest | None] | None = None
     title: str = ""  # under which the end of a build names its folder; "": not at all
     tell: Callable[[Any], list[str]] | None = None  # what stands beside the folder, and lines that follow it
     show: Callable[[Any], list[str]] | None = None  # what `tokcore show` says of it, besides its shards
+    # Makes a piece of it once more, in a working folder: the record of a worker, with the shards that are `item` of it.
+    again: Callable[[Stored, Attempts, int], Any] | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class DerivedWork(StageWork):
+    """What is done in a stage that is made out of finished ones, and of nothing else. Its files are shards."""
+
+    make: Callable[[BuildRun], AnyManifest | None]  # or finds it made; None if the build does not ask for it
+    again: Callable[[Stored, Attempts, int], Any]
+    count: Callable[[Stored], int]  # of these pieces
+    # How the records of all pieces add up: (totals, languages) as the manifest has them.
+    sum_up: Callable[[Stored, Sequence[Any], Each], tuple[Any, Any]]
+    check: Callable[[Stored], Iterator[str]]  # what is wrong with its manifest, besides what all such stages have
 
 
 def _tell_size(made: TokenizerManifest) -> list[str]:
@@ -44,7 +57,24 @@ WORK: dict[str, StageWork] = {
     COUNTS.name: StageWork(),
     TOKENIZERS.name: StageWork(title="tokenizers", tell=_tell_sizes),
     TOKENIZER.name: StageWork(title="tokenizer", tell=_tell_size),
-    SHARDS.name: StageWork(title="shards"),
-    MIXED.name: StageWork(mix_corpus, "mixture", tell_mixture, show_receipts),
-    PACKED.name: StageWork(pack_corpus, "rows", tell_packed),
+    SHARDS.name: StageWork(title="shards", again=encode_again),
+    MIXED.name: DerivedWork(
+        make=mix_corpus.mix_corpus,
+        title="mixture",
+        tell=mix_corpus.tell_mixture,
+        show=mix_corpus.show_receipts,
+        again=mix_corpus.mix_again,
+        count=mix_corpus.count_parts,
+        sum_up=mix_corpus.sum_up_again,
+        check=mix_corpus.check_mixture,
+    ),
+    PACKED.name: DerivedWork(
+        make=pack_corpus.pack_corpus,
+        title="rows",
+        tell=pack_corpus.tell_packed,
+        again=pack_corpus.pack_again,
+        count=pack_corpus.count_groups,
+        sum_up=pack_corpus.sum_up_again,
+        check=pack_corpus.check_packed,
+    ),
 }

@@ -49,7 +49,7 @@ def tell_workers(
     if attempts.result(LESS_KEY, Less) is not None:
         return True
     reach("inherit.found")
-    stage = attempts.stage
+    encodes = isinstance(config, ShardsConfig)
     shards = list_item_shards(part.shards) if part.shards is not None else {}
     ledgers, rejects = read_ledgers(inheritance.output), _read_rejects(inheritance.output)
     first = inheritance.first
@@ -62,14 +62,14 @@ def tell_workers(
             output=inheritance.output,
             ledgers=tuple(_make_ledger(one, ledgers[one.uri]) for one in as_before),
             rejects=tuple(ref for one in assignment.ranges for ref in _make_rejects(one, rejects.get(one.uri, ()))),
-            shards=tuple(shards.get(before, ())) if stage == "shards" else (),
+            shards=tuple(shards.get(before, ())) if encodes else (),
             bears_sums=number == first,
             is_thinned=number in inheritance.thinned,
         )
         attempts.record(make_inherited_key(number), own)
 
     run_at_once(tell, [*inheritance.kept.items(), *inheritance.thinned.items()])
-    less = _make_less(inheritance, part, shards, stage)
+    less = _make_less(inheritance, part, shards, encodes)
     if inheritance.thinned:
         thinned = _list_thinned(inheritance, plan, ledgers, shards)
         less = dataclasses.replace(less, thinned=tuple(thinned), removed=plan.settings[0].removed)
@@ -106,7 +106,7 @@ def _is_made_alike(part: StandingPart, config: CountsConfig | ShardsConfig, fing
 
 
 def _make_less(
-    inheritance: Inheritance, part: StandingPart, shards: Mapping[int, list[InheritedShard]], stage: str
+    inheritance: Inheritance, part: StandingPart, shards: Mapping[int, list[InheritedShard]], encodes: bool
 ) -> Less:
     gone = tuple(
         GoneItem(
@@ -116,7 +116,7 @@ def _make_less(
     )
     told = part.shards.config if part.shards is not None else None
     around = count_around(told) if told is not None else (0, 0)
-    if stage == "shards":
+    if encodes:
         assert part.shards is not None
         of_shards = {
             lang: LanguageCounts(one.documents, one.text_bytes, 0, 0, one.pretokens, one.tokens, 0, one.unknown or 0)

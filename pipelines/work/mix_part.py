@@ -35,7 +35,7 @@ from schemas.refs import (
 )
 from schemas.stage_table import PLAN, parse_manifest
 from tokcore.canonical import hash_sha256, parse_canonical
-from tokcore.errors import StageError
+from tokcore.errors import FormatError, StageError
 from tokcore.formats.provenance import Places, ProvenanceWriter, get_provenance_path, hide_provenance
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.formats.shard_format import ShardSettings
@@ -70,8 +70,11 @@ class MixJob:
     copies: Mapping[str, Copies] = dataclasses.field(default_factory=dict)  # of languages, or of sources
 
     def find_copies(self, pair: Pair) -> Copies:
-        """How often the training documents of a language and source come."""
-        return self.copies[pair[1] if self.over_sources else pair[0]]
+        """How often the training documents of a language and source come. Raises FormatError for an unknown one."""
+        name = pair[1] if self.over_sources else pair[0]
+        if name not in self.copies:
+            raise FormatError(f"mixed/manifest.json: does not say how often documents of {name!r} come")
+        return self.copies[name]
 
 
 def make_measured_key(part: int) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from lints import __main__ as program
-from lints import code_from_data, import_graph, layers, seeded_defects
+from lints import code_from_data, import_graph, layers, seeded_defects, stages
 from lints.offence import Offence
 from mutants.defect import Defect
 from support.builds import ROOT
@@ -33,7 +33,7 @@ def tree(tmp_path: Path) -> Tree:
     return make
 
 
-@pytest.mark.parametrize("module", [code_from_data, import_graph])
+@pytest.mark.parametrize("module", [code_from_data, import_graph, stages])
 def test_examples_of_the_lints(module):
     assert doctest.testmod(module).failed == 0
 
@@ -134,6 +134,41 @@ def test_what_is_allowed_is_there(tree):
     assert not list(code_from_data.find_offences(root, {"tokcore/a.py": {"import pickle"}}))
     (offence,) = code_from_data.find_offences(root, {"tokcore/a.py": {"import pickle", "eval()"}})
     assert offence.what == "eval() is gone"
+
+
+# --------------------------------------------------------------------------------------------------------------- stages
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "if made.stage != 'mixed': pass",
+        "'plan' in made",
+        "stage in ('counts', other)",
+        "made.stage == MIXED.name",
+        "command == SHARDS.command",
+        "match stage:\n    case 'shards': pass",
+        "TIMED = ('plan', 'counts')",
+        "{PLAN: one, SHARDS.name: other}",
+        "[*STAGES, PLAN, 'mixed']",
+    ],
+)
+def test_stages_asked_for_by_name(tree, code):
+    (offence,) = stages.find_offences(tree({"pipelines/work/a.py": f"\n{code}"}), allowed={})
+    assert offence.path == "pipelines/work/a.py"
+
+
+def test_what_asks_for_no_stage_by_name(tree):
+    text = "SHARDS.name in found; found['plan']; join(url, 'plan', name); one == 'planned'; (SHARDS, other)"
+    table = {"schemas/stage_table.py": "(PLAN, SHARDS)", "pipelines/stages/table.py": "{PLAN: a, SHARDS: b}"}
+    assert not list(stages.find_offences(tree({"pipelines/work/a.py": text, **table}), allowed={}))
+
+
+def test_places_that_are_allowed_are_counted(tree):
+    root = tree({"pipelines/work/a.py": "(PLAN, SHARDS)"})
+    assert not list(stages.find_offences(root, {"pipelines/work/a.py": 1}))
+    (offence,) = stages.find_offences(root, {"pipelines/work/a.py": 2})
+    assert offence.what == "has 1 of 2 such places"
 
 
 # ------------------------------------------------------------------------------------------------------- seeded defects

@@ -7,13 +7,14 @@ import dataclasses
 import pytest
 from support.manifests import MANIFESTS, SHARDS_CONFIG
 
-from pipelines.inspect.verify_manifests import _check_keys
+from pipelines.inspect.verify_derived import check_shards
+from pipelines.inspect.verify_manifests import _make_keys
 from pipelines.work.result_keys import hash_shards_settings, make_shards_key
 from pipelines.work.semantics import SEMANTICS
 from schemas.manifest import FileEntry, Manifest
 from schemas.plan import AssignedRange, Assignment, InputFile, InputRange, Plan, ReadSettings, WorkItem
 from schemas.refs import ShardRef, StoredFile
-from schemas.shard_entries import write_folder_indexes
+from schemas.shard_entries import make_shard_entries, write_folder_indexes
 from tokcore.format_table import SHARD_FORMATS, list_paths
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.formats.shard_format import ShardSettings
@@ -97,7 +98,12 @@ def test_verification_asks_for_the_key_of_the_work_item():
     plan = Plan((InputFile("en.jsonl", 90, "etag:1", 0),), (READ,), (WorkItem(0, (InputRange(0, 0, 90),), 90),), ())
     made = MANIFESTS["shards"]
     key = make_shards_key(hash_shards_settings(made.config, made.totals.fingerprint), plan.assignment(plan.items[0]))
-    assert list(_check_keys([shard(key).facts], plan, made)) == []
-    assert list(_check_keys([shard("0" * 12).facts], plan, made)) == [
+
+    def check(one: ShardRef) -> list[str]:
+        named = dataclasses.replace(made, files=make_shard_entries(one))
+        return [said for said in check_shards(named, [one], _make_keys(plan, made)) if "result key" in said]
+
+    assert check(shard(key)) == []
+    assert check(shard("0" * 12)) == [
         f"shards/manifest.json: train-00000-00000: its result key is '{'0' * 12}', expected '{key}'"
     ]

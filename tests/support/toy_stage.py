@@ -1,0 +1,129 @@
+"""A stage that tokcore does not have: every shard once more, its documents in reverse order, in the format arrow."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from pipelines.stages.commit import require_manifest
+from pipelines.stages.stage import BuildRun, Made, StageKey, name_inputs, run_stage
+from pipelines.stages.stored import Each, Stored
+from pipelines.stages.table import DerivedWork
+from pipelines.store import urls
+from pipelines.store.attempts import Attempts
+from pipelines.work.derived_shards import update_content
+from pipelines.work.result_keys import make_table_key
+from pipelines.work.shard_files import ShardFiles
+from schemas.manifest import Manifest
+from schemas.refs import ShardRef
+from schemas.shard_entries import list_named_shards, make_shard_settings
+from schemas.stage_manifests import CorpusAbout, Nothing
+from schemas.stage_table import SHARDS, TOKENIZER, Stage
+from tokcore.format_table import SHARD_FORMATS, FormatFile, list_paths
+from tokcore.formats.shard_facts import ShardFacts
+from tokcore.token_batch import ShardContent, join_batches
+
+NAME, FORMAT = "turned", "arrow"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TurnedConfig:
+    formats: tuple[str, ...]
+    target_tokens: int
+    compression: str
+    dtype: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TurnedTotals:
+    shards: int
+    documents: int
+    tokens: int
+    fingerprint: str
+
+
+TurnedManifest = Manifest[TurnedConfig, TurnedTotals, Nothing, ShardFacts | CorpusAbout]
+
+
+class Turned(NamedTuple):
+    """The shards of a work item."""
+
+    shards: tuple[ShardRef, ...]
+
+
+def turn(
+    output: str, config: TurnedConfig, totals: Any, attempts: Attempts, sources: Sequence[ShardRef], number: int
+) -> Turned:
+    """Write the shards of a work item. totals: of the tokenizer. sources: all shards of the build."""
+    own = [shard for shard in sources if shard.facts.item == number]
+    settings = make_shard_settings(config, totals.fingerprint, totals.vocab_size)
+    return Turned(tuple(_turn(output, attempts, settings, shard) for shard in own))
+
+
+def _turn(output: str, attempts: Attempts, settings: Any, shard: ShardRef) -> ShardRef:
+    one, content = SHARD_FORMATS[FORMAT], ShardContent()
+    facts = dataclasses.replace(shard.facts, result_key=make_table_key(attempts.identity))
+    path = urls.join(output, SHARDS.name, list_paths(one, shard.facts.stem)[0])
+    documents = join_batches(list(FormatFile(FORMAT, path).open().batches()))
+    documents = documents.take([*range(documents.num_documents)][::-1])
+    with contextlib.ExitStack() as stack:
+        files = ShardFiles(attempts, stack)
+        writer = one.open_writer([files.new(path) for path in list_paths(one, facts.stem)], settings)
+        writer.write(documents)
+        writer.close()
+        update_content(content, documents)
+        return ShardRef(facts, content.hexdigest(), files.finish(lambda path: content.hexdigest()))
+
+
+def make(run: BuildRun) -> TurnedManifest:
+    shards, learned = require_manifest(run.output, SHARDS), require_manifest(run.output, TOKENIZER)
+    of = shards.config
+    key = StageKey(
+        NAME, TurnedConfig((FORMAT,), of.target_tokens, of.compression, of.dtype), name_inputs(shards, learned)
+    )
+    sources = list_named_shards(shards)
+
+    def work(attempts: Attempts) -> Made[TurnedTotals, Nothing, ShardFacts | CorpusAbout]:
+        numbers = range(1 + max(shard.facts.item for shard in sources))
+        turned = [turn(run.output, key.config, learned.totals, attempts, sources, number) for number in numbers]
+        files = [(file, shard.facts) for one in turned for shard in one.shards for file in shard.files]
+        return Made(files, add_up(turned, learned.totals.fingerprint))
+
+    return run_stage(run, key, work)
+
+
+def add_up(turned: Sequence[Turned], fingerprint: str) -> TurnedTotals:
+    facts = [shard.facts for one in turned for shard in one.shards]
+    return TurnedTotals(len(facts), sum(one.documents for one in facts), sum(one.tokens for one in facts), fingerprint)
+
+
+def again(stored: Stored, attempts: Attempts, number: int) -> Turned:
+    sources = list_named_shards(stored.get(SHARDS))
+    return turn(stored.url, stored.get(TURNED).config, stored.get(TOKENIZER).totals, attempts, sources, number)
+
+
+def count(stored: Stored) -> int:
+    return 1 + max(shard.facts.item for shard in list_named_shards(stored.get(SHARDS)))
+
+
+def sum_up(stored: Stored, turned: Sequence[Turned], each: Each) -> tuple[TurnedTotals, dict[str, Nothing]]:
+    return add_up(turned, stored.get(TOKENIZER).totals.fingerprint), {}
+
+
+def check(stored: Stored) -> Iterator[str]:
+    made, shards = stored.get(TURNED).totals, stored.get(SHARDS).totals
+    if (made.shards, made.tokens) != (shards.shards, shards.tokens):
+        yield "holds other tokens than the shards"
+
+
+TURNED = Stage(
+    name=NAME,
+    manifest=TurnedManifest,
+    command="turn",
+    made_from=((SHARDS.name,), (TOKENIZER.name,)),
+    does="Write every shard once more, its documents in reverse order.",
+    done="turned",
+)
+WORK = DerivedWork(title="turned", make=make, again=again, count=count, sum_up=sum_up, check=check)
