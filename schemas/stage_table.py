@@ -187,6 +187,8 @@ def list_following(command: str, is_imported: bool) -> list[str]:
 
     >>> list_following("encode", is_imported=True)
     ['build', 'packed', 'mixed', 'shards', 'rejected']
+    >>> list_following("pack", is_imported=True)
+    ['build', 'packed']
     """
     found: set[str] = set()
     for stage in STAGES.values():

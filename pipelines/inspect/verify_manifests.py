@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import io
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -26,6 +25,7 @@ from pipelines.stages.table import WORK, DerivedWork
 from pipelines.stages.token_count_table import TOKEN_COUNTS
 from pipelines.stages.tokenizer_files import find_foreign_artifacts
 from pipelines.store import storage, urls
+from pipelines.store.json_lines import read_lines, read_table
 from pipelines.store.pinned_files import FILES
 from pipelines.store.tokenizers import load_spec_of_folder
 from pipelines.work.language_totals import format_ratio
@@ -59,10 +59,10 @@ from schemas.stage_table import (
     Stage,
     get_stage,
 )
-from tokcore.canonical import hash_sha256, parse_canonical
+from tokcore.canonical import hash_sha256
 from tokcore.errors import FormatError, TokError, VersionError
 from tokcore.formats.shard_facts import ShardFacts
-from tokcore.jsonable import from_jsonable, to_jsonable
+from tokcore.jsonable import to_jsonable
 from tokcore.pretoken_tables import read_table_totals
 from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
 
@@ -80,12 +80,7 @@ def require_whole(found: Mapping[str, AnyManifest]) -> None:
 
 def read_file_ledgers(output: str) -> list[ledger.FileLedger]:
     """What became of each input file, as the output's rejected/ says."""
-    url = urls.join(output, "rejected", FILES)
-    lines = storage.read_bytes(url).splitlines(keepends=True)
-    return [
-        from_jsonable(ledger.FileLedger, parse_canonical(line, f"{url}:{i + 1}"), f"{url}:{i + 1}")
-        for i, line in enumerate(lines)
-    ]
+    return read_table(urls.join(output, REJECTED.name, FILES), ledger.FileLedger)
 
 
 def check_manifests(stored: Stored, reads_tokenizers: bool) -> Iterator[str]:
@@ -216,10 +211,8 @@ def _check_ledgers(stored: Stored) -> Iterator[str]:
                 yield f"{_spell_name(made.stage)}: {added} {field} by language, {total} by file"
     reasons: Counter[tuple[str, bool, str]] = Counter()
     url = urls.join(stored.url, REJECTED.name, REJECTS)
-    with io.BufferedReader(storage.open_read(url)) as lines:
-        for line in lines:
-            reject = from_jsonable(ledger.PlacedReject, parse_canonical(line, url), url)
-            reasons[reject.file, reject.record is None, reject.reason] += 1
+    for reject in read_lines(url, ledger.PlacedReject):
+        reasons[reject.file, reject.record is None, reject.reason] += 1
     expected: Counter[tuple[str, bool, str]] = Counter()
     for file in files:
         expected.update({(file.uri, False, reason): num for reason, num in file.rejected.items()})

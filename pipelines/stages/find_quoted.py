@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Collection, Iterator
 
 from pipelines.stages import ledger
 from pipelines.stages.rejects import REJECTS
-from pipelines.store import storage, urls
-from tokcore.canonical import parse_canonical
-from tokcore.jsonable import from_jsonable
+from pipelines.store import urls
+from pipelines.store.json_lines import read_lines
 
 _WORD = re.compile(r"\w")
 _NO_WORD_BEFORE = re.compile(r"(?<!\w)")
@@ -20,10 +18,8 @@ def read_quoted(output: str, ids: Collection[str]) -> Iterator[tuple[str, frozen
     """(uri of the input file, those of the ids that are quoted) for each reject of a part. output: URL of the part."""
     spelled = SpelledIds(ids)
     place = urls.join(output, "rejected", REJECTS)
-    with io.BufferedReader(storage.open_read(place)) as lines:
-        for line in lines:
-            reject = from_jsonable(ledger.PlacedReject, parse_canonical(line, place), place)
-            yield reject.file, spelled.find(f"{reject.detail}\n{reject.sample}")
+    for reject in read_lines(place, ledger.PlacedReject):
+        yield reject.file, spelled.find(f"{reject.detail}\n{reject.sample}")
 
 
 class SpelledIds:

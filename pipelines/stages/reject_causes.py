@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 from collections import Counter
-from collections.abc import Iterator
 from typing import TypeVar
 
 from pipelines.reading.peek import find_fields, find_record_fields, peek
@@ -14,12 +12,11 @@ from pipelines.stages.commit import find_manifest
 from pipelines.stages.ledger import FileLedger, PlacedReject
 from pipelines.stages.suggest_fixes import KEYS, describe_fields, find_source, suggest_fix
 from pipelines.store import storage, urls
+from pipelines.store.json_lines import read_lines
 from pipelines.store.redaction import redact
 from schemas.config import BuildConfig
 from schemas.plan import InputFile, ReadSettings
-from schemas.stage_table import PLAN
-from tokcore.canonical import parse_canonical
-from tokcore.jsonable import from_jsonable
+from schemas.stage_table import PLAN, REJECTED
 
 Line = TypeVar("Line")
 
@@ -30,7 +27,7 @@ _MOST_RECORDS = 100_000  # that are counted to find a line
 
 def find_main_cause(config: BuildConfig, output: str) -> str:
     """The cause of nearly all rejects of an output in words, and how to fix it; "" if there are several."""
-    ledgers = [*_read_lines(urls.join(output, "rejected", "files.jsonl"), FileLedger)]
+    ledgers = [*read_lines(urls.join(output, REJECTED.name, "files.jsonl"), FileLedger)]
     records, files = Counter[str](), Counter[str]()
     for told in ledgers:
         records.update(told.rejected)
@@ -43,7 +40,7 @@ def find_main_cause(config: BuildConfig, output: str) -> str:
         return ""
     worst = max(ledgers, key=lambda told: told.rejected.get(reason, 0) if records else told.rejected_file == reason)
     found = _find_file(output, worst.uri)
-    rejects = _read_lines(urls.join(output, "rejected", "rejected.jsonl"), PlacedReject)
+    rejects = read_lines(urls.join(output, REJECTED.name, "rejected.jsonl"), PlacedReject)
     reject = next((one for one in rejects if one.file == worst.uri), None)
     if found is None or reject is None:
         return ""
@@ -68,18 +65,11 @@ def find_main_cause(config: BuildConfig, output: str) -> str:
     return f"  {what}, first {place}: {reject.detail}\n  {where}: {fix}"
 
 
-def _read_lines(url: str, cls: type[Line]) -> Iterator[Line]:
-    with io.BufferedReader(storage.open_read(url)) as lines:
-        for number, line in enumerate(lines):
-            place = f"{url}:{number + 1}"
-            yield from_jsonable(cls, parse_canonical(line, place), place)
-
-
 def _find_file(output: str, uri: str) -> tuple[InputFile, ReadSettings] | None:
     planned = find_manifest(output, PLAN)
     if planned is None:
         return None
-    for file in _read_lines(urls.join(output, "plan", "files.jsonl"), InputFile):
+    for file in read_lines(urls.join(output, "plan", "files.jsonl"), InputFile):
         if file.uri == uri:
             return file, planned.config.settings[file.settings]
     return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -11,16 +10,17 @@ from pipelines.stages import ledger
 from pipelines.stages.commit import find_manifest
 from pipelines.stages.reject_causes import find_main_cause
 from pipelines.stages.stage import BuildRun, Made, StageKey, name_inputs, run_stage, take_over, write_file
-from pipelines.store import storage, urls
+from pipelines.store import urls
 from pipelines.store.attempts import Attempts
+from pipelines.store.json_lines import read_lines
 from pipelines.store.redaction import redact
 from schemas.plan import Plan
 from schemas.refs import ItemCounted, ItemEncoded, ItemScattered, RangeLedger, RejectRef, StoredFile
 from schemas.stage_manifests import LedgerTotals, Nothing, PlanManifest, RejectedConfig, RejectedManifest
 from schemas.stage_table import REJECTED, Stage
-from tokcore.canonical import Sha256Writer, parse_canonical, write_canonical_json
+from tokcore.canonical import Sha256Writer, write_canonical_json
 from tokcore.errors import ConfigError, StageError
-from tokcore.jsonable import from_jsonable, to_jsonable
+from tokcore.jsonable import to_jsonable
 
 REJECTS = "rejected.jsonl"
 LEDGER = "files.jsonl"
@@ -114,21 +114,15 @@ def write_rejects(attempts: Attempts, plan: Plan, ranges: Iterable[RangeLedger],
 
     def write(file: Sha256Writer) -> None:
         for part in parts:
-            with io.BufferedReader(storage.open_read(part)) as lines:
-                for line in lines:
-                    reject = from_jsonable(RejectRef, parse_canonical(line, part), part)
-                    file.write(_place_reject(plan, first, reject))
+            for reject in read_lines(part, RejectRef):
+                file.write(_place_reject(plan, first, reject))
 
     return write_file(attempts, REJECTS, write)
 
 
 def read_first_rejects(url: str, limit: int = 5) -> list[str]:
     """The first rejects of a committed file, a line each, for a message."""
-    with io.BufferedReader(storage.open_read(url)) as lines:
-        rejects = [
-            from_jsonable(ledger.PlacedReject, parse_canonical(line, url), url)
-            for line in itertools.islice(lines, limit)
-        ]
+    rejects = itertools.islice(read_lines(url, ledger.PlacedReject), limit)
     return [f"{r.file}: {_get_record_name(r.record)}: {r.reason}: {r.detail}" for r in rejects]
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
 
 from pipelines.stages.inherit import StandingPart, read_standing_part
 from pipelines.stages.ledger import FileLedger, PlacedReject
 from pipelines.stages.rejects import LEDGER, REJECTS
-from pipelines.store import storage, urls
+from pipelines.store import urls
 from pipelines.store.at_once import run_at_once
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
+from pipelines.store.json_lines import read_table
 from pipelines.work.read_shards import count_around, list_item_shards
 from schemas.inheritance import (
     LESS_KEY,
@@ -27,8 +27,7 @@ from schemas.inheritance import (
 from schemas.plan import AssignedRange, Assignment, Plan
 from schemas.refs import LanguageCounts, RangeLedger, RejectRef, StoredFile
 from schemas.stage_manifests import CountsConfig, ShardsConfig
-from tokcore.canonical import parse_canonical
-from tokcore.jsonable import from_jsonable
+from schemas.stage_table import REJECTED
 
 
 def tell_workers(
@@ -139,19 +138,14 @@ def _make_less(
     return Less(inheritance.output, around, of_counts, {}, masked, tables, gone)
 
 
-def _read_lines(output: str, name: str, cls: type[Any]) -> list[Any]:
-    url = urls.join(output, "rejected", name)
-    return [from_jsonable(cls, parse_canonical(line, url), url) for line in storage.read_bytes(url).splitlines(True)]
-
-
 def read_ledgers(output: str) -> dict[str, FileLedger]:
     """Uri of an input file -> what became of it, as a build says that has committed its rejects."""
-    return {one.uri: one for one in _read_lines(output, LEDGER, FileLedger)}
+    return {one.uri: one for one in read_table(urls.join(output, REJECTED.name, LEDGER), FileLedger)}
 
 
 def _read_rejects(output: str) -> dict[str, list[PlacedReject]]:
     found: dict[str, list[PlacedReject]] = {}
-    for one in _read_lines(output, REJECTS, PlacedReject):
+    for one in read_table(urls.join(output, REJECTED.name, REJECTS), PlacedReject):
         found.setdefault(one.file, []).append(one)
     return found
 

@@ -6,10 +6,9 @@ import io
 from collections.abc import Sequence
 
 from pipelines.store import storage, urls
+from pipelines.store.json_lines import parse_lines
 from schemas.plan import InputFile, pack_files
-from tokcore.canonical import parse_canonical
 from tokcore.errors import FormatError
-from tokcore.jsonable import from_jsonable
 
 # The plan's table of files: a line each, sorted by uri.
 FILES = "files.jsonl"
@@ -25,7 +24,4 @@ def parse_files_table(data: bytes, name: str) -> Sequence[InputFile]:
     """The files of a committed plan; FormatError unless every line is canonical."""
     if data and not data.endswith(b"\n"):
         raise FormatError(f"{name}: the last line does not end")
-    return pack_files(
-        from_jsonable(InputFile, parse_canonical(line, f"{name}:{i + 1}"), f"{name}:{i + 1}")
-        for i, line in enumerate(io.BytesIO(data))
-    )
+    return pack_files(parse_lines(io.BytesIO(data), name, InputFile))

@@ -7,14 +7,14 @@ again by every run, from them, so it is never older than they are.
 from __future__ import annotations
 
 import dataclasses
+import io
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from pipelines.store import storage, urls
 from pipelines.store.at_once import run_at_once
 from pipelines.store.attempts import Attempts
-from tokcore.canonical import parse_canonical
-from tokcore.jsonable import from_jsonable
+from pipelines.store.json_lines import parse_lines
 
 T = TypeVar("T")
 
@@ -69,7 +69,7 @@ def read_collected(attempts: Attempts, make_key: Callable[[int], str], num: int,
     def read(group: range) -> list[T]:
         url = _get_url(attempts, make_key(group[0]))
         data = storage.read_if_there(url) or b""
-        return [from_jsonable(cls, parse_canonical(line, url), url) for line in data.splitlines(keepends=True)]
+        return [*parse_lines(io.BytesIO(data), url, cls)]
 
     groups = list_groups(num)
     found = run_at_once(read, groups)

@@ -7,16 +7,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from pipelines.store import storage, urls
-from pipelines.store.redaction import redact
+from pipelines.store.manifests import read_manifest
 from schemas.stage_manifests import CountedLanguage, CountsManifest
-from schemas.stage_table import COUNTS, parse_manifest
-from tokcore.canonical import hash_sha256
-from tokcore.errors import StageError
+from schemas.stage_table import COUNTS
 from tokcore.many_runs import merge_many_rows
 from tokcore.pretoken_rows import CountRows
 from tokcore.pretoken_tables import read_table
-
-_MANIFEST = "counts/manifest.json"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -97,11 +93,6 @@ def pin_parts(counted: CountedParts) -> Pins:
 
 def read_pinned_parts(pins: Sequence[tuple[str, str]]) -> CountedParts:
     """What was pinned. Raises StageError if a manifest is another one by now."""
-    parts = []
-    for url, sha256 in pins:
-        place = urls.join(url, _MANIFEST)
-        data = storage.read_bytes(place)
-        if hash_sha256(data) != sha256:
-            raise StageError(f"{redact(place)}: was replaced while the tokenizer was learned. Run the command again.")
-        parts.append(CountedPart(url, parse_manifest(data, place, COUNTS)))
+    meanwhile = "the tokenizer was learned"
+    parts = [CountedPart(url, read_manifest(url, COUNTS, sha256, meanwhile)) for url, sha256 in pins]
     return CountedParts(tuple(parts))

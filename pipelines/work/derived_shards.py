@@ -12,16 +12,14 @@ from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
-from pipelines.store import storage, urls
+from pipelines.store import urls
 from pipelines.store.attempts import Attempts
 from pipelines.store.local_copies import copy_if_remote
-from pipelines.store.redaction import redact
+from pipelines.store.manifests import read_manifest
 from pipelines.work.shard_files import ShardFiles
 from schemas.refs import ShardRef
 from schemas.shard_entries import list_named_shards
-from schemas.stage_table import STAGES, parse_manifest
-from tokcore.canonical import hash_sha256
-from tokcore.errors import StageError
+from schemas.stage_table import STAGES
 from tokcore.format_table import READING_ORDER, SHARD_FORMATS, FormatFile, list_paths, needs_documents
 from tokcore.formats.documents import DocumentsWriter, get_documents_path
 from tokcore.formats.provenance import get_provenance_path
@@ -59,11 +57,8 @@ class DerivedJob(Protocol):
 
 def read_named_shards(job: DerivedJob) -> list[ShardRef]:
     """The shards that are read. Raises StageError if their manifest is not the one that the stage was started with."""
-    url = urls.join(job.output, job.made_from, "manifest.json")
-    data = storage.read_bytes(url)
-    if hash_sha256(data) != job.shards_sha256:
-        raise StageError(f"{redact(url)}: was replaced while shards were made from its shards. Run the command again.")
-    made: Any = parse_manifest(data, url, STAGES[job.made_from])
+    meanwhile = "shards were made from its shards"
+    made: Any = read_manifest(job.output, STAGES[job.made_from], job.shards_sha256, meanwhile)
     return list_named_shards(made)
 
 

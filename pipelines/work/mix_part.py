@@ -15,15 +15,15 @@ from typing import NamedTuple
 import numpy as np
 
 from pipelines.local.free_memory import freeing_memory
-from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
+from pipelines.store.manifests import read_manifest
+from pipelines.store.pinned_files import read_pinned_files
 from pipelines.work.derived_shards import DerivedShard, find_end
 from pipelines.work.encode_job import Positions, Stream
 from pipelines.work.ordered_shards import OrderedShards
 from pipelines.work.scattered_runs import find_order
 from schemas.copies import NUM_CELLS, find_cells, get_tails, place_copies, reverse_copy
-from schemas.plan import InputFile
 from schemas.refs import (
     Measured,
     MixedSums,
@@ -33,13 +33,11 @@ from schemas.refs import (
     ShardRef,
     spell_shard_name,
 )
-from schemas.stage_table import PLAN, parse_manifest
-from tokcore.canonical import hash_sha256, parse_canonical
-from tokcore.errors import FormatError, StageError
+from schemas.stage_table import PLAN
+from tokcore.errors import FormatError
 from tokcore.formats.provenance import Places, ProvenanceWriter, get_provenance_path, hide_provenance
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.formats.shard_format import ShardSettings
-from tokcore.jsonable import from_jsonable
 from tokcore.mixture import Copies
 from tokcore.token_batch import TokenBatch, join_batches
 
@@ -133,16 +131,10 @@ def read_source_names(output: str, plan_sha256: str) -> Mapping[str, str]:
 
     plan_sha256: of the plan's manifest. Raises StageError if it is another one.
     """
-    url = urls.join(output, "plan", "manifest.json")
-    data = storage.read_bytes(url)
-    if hash_sha256(data) != plan_sha256:
-        raise StageError(f"{url}: was replaced while a mixture was made. Run the command again.")
-    settings = parse_manifest(data, url, PLAN).config.settings
+    settings = read_manifest(output, PLAN, plan_sha256, "a mixture was made").config.settings
     if not any(one.name for one in settings):
         return {}
-    table = urls.join(output, "plan", "files.jsonl")
-    lines = storage.read_bytes(table).splitlines(keepends=True)
-    files = (from_jsonable(InputFile, parse_canonical(line, table), table) for line in lines)
+    files = read_pinned_files(output)
     return {file.uri: settings[file.settings].name for file in files if settings[file.settings].name}
 
 

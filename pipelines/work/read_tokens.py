@@ -15,14 +15,15 @@ import numpy as np
 
 from pipelines.reading.input_range import Batch, Meter
 from pipelines.reading.records import BATCH_BYTES, BATCH_RECORDS
-from pipelines.store import storage, urls
+from pipelines.store import urls
+from pipelines.store.manifests import read_manifest
 from pipelines.store.tokenizers import load_tokenizer
 from pipelines.work.read_plan import read_plan
 from pipelines.work.read_shards import count_around, decode_texts, list_item_shards, read_shard
 from schemas.commit_log import OWN, PARTS
 from schemas.inheritance import InheritedShard
 from schemas.plan import AssignedRange
-from schemas.stage_table import PLAN, SHARDS, parse_manifest
+from schemas.stage_table import PLAN, SHARDS
 from tokcore.labels import label_strings
 from tokcore.texts import make_texts_from_strings
 from tokcore.tokenizer import Tokenizer
@@ -112,10 +113,7 @@ def _decode_shard(part: _Part, shard: InheritedShard, r: AssignedRange) -> Itera
 @functools.lru_cache(maxsize=4)
 def _open_part(url: str) -> _Part:
     """A part, and which of its shards may have documents of which files. Kept: parts never change."""
-    place = urls.join(url, "plan", "manifest.json")
-    plan = read_plan(url, parse_manifest(storage.read_bytes(place), place, PLAN))
-    place = urls.join(url, "shards", "manifest.json")
-    made = parse_manifest(storage.read_bytes(place), place, SHARDS)
+    plan, made = read_plan(url, read_manifest(url, PLAN)), read_manifest(url, SHARDS)
     shards = list_item_shards(made)
     held: dict[str, list[_Held]] = {}
     for item in plan.items:
