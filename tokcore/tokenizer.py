@@ -44,6 +44,9 @@ TokenIds: TypeAlias = Iterable[int] | npt.NDArray[Any] | pa.Array  # of one text
 Batch: TypeAlias = Sequence[str | bytes] | pa.Array | pa.ChunkedArray  # of texts
 
 _TEXT = (str, bytes, bytearray, memoryview)
+# ORG/NAME; a few old ones are a name alone. What has the suffix of a file is meant as one.
+_HUB_NAME = re.compile(r"[\w.-]*\w(?:/[\w.-]+)?")
+_FILE_SUFFIXES = frozenset((".json", ".model", ".tiktoken", ".txt", ".toml"))
 
 
 class Tokenizer(Vocabulary):
@@ -84,7 +87,7 @@ class Tokenizer(Vocabulary):
                     f"or {FOLDER_NAMES[-1]}. Is the build finished?"
                 )
             file = found[0]
-        if not file.exists() and re.fullmatch(r"[\w.-]+/[\w.-]+", str(path)):
+        if not file.exists() and _HUB_NAME.fullmatch(str(path)) and file.suffix not in _FILE_SUFFIXES:
             raise FileNotFoundError(
                 f"{path}: there is no such file or folder. If it is a name on the Hugging Face Hub, download it first "
                 f"(hf download {path} tokenizer.json --local-dir FOLDER) and load the folder"

@@ -84,8 +84,9 @@ def test_str_and_bytes_are_the_same_text(tokenizer):
 
 def test_a_name_of_the_hub_is_no_path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(FileNotFoundError, match=r"org/name: there is no such file .*\(hf download org/name"):
-        Tokenizer.load("org/name")
+    for name in ("org/name", "gpt2", "org/Name-2.5B"):
+        with pytest.raises(FileNotFoundError, match=rf"{name}: there is no such file .*\(hf download {name}"):
+            Tokenizer.load(name)
     with pytest.raises(FileNotFoundError) as raised:
         Tokenizer.load("name.json")
     assert "Hub" not in str(raised.value)
