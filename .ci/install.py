@@ -30,11 +30,8 @@ STEPS = {
 
 def list_requirements(pyproject: Path, extras: tuple[str, ...]) -> list[str]:
     """What tokcore needs, with what the extras add; without extras, also what compiles it. Sorted."""
-    content = tomllib.loads(pyproject.read_text())
-    project = content["project"]
-    found = list(project["dependencies"])
-    # The last two are what scikit-build-core would ask for.
-    found += [] if extras else [*content["build-system"]["requires"], "cmake>=3.26", "ninja"]
+    project = tomllib.loads(pyproject.read_text())["project"]
+    found = [*project["dependencies"], *([] if extras else list_build_requirements(pyproject))]
     waiting = list(extras)
     while waiting:
         for one in project["optional-dependencies"][waiting.pop()]:
@@ -43,6 +40,11 @@ def list_requirements(pyproject: Path, extras: tuple[str, ...]) -> list[str]:
             else:
                 found.append(one)
     return sorted(set(found))
+
+
+def list_build_requirements(pyproject: Path) -> list[str]:
+    """What makes the wheel of tokcore; cmake and ninja are what scikit-build-core would ask for."""
+    return [*tomllib.loads(pyproject.read_text())["build-system"]["requires"], "cmake>=3.26", "ninja"]
 
 
 def read_step(line: str) -> str | None:

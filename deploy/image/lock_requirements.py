@@ -10,35 +10,16 @@ unless pyproject.toml rules them out; `--upgrade` takes the newest.
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 import tempfile
-import tomllib
 from pathlib import Path
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1] / ".ci"))
+from install import list_build_requirements, list_requirements  # noqa: E402
+
 EXTRAS = ("gcp", "clouds")
-
-
-def list_requirements(pyproject: Path) -> list[str]:
-    """What the image needs, as pyproject.toml says it; extras that name extras are followed."""
-    project = tomllib.loads(pyproject.read_text())["project"]
-    found = list(project["dependencies"])
-    waiting = list(EXTRAS)
-    while waiting:
-        for one in project["optional-dependencies"][waiting.pop()]:
-            if own := re.fullmatch(r"tokcore\[(.*)\]", one):
-                waiting += own[1].split(",")
-            else:
-                found.append(one)
-    return sorted(set(found))
-
-
-def list_build_requirements(pyproject: Path) -> list[str]:
-    """What makes the wheel of tokcore; cmake and ninja are what scikit-build-core would ask for."""
-    return [*tomllib.loads(pyproject.read_text())["build-system"]["requires"], "cmake>=3.26", "ninja"]
-
 
 _OPTIONS = ("--generate-hashes", "--allow-unsafe", "--strip-extras", "--no-annotate", "--no-header", "--quiet")
 _NO_HOSTS = ("--no-emit-index-url", "--no-emit-trusted-host", "--no-emit-find-links")  # of whoever runs this
@@ -57,7 +38,7 @@ def main() -> None:
     """Write both files, with what else for pip-compile is on the command line."""
     pyproject = HERE.parent.parent / "pyproject.toml"
     lock(list_build_requirements(pyproject), HERE / "build-requirements.txt")
-    lock(list_requirements(pyproject), HERE / "requirements.txt")
+    lock(list_requirements(pyproject, EXTRAS), HERE / "requirements.txt")
 
 
 if __name__ == "__main__":

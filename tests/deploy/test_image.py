@@ -20,7 +20,7 @@ DIGEST = "@sha256:" + "0" * 64
 
 sys.path.insert(0, str(IMAGE))
 from build_wheel import parse_platform, require_versions  # noqa: E402
-from lock_requirements import list_build_requirements, list_requirements  # noqa: E402
+from lock_requirements import EXTRAS, list_build_requirements, list_requirements  # noqa: E402
 
 
 def find(word: str) -> list[str]:
@@ -88,8 +88,10 @@ def test_packages_come_by_hash_or_from_the_wheelhouse():
 @pytest.mark.parametrize("name", ["requirements.txt", "build-requirements.txt"])
 def test_the_lock_holds_what_pyproject_asks_for(name):
     pinned = read_lock(name)
-    asked = list_requirements if name == "requirements.txt" else list_build_requirements
-    wanted = [Requirement(one) for one in asked(ROOT / "pyproject.toml")]
+    pyproject = ROOT / "pyproject.toml"
+    of_image = name == "requirements.txt"
+    asked = list_requirements(pyproject, EXTRAS) if of_image else list_build_requirements(pyproject)
+    wanted = [Requirement(one) for one in asked]
     assert wanted
     for one in wanted:
         found = pinned.get(one.name.lower().replace("_", "-"))
