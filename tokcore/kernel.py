@@ -157,6 +157,15 @@ class _Encoder:
         result = self._inner.encode_strings(tuple(texts), threads)
         return result[0], result[1], result[2]
 
+    def encode_text(self, text: str | bytes) -> Ids:
+        """The ids of one text, without what a batch costs. Raises as encode_strings does."""
+        ids: Ids = self._inner.encode_text(text) if self._native else self.encode_strings([text])[0]
+        return ids
+
+    def count_text(self, text: str | bytes) -> int:
+        """How many ids encode_text gives."""
+        return int(self._inner.count_text(text)) if self._native else len(self.encode_text(text))
+
     def encode_pieces(
         self, texts: Texts, ends: Offsets, firsts: Offsets, threads: int = 1
     ) -> tuple[Ids, Offsets, Offsets]:

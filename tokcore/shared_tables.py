@@ -27,6 +27,10 @@ class SharedTables:
         self.added = AddedTokens(spec.special, self.normalizer)
         self.encoder = spec.model.encoder(self.pretokenizer.native_name, CACHE_BYTES)
         self.decoder = spec.model.decoder({id: text.encode() for text, id in self.added.ids.items()})
+        # Whether texts are encoded as they are: nothing is normalized or always found, and the encoder splits.
+        self.takes_strings = not (
+            self.normalizer.steps or self.added.has_always or self.pretokenizer.native_name is None
+        )
         self._model = spec.model
         self._sampled: tuple[Probability, SampledUnigram] | None = None
 

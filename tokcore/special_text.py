@@ -108,6 +108,25 @@ class AddedTokens:
         ids = np.where(raw.ids[inner.of] < 0, inner.ids, raw.ids[inner.of])
         return Cut(inner.texts, ids, raw.of[inner.of], raw.outer[inner.of], inner.outer, texts.num_texts)
 
+    def cut_text(self, text: bytes, allowed: Mapping[str, int]) -> list[bytes | int] | None:
+        """One text cut around allowed special tokens: bytes and ids in turn. Of texts that nothing changes.
+
+        None where tokens are looked for in normalized text, for which cut() is.
+        """
+        if self._normalized:
+            return None
+        matcher = self._special_matcher if allowed is self.special_ids else _compile_matcher(tuple(allowed))
+        parts: list[bytes | int] = []
+        start = 0
+        for match in matcher.finditer(text):
+            parts += (text[start : match.start()], allowed[match.group().decode()])
+            start = match.end()
+        return [*parts, text[start:]]
+
+    @functools.cached_property
+    def _special_matcher(self) -> re.Pattern[bytes]:
+        return _compile_matcher(tuple(self.special_ids))
+
     def list_spelled(self, texts: Texts) -> list[int]:
         """The ids of all added tokens that texts spell, special or not, in order."""
         if self._normalized:

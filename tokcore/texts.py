@@ -75,6 +75,8 @@ def _encode_string(value: Any, position: int) -> bytes:
 
 def list_strings(strings: Iterable[Any]) -> Sequence[Any]:
     """The strings as a list or tuple. Raises TypeError for a single string, whose characters would pass for texts."""
+    if type(strings) is list:  # what most callers have
+        return strings
     if isinstance(strings, str | bytes | bytearray | memoryview):
         raise TypeError("expected a list of texts, found a single one: put it in a list")
     if not isinstance(strings, Iterable):

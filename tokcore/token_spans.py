@@ -36,12 +36,21 @@ class TokenSpans(NamedTuple):
 def find_token_spans(tokens: list[bytes]) -> TokenSpans:
     """The spans of these tokens, one after the other; of one that adds nothing both ends are the same."""
     bounds = compute_starts(np.fromiter(map(len, tokens), np.int64, len(tokens)))
-    firsts = _find_first_bytes(b"".join(tokens))
+    data = b"".join(tokens)
+    if data.isascii():
+        return TokenSpans(_pair(bounds[:-1], bounds[1:]), _pair(bounds[:-1], bounds[1:]))
+    firsts = _find_first_bytes(data)
     # The character that holds a token's first byte, and the first that starts after its last.
     start = np.searchsorted(firsts, bounds[:-1], side="right") - 1
     end = np.searchsorted(firsts, bounds[1:], side="left")
     start = np.where(np.diff(bounds) == 0, end, start)
-    return TokenSpans(np.stack([bounds[:-1], bounds[1:]], axis=1), np.stack([start, end], axis=1))
+    return TokenSpans(_pair(bounds[:-1], bounds[1:]), _pair(start, end))
+
+
+def _pair(starts: Offsets, ends: Offsets) -> Spans:
+    spans = np.empty((len(starts), 2), np.int64)
+    spans[:, 0], spans[:, 1] = starts, ends
+    return spans
 
 
 def _find_first_bytes(data: bytes) -> Offsets:

@@ -29,6 +29,7 @@ from tokcore.formats.tiktoken import read_rank_file, read_split_pattern
 from tokcore.kernel import Ids, NormalizingEncoder, Seeds
 from tokcore.models.bpe import LearnedModel
 from tokcore.models.converted import require_unigram
+from tokcore.models.model import Encoder
 from tokcore.normalize import Normalizer
 from tokcore.pretokenizer import Pretokenizer
 from tokcore.sampling import Randomness, derive_seeds, list_best
@@ -47,6 +48,14 @@ _TEXT = (str, bytes, bytearray, memoryview)
 # ORG/NAME; a few old ones are a name alone. What has the suffix of a file is meant as one.
 _HUB_NAME = re.compile(r"[\w.-]*\w(?:/[\w.-]+)?")
 _FILE_SUFFIXES = frozenset((".json", ".model", ".tiktoken", ".txt", ".toml"))
+_ARROW = (pa.Array, pa.ChunkedArray)
+_NOTHING: tuple[str, ...] = ()
+
+
+def _check_text(text: object) -> None:
+    if not isinstance(text, _TEXT):
+        hint = ": encode_batch takes several" if isinstance(text, Iterable) else ""
+        raise TypeError(f"text: expected str or bytes, found {type(text).__name__}{hint}")
 
 
 class Tokenizer(Vocabulary):
@@ -201,7 +210,7 @@ class Tokenizer(Vocabulary):
     def encode(
         self,
         text: str | bytes,
-        allow_special: Iterable[str] | bool = (),
+        allow_special: Iterable[str] | bool = _NOTHING,
         *,
         dropout: float | None = None,
         sampling: float | None = None,
@@ -221,11 +230,13 @@ class Tokenizer(Vocabulary):
         >>> tokenizer.encode("low<|endoftext|>", allow_special="all").tolist()
         [257, 261]
         """
-        if not isinstance(text, _TEXT):
-            hint = ": encode_batch takes several" if isinstance(text, Iterable) else ""
-            raise TypeError(f"text: expected str or bytes, found {type(text).__name__}{hint}")
+        if type(text) is not str:
+            _check_text(text)
         if dropout is None and sampling is None:
-            return self._encode_list([text], 1, self._allowed(allow_special)).ids
+            shared = self._shared
+            if allow_special is _NOTHING and shared.takes_strings:
+                return shared.encoder.encode_text(text)
+            return self._encode_one(text, self._allowed(allow_special))
         texts, seeds = make_texts_from_strings([text]), np.array([operator.index(seed) % 2**64], np.uint64)
         return self._draw(texts, Randomness(dropout, sampling), seeds, self._allowed(allow_special)).ids
 
@@ -283,12 +294,16 @@ class Tokenizer(Vocabulary):
         normalized = cast(NormalizingEncoder, self._shared.encoder).normalize(texts).text(0)
         return [(np.array(ids, np.int32), total) for ids, total in list_best(self.spec.model, normalized, num)]
 
-    def count_tokens(self, text: str | bytes, allow_special: Iterable[str] | bool = ()) -> int:
+    def count_tokens(self, text: str | bytes, allow_special: Iterable[str] | bool = _NOTHING) -> int:
         """How many ids encode gives.
 
         >>> tokenizer.count_tokens("low lower")
         3
         """
+        if type(text) is not str:
+            _check_text(text)
+        if allow_special is _NOTHING and self._shared.takes_strings:
+            return self._shared.encoder.count_text(text)
         return len(self.encode(text, allow_special))
 
     @overload
@@ -343,7 +358,7 @@ class Tokenizer(Vocabulary):
         if padding is not None and pad_id is None and (pad_id := self.pad_id) is None:
             raise IdentityError("this tokenizer has no special token of role padding: name one with pad_id")
         allowed = self._allowed(allow_special)
-        if isinstance(texts, pa.Array | pa.ChunkedArray):
+        if isinstance(texts, _ARROW):
             encoded = self._encode_special(make_texts_from_arrow(texts), threads, allowed)
         else:
             encoded = self._encode_list(list_strings(texts), threads, allowed)
@@ -359,7 +374,7 @@ class Tokenizer(Vocabulary):
         [257, 257, 259]
         """
         shared = self._shared
-        if shared.normalizer.steps or shared.added.has_always or shared.pretokenizer.native_name is None:
+        if not shared.takes_strings:
             return self.encode_texts(make_texts_from_strings(texts), threads)
         return Encoded(*shared.encoder.encode_strings(texts, threads))
 
@@ -520,6 +535,16 @@ class Tokenizer(Vocabulary):
             raise TypeError(f"allow_special is a list of special tokens, 'all' or a bool, found {allow_special!r}")
         return {text: self.special_id(text) for text in sorted(set(allow_special))}
 
+    def _encode_one(self, text: str | bytes, allowed: Mapping[str, int]) -> Ids:
+        shared = self._shared
+        if shared.takes_strings and not allowed:
+            return shared.encoder.encode_text(text)
+        if shared.takes_strings and shared.encoder_within is None:
+            parts = shared.added.cut_text(text.encode() if isinstance(text, str) else bytes(text), allowed)
+            if parts is not None:
+                return _join_parts(shared.encoder, parts)
+        return self._encode_list([text], 1, allowed).ids
+
     def _encode_list(self, texts: Sequence[str | bytes], threads: int, allowed: Mapping[str, int]) -> Encoded:
         if allowed:
             return self._encode_special(make_texts_from_strings(texts), threads, allowed)
@@ -567,6 +592,14 @@ class Tokenizer(Vocabulary):
 
     def __reduce__(self) -> tuple[Callable[[bytes], Tokenizer], tuple[bytes]]:
         return _unpickle, (self.spec.to_json_bytes(),)
+
+
+def _join_parts(encoder: Encoder, parts: Sequence[bytes | int]) -> Ids:
+    """The ids of a text that is cut around special tokens, whose ids are among the parts."""
+    if len(parts) == 1:
+        return encoder.encode_text(cast(bytes, parts[0]))
+    ids = [np.array([part], np.int32) if isinstance(part, int) else encoder.encode_text(part) for part in parts]
+    return np.concatenate(ids)
 
 
 @functools.lru_cache(maxsize=4)

@@ -78,13 +78,18 @@ def _tokcore(strings: bool) -> Callable[[str, int], Loaded]:
     return load
 
 
-def _tiktoken(ranks: str, threads: int) -> Loaded:
+def load_tiktoken(ranks: str) -> Any:
+    """tiktoken's encoding of a cl100k rank file."""
     import tiktoken
 
     with open(ranks, "rb") as file:  # noqa: PTH123 - a plain name came over the pipe
         lines = (line.split() for line in file)
         table = {base64.b64decode(token): int(rank) for token, rank in lines}
-    encoding = tiktoken.Encoding("cl100k", pat_str=PATTERNS["cl100k"], mergeable_ranks=table, special_tokens={})
+    return tiktoken.Encoding("cl100k", pat_str=PATTERNS["cl100k"], mergeable_ranks=table, special_tokens={})
+
+
+def _tiktoken(ranks: str, threads: int) -> Loaded:
+    encoding = load_tiktoken(ranks)
     if threads == 1:
         return Loaded(_strings, lambda x: [encoding.encode_ordinary(text) for text in x], _each)
     return Loaded(_strings, lambda x: encoding.encode_ordinary_batch(x, num_threads=threads), _each)

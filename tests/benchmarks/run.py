@@ -24,6 +24,7 @@ import pathological
 import peers
 import pieces
 import pipeline
+import short_texts
 import summary
 import wordpiece
 from measuring import Options, Table, machine, parsed_options, version, wrap
@@ -38,6 +39,7 @@ def programs(table: Path | None) -> dict[str, Callable[[Options], list[Table]]]:
     """Name -> the tables of a program."""
     return {
         "encode": encode.tables,
+        "short texts": short_texts.tables,
         "pathological": pathological.tables,
         "count": count.tables,
         "learn": lambda options: learn.tables(options, table),

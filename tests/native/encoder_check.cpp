@@ -238,6 +238,17 @@ bool check_strings(Random& random, tokcore::Implementation implementation) {
     std::printf("strings differ: %zu of them, %zu bytes\n", strings.size(), data.size());
     return false;
   }
+  for (size_t i = 0; i < strings.size(); ++i) {
+    std::vector<int32_t> alone;
+    const auto one = encoder.encode_string(
+        strings[i], [&](const int32_t* ids, size_t num_ids) { alone.assign(ids, ids + num_ids); });
+    const int32_t* const ids = expected.ids.data();
+    if (one.status != tokcore::EncodeStatus::kOk ||
+        !std::equal(ids + expected.offsets[i], ids + expected.offsets[i + 1], alone.begin(), alone.end())) {
+      std::printf("string %zu of %zu differs alone\n", i, strings.size());
+      return false;
+    }
+  }
   if (strings.empty()) return true;
   const uint16_t surrogate[] = {'a', static_cast<uint16_t>(0xD800 + random.below(0x800))};
   const size_t place = random.below(strings.size());

@@ -147,6 +147,44 @@ def test_batches_with_special_tokens_equal_single_texts(parts):
     )
 
 
+@given(
+    st.lists(
+        st.one_of(st.sampled_from(["<|end|>", "<|end|>of", "ab", "é", "語", "\U0001f600", "<"]), st.text(max_size=9))
+    ),
+    st.sampled_from([[], ["nfc"]]),
+    st.sampled_from([{"name": "cl100k"}, {"regex": "a|[^a]+"}]),
+)
+@examples(150)
+def test_one_text_is_encoded_as_a_batch_of_one(parts, normalizer, pattern):
+    tokenizer = Tokenizer(spec_of_merges([Merge(b"a", b"b", 5), Merge(b"<", b"|", 4)], pattern, normalizer, SPECIAL))
+    string = "".join(parts)
+    for allowed in ((), "all", ["<|end|>"]):
+        expected = tokenizer.encode_batch([string], allow_special=allowed).to_pylist()[0]
+        for text in (string, string.encode(), bytearray(string.encode()), memoryview(string.encode())):
+            assert tokenizer.encode(text, allowed).tolist() == expected
+            assert tokenizer.count_tokens(text, allowed) == len(expected)
+
+
+@pytest.mark.parametrize("num", [0, 1, 700, 5000, 400_000])
+def test_one_text_of_any_length(tokenizer, num):
+    for text in ("ab c" * num, "ab語c" * num):
+        ids = tokenizer.encode(text)
+        assert ids.dtype == np.int32
+        assert ids.flags.writeable
+        assert ids.tolist() == tokenizer.encode_batch([text]).to_pylist()[0]
+        # The memory of a call is its caller's own.
+        kept = ids.copy()
+        tokenizer.encode("xyz" * num)
+        assert np.array_equal(ids, kept)
+
+
+@pytest.mark.parametrize("allowed", [(), "all"])
+def test_a_surrogate_in_one_text(tokenizer, allowed):
+    for encode in (tokenizer.encode, tokenizer.count_tokens):
+        with pytest.raises(UnicodeEncodeError, match="surrogates not allowed"):
+            encode("語ab\ud800", allowed)
+
+
 def _between(string):
     return string.replace("<|end|>of", "\0").replace("<|end|>", "\0").replace("<pad>", "\0").split("\0")
 
@@ -520,7 +558,8 @@ def test_threads_may_share_a_tokenizer():
 
     def work():
         for _ in range(5):
-            if tokenizer.encode_batch(strings, threads=2).to_pylist() != expected:
+            batch = tokenizer.encode_batch(strings, threads=2).to_pylist()
+            if batch != expected or [tokenizer.encode(string).tolist() for string in strings] != expected:
                 failures.append(threading.current_thread())
 
     workers = [threading.Thread(target=work) for _ in range(4)]

@@ -54,6 +54,14 @@ class Encoder(Protocol):
         """The same for str, which are encoded as UTF-8, and bytes."""
         return self.encode(make_texts_from_strings(texts), threads)
 
+    def encode_text(self, text: str | bytes) -> Ids:
+        """The ids of one text."""
+        return self.encode_strings([text])[0]
+
+    def count_text(self, text: str | bytes) -> int:
+        """How many ids encode_text gives."""
+        return len(self.encode_text(text))
+
     def encode_pieces(
         self, texts: Texts, ends: Offsets, firsts: Offsets, threads: int = 1
     ) -> tuple[Ids, Offsets, Offsets]:

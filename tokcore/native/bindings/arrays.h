@@ -8,8 +8,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -31,6 +33,29 @@ OutputArray<T> to_numpy(std::vector<T, Allocator>&& values) {
   auto* owned = new Vector(std::move(values));
   nanobind::capsule owner(owned, [](void* pointer) noexcept { delete static_cast<Vector*>(pointer); });
   return OutputArray<T>(owned->data(), {owned->size()}, owner);
+}
+
+// The same for values that stay the caller's: a copy, in an array of numpy's own making. For a few kilobytes
+// that takes a quarter of the time.
+template <typename T>
+nanobind::object copy_to_numpy(const T* values, size_t num) {
+  static_assert(std::is_same_v<T, int32_t> || std::is_same_v<T, int64_t>);
+  // Never given back: they are used for as long as there is an interpreter.
+  static PyObject* const empty =
+      nanobind::object(nanobind::module_::import_("numpy").attr("empty")).release().ptr();
+  static PyObject* const dtype = nanobind::module_::import_("numpy")
+                                     .attr("dtype")(std::is_same_v<T, int32_t> ? "int32" : "int64")
+                                     .release()
+                                     .ptr();
+  const nanobind::object size = nanobind::steal(PyLong_FromSize_t(num));
+  PyObject* const arguments[] = {size.ptr(), dtype};
+  nanobind::object array = nanobind::steal(PyObject_Vectorcall(empty, arguments, 2, nullptr));
+  Py_buffer buffer;
+  if (!array.is_valid() || PyObject_GetBuffer(array.ptr(), &buffer, PyBUF_WRITABLE) != 0)
+    throw nanobind::python_error();
+  if (num != 0) std::memcpy(buffer.buf, values, num * sizeof(T));
+  PyBuffer_Release(&buffer);
+  return array;
 }
 
 // Throws std::invalid_argument unless there is an offset and offsets ascend within [0, limit].

@@ -21,6 +21,9 @@
 
 namespace tokcore {
 
+// Values of an array that is copied rather than handed over.
+constexpr size_t kMaxCopied = 1024;
+
 inline std::string describe(const VocabularyResult& result) {
   const std::string at = std::to_string(result.position);
   switch (result.status) {
@@ -73,12 +76,22 @@ inline void check(const EncodeResult& result) {
   }
 }
 
-inline nanobind::tuple to_python(EncodedBatch&& encoded) {
-  const size_t num_ids = encoded.ids.size();
-  int32_t* ids = encoded.ids.release();
+inline nanobind::object to_python(IdBuffer&& buffer) {
+  const size_t num_ids = buffer.size();
+  if (num_ids <= kMaxCopied) return copy_to_numpy(buffer.data(), num_ids);
+  int32_t* ids = buffer.release();
   nanobind::capsule owner(ids, [](void* pointer) noexcept { std::free(pointer); });
-  return nanobind::make_tuple(OutputArray<int32_t>(ids, {num_ids}, owner),
-                              to_numpy(std::move(encoded.offsets)), to_numpy(std::move(encoded.pretokens)));
+  return nanobind::cast(OutputArray<int32_t>(ids, {num_ids}, owner));
+}
+
+inline nanobind::object to_python(std::vector<int64_t>&& values) {
+  if (values.size() <= kMaxCopied) return copy_to_numpy(values.data(), values.size());
+  return nanobind::cast(to_numpy(std::move(values)));
+}
+
+inline nanobind::tuple to_python(EncodedBatch&& encoded) {
+  return nanobind::make_tuple(to_python(std::move(encoded.ids)), to_python(std::move(encoded.offsets)),
+                              to_python(std::move(encoded.pretokens)));
 }
 
 inline TextBatch text_batch(const InputArray<uint8_t>& data, const InputArray<int64_t>& offsets) {
@@ -131,6 +144,12 @@ inline std::optional<StringView> view_of(PyObject* object, std::vector<nanobind:
                     Encoding::kUtf8};
 }
 
+// The interpreter says best which surrogate a string has, and where.
+inline void raise_surrogate(PyObject* string) {
+  const nanobind::object bytes = nanobind::steal(PyUnicode_AsUTF8String(string));
+  if (!bytes.is_valid()) throw nanobind::python_error();
+}
+
 // texts: a tuple, so that no other thread takes a string away meanwhile.
 template <typename AnyEncoder>
 nanobind::tuple encode_strings(AnyEncoder& self, const nanobind::tuple& texts, int64_t threads) {
@@ -152,12 +171,45 @@ nanobind::tuple encode_strings(AnyEncoder& self, const nanobind::tuple& texts, i
     const nanobind::gil_scoped_release released;
     result = self.encode_strings({strings.data(), strings.size()}, num_threads, &encoded);
   }
-  if (result.status == EncodeStatus::kSurrogate) {  // the interpreter says best which one, and where
-    nanobind::object bytes = nanobind::steal(PyUnicode_AsUTF8String(texts[result.position].ptr()));
-    if (!bytes.is_valid()) throw nanobind::python_error();
-  }
+  if (result.status == EncodeStatus::kSurrogate) raise_surrogate(texts[result.position].ptr());
   check(result);
   return to_python(std::move(encoded));
+}
+
+// Lends the ids of one string to take, which has the interpreter.
+template <typename AnyEncoder>
+void encode_one(AnyEncoder& self, nanobind::handle text, const TakeIds& take) {
+  // To give the interpreter to another thread costs as much as to encode this many units.
+  constexpr size_t kMinReleasedUnits = 1024;
+  std::vector<nanobind::object> kept;
+  const std::optional<StringView> string = view_of(text.ptr(), &kept);
+  if (!string) {
+    const std::string found = nanobind::cast<std::string>(nanobind::type_name(text.type()));
+    throw nanobind::type_error(("text: expected str or bytes, found " + found).c_str());
+  }
+  std::optional<nanobind::gil_scoped_release> released;
+  if (string->num_units >= kMinReleasedUnits) released.emplace();
+  const EncodeResult result = self.encode_string(*string, [&](const int32_t* ids, size_t num_ids) {
+    released.reset();
+    take(ids, num_ids);
+  });
+  released.reset();
+  if (result.status == EncodeStatus::kSurrogate) raise_surrogate(text.ptr());
+  check(result);
+}
+
+template <typename AnyEncoder>
+nanobind::object encode_text(AnyEncoder& self, nanobind::handle text) {
+  nanobind::object array;
+  encode_one(self, text, [&](const int32_t* ids, size_t num_ids) { array = copy_to_numpy(ids, num_ids); });
+  return array;
+}
+
+template <typename AnyEncoder>
+size_t count_text(AnyEncoder& self, nanobind::handle text) {
+  size_t count = 0;
+  encode_one(self, text, [&](const int32_t*, size_t num_ids) { count = num_ids; });
+  return count;
 }
 
 template <typename AnyEncoder>
@@ -183,6 +235,8 @@ void bind_encoding(nanobind::class_<AnyEncoder>& encoder) {
            nanobind::arg("threads"), "(ids, offsets, pre-tokens of each text)")
       .def("encode_strings", &encode_strings<AnyEncoder>, nanobind::arg("texts"), nanobind::arg("threads"),
            "The same for a tuple of str and bytes.")
+      .def("encode_text", &encode_text<AnyEncoder>, nanobind::arg("text"), "The ids of one str or bytes.")
+      .def("count_text", &count_text<AnyEncoder>, nanobind::arg("text"), "How many they are.")
       .def("encode_pieces", &encode_pieces<AnyEncoder>, nanobind::arg("data"), nanobind::arg("offsets"),
            nanobind::arg("ends"), nanobind::arg("firsts"), nanobind::arg("threads"),
            "The same for texts that are already split.");

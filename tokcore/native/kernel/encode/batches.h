@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "encode/id_buffer.h"
@@ -45,6 +46,9 @@ struct EncodedBatch {
   std::vector<int64_t> offsets;    // num_texts + 1
   std::vector<int64_t> pretokens;  // num_texts
 };
+
+// Takes the ids of one text, which are the encoder's own until it returns.
+using TakeIds = std::function<void(const int32_t* ids, size_t num_ids)>;
 
 enum class EncodeStatus : uint8_t {
   kOk,

@@ -308,7 +308,7 @@ class Encoder::Worker {
   void settle() {
     size_t room = 0;
     for (size_t i = 0; i < num_unknown_; ++i) room += pieces_[i].size;
-    found_.set_capacity(std::max(room, found_.capacity()));
+    if (room > found_.capacity()) found_.set_capacity(room);
     for (size_t i = 0, start = 0; i < num_unknown_; start += pieces_[i].size, ++i)
       pieces_[i].ids = found_.data() + start;
     model_.encode(pieces_, num_unknown_, scratch_);
@@ -410,6 +410,11 @@ EncodeResult Encoder::encode(const TextBatch& texts, size_t threads, EncodedBatc
 EncodeResult Encoder::encode_strings(const StringBatch& texts, size_t threads, EncodedBatch* encoded) {
   if (!scanner_) return {EncodeStatus::kNoScanner, 0};
   return workers_.encode_strings(*this, texts, threads, encoded);
+}
+
+EncodeResult Encoder::encode_string(const StringView& string, const TakeIds& take) {
+  if (!scanner_) return {EncodeStatus::kNoScanner, 0};
+  return workers_.encode_string(*this, string, take);
 }
 
 EncodeResult Encoder::encode_pieces(const TextBatch& texts, const Pieces& pieces, size_t threads,

@@ -35,6 +35,8 @@ class Encoder {
   // All throw std::bad_alloc, and std::system_error if a thread cannot start. threads > 0.
   EncodeResult encode(const TextBatch& texts, size_t threads, EncodedBatch* encoded);
   EncodeResult encode_strings(const StringBatch& texts, size_t threads, EncodedBatch* encoded);
+  // The ids of one string, lent to take.
+  EncodeResult encode_string(const StringView& string, const TakeIds& take);
   EncodeResult encode_pieces(const TextBatch& texts, const Pieces& pieces, size_t threads,
                              EncodedBatch* encoded);
 

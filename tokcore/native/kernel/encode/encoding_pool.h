@@ -85,6 +85,21 @@ class EncodingPool {
         });
   }
 
+  // The same for one string, whose ids are lent to take(ids, num_ids). A short one costs little beyond its
+  // pre-tokens: no offsets are made, nothing is dealt to threads, and memory is that of the call before.
+  template <typename Encoder>
+  EncodeResult encode_string(const Encoder& encoder, const StringView& string, const TakeIds& take) {
+    Lease lease(*this, [&](size_t share) { return std::make_unique<Worker>(encoder, share); });
+    IdBuffer& ids = lease.kept.ids;
+    ids.set_end(ids.data());
+    int64_t starts[2] = {}, num_pretokens = 0;
+    const EncodeResult result =
+        lease.kept.worker->encode_strings({&string, 1}, 0, 1, &ids, starts, &num_pretokens);
+    if (result.status == EncodeStatus::kOk) take(ids.data(), ids.size());
+    if (ids.capacity() > kMaxKeptIds) ids = IdBuffer();
+    return result;
+  }
+
  private:
   // offsets: num_texts + 1, ascending; for strings, estimates are enough.
   // make_worker(share) makes a Worker, which has cache_bytes(). encode_range(worker, first, last, ids,
@@ -109,7 +124,7 @@ class EncodingPool {
     if (num_threads == 1) {
       const Lease lease(*this, make_worker);
       encoded->ids.set_capacity(usual_ids(total));
-      const EncodeResult result = encode_range(*lease.worker, 0, num_texts, &encoded->ids,
+      const EncodeResult result = encode_range(*lease.kept.worker, 0, num_texts, &encoded->ids,
                                                encoded->offsets.data(), encoded->pretokens.data());
       encoded->ids.shrink();
       note_rate(total, encoded->ids.size());
@@ -123,7 +138,7 @@ class EncodingPool {
       for (size_t i; (i = next_range.fetch_add(1)) < num_ranges;) {
         const size_t first = firsts[i], last = firsts[i + 1];
         IdBuffer ids = assembler.buffer(usual_ids(static_cast<size_t>(offsets[last] - offsets[first])));
-        results[i] = encode_range(*lease.worker, first, last, &ids, encoded->offsets.data(),
+        results[i] = encode_range(*lease.kept.worker, first, last, &ids, encoded->offsets.data(),
                                   encoded->pretokens.data());
         assembler.put(i, std::move(ids));
       }
@@ -136,6 +151,11 @@ class EncodingPool {
     return {EncodeStatus::kOk, 0};
   }
 
+  struct Kept {
+    std::unique_ptr<Worker> worker;
+    IdBuffer ids;  // of encode_string
+  };
+
   // Lends a worker to one thread; afterwards the pool keeps it for the next.
   struct Lease {
     template <typename MakeWorker>
@@ -145,7 +165,7 @@ class EncodingPool {
         const std::lock_guard lock(pool.mutex_);
         pool.num_leased_ += 1;
         if (!pool.idle_.empty()) {
-          worker = std::move(pool.idle_.back());
+          kept = std::move(pool.idle_.back());
           pool.idle_.pop_back();
         }
         pool.most_workers_ = std::max(pool.most_workers_, pool.num_leased_ + pool.idle_.size());
@@ -154,20 +174,20 @@ class EncodingPool {
       }
       // If more threads than ever, and more than kMaxWorkers, use the pool, each gets a smaller share of the
       // budget. A cache larger than its share is replaced by an empty one.
-      if (worker != nullptr && worker->cache_bytes() <= share) return;
-      worker.reset();
-      worker = make_worker(share);
+      if (kept.worker != nullptr && kept.worker->cache_bytes() <= share) return;
+      kept.worker.reset();
+      kept.worker = make_worker(share);
     }
     ~Lease() {
       const std::lock_guard lock(pool.mutex_);
       pool.num_leased_ -= 1;
-      pool.idle_.push_back(std::move(worker));
+      pool.idle_.push_back(std::move(kept));
     }
     Lease(const Lease&) = delete;
     Lease& operator=(const Lease&) = delete;
 
     EncodingPool& pool;
-    std::unique_ptr<Worker> worker;
+    Kept kept;
   };
 
   void note_rate(size_t bytes, size_t num_ids) {
@@ -175,12 +195,13 @@ class EncodingPool {
     ids_per_kilobyte_ = static_cast<uint32_t>(num_ids / (bytes / 1024 * 7 / 8)) + 1;
   }
 
+  static constexpr size_t kMaxKeptIds = size_t{1} << 18;
   static constexpr size_t kMinRatedBytes = size_t{1} << 16;  // a smaller batch says little about the next one
 
   size_t cache_bytes_;
   std::atomic<uint32_t> ids_per_kilobyte_ = 512;  // rate of the last batch and an eighth more; high at first
   std::mutex mutex_;                              // guards the members below
-  std::vector<std::unique_ptr<Worker>> idle_;
+  std::vector<Kept> idle_;
   size_t num_leased_ = 0;
   size_t most_workers_ = 0;
 };

@@ -487,6 +487,10 @@ EncodeResult SentencepieceEncoder::encode_strings(const StringBatch& texts, size
   return workers_.encode_strings(*this, texts, threads, encoded);
 }
 
+EncodeResult SentencepieceEncoder::encode_string(const StringView& string, const TakeIds& take) {
+  return workers_.encode_string(*this, string, take);
+}
+
 EncodeResult SentencepieceEncoder::encode_pieces(const TextBatch& texts, const Pieces& pieces, size_t threads,
                                                  EncodedBatch* encoded) {
   return workers_.encode(*this, texts, &pieces, threads, encoded);

@@ -47,6 +47,8 @@ class SentencepieceEncoder {
   // All throw std::bad_alloc, and std::system_error if a thread cannot start. threads > 0.
   EncodeResult encode(const TextBatch& texts, size_t threads, EncodedBatch* encoded);
   EncodeResult encode_strings(const StringBatch& texts, size_t threads, EncodedBatch* encoded);
+  // The ids of one string, lent to take.
+  EncodeResult encode_string(const StringView& string, const TakeIds& take);
   // Of texts that are normalized already.
   EncodeResult encode_pieces(const TextBatch& texts, const Pieces& pieces, size_t threads,
                              EncodedBatch* encoded);
