@@ -333,7 +333,7 @@ class Tokenizer(Vocabulary):
         texts: Batch,
         threads: int = 1,
         *,
-        allow_special: Iterable[str] | bool = (),
+        allow_special: Iterable[str] | bool = _NOTHING,
         max_tokens: int | None = None,
         padding: Side | bool | None = None,
         pad_id: int | None = None,
@@ -527,10 +527,10 @@ class Tokenizer(Vocabulary):
 
     def _allowed(self, allow_special: Iterable[str] | bool) -> dict[str, int]:
         """The special tokens that text may spell: text -> id."""
+        if allow_special is False or allow_special is _NOTHING:
+            return {}
         if allow_special is True or allow_special == "all":
             return self._shared.added.special_ids
-        if allow_special is False:
-            return {}
         if isinstance(allow_special, str) or not isinstance(allow_special, Iterable):
             raise TypeError(f"allow_special is a list of special tokens, 'all' or a bool, found {allow_special!r}")
         return {text: self.special_id(text) for text in sorted(set(allow_special))}
