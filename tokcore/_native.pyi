@@ -20,6 +20,17 @@ def split_in_steps(pattern: str, text: bytes, implementation: str, capacity: int
 def character_classes() -> _Bytes: ...
 def normalize_bert(data: _Bytes, offsets: _Offsets, cased: bool) -> tuple[_Bytes, _Offsets]: ...
 
+class Automaton:
+    def __init__(
+        self,
+        num_classes: int,
+        transitions: npt.NDArray[np.uint16],
+        leaf_of_block: npt.NDArray[np.uint16],
+        leaves: _Bytes,
+        byte_classes: _Bytes,
+    ) -> None: ...
+    def split(self, data: _Bytes, offsets: _Offsets, bytewise: bool) -> tuple[_Offsets, _Bytes, _Offsets]: ...
+
 class Encoder:
     @overload
     def __init__(

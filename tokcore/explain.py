@@ -115,8 +115,9 @@ class Explainer:
         return found
 
     def _split(self, normalized: bytes) -> list[bytes]:
-        ends = Pretokenizer.from_spec(self.tokenizer.spec.pattern).split(make_texts_from_strings([normalized]))[0]
-        return [normalized[start:end] for start, end in pairwise([0, *ends.tolist()])]
+        texts, ends, _ = Pretokenizer.from_spec(self.tokenizer.spec.pattern).cut(make_texts_from_strings([normalized]))
+        changed = texts.data.tobytes()
+        return [changed[start:end] for start, end in pairwise([int(texts.offsets[0]), *ends.tolist()])]
 
     def _explain_pretoken(self, pretoken: bytes) -> list[tuple[int, str, tuple[Step, ...]]]:
         found = self._replay(pretoken)

@@ -128,6 +128,41 @@ def split(pattern: str, texts: Texts) -> tuple[Offsets, Offsets]:
     return ends, firsts
 
 
+class Automaton:
+    """The matches of a regular expression in batches of texts. tokcore.regex_automaton makes the tables.
+
+    num_classes: of characters, the last of which is the end of a text. transitions: uint16 [states, num_classes], twice
+    the next state, and 1 if a match ends before the character; state 0 is the end, 1 the beginning. leaf_of_block:
+    uint16, of 256 code points each; leaves: uint8 [leaves, 256], their classes; byte_classes: uint8, of bytes.
+    Raises ValueError for tables that do not fit each other.
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        transitions: npt.NDArray[np.uint16],
+        leaf_of_block: npt.NDArray[np.uint16],
+        leaves: Bytes,
+        byte_classes: Bytes,
+    ) -> None:
+        self._tables = (num_classes, transitions, leaf_of_block, leaves, byte_classes)
+
+    @functools.cached_property
+    def _native(self) -> Any:
+        return _load_native().Automaton(*self._tables)
+
+    def split(self, texts: Texts, bytewise: bool = False) -> tuple[Offsets, npt.NDArray[np.bool_], Offsets]:
+        """(ends, are_matches, firsts): as split, of the matches and of what is between them; which ones are matches.
+
+        bytewise: the characters of texts are bytes, and classes are those of their printable names.
+        """
+        if get_implementation() == "reference":
+            ends, are_matches, firsts = _load_reference().split_by_automaton(*self._tables, texts, bytewise)
+        else:
+            ends, are_matches, firsts = self._native.split(texts.data, texts.offsets, bytewise)
+        return ends, are_matches.view(np.bool_), firsts
+
+
 def normalize_bert(texts: Texts, cased: bool) -> Texts:
     """The texts as BERT's normalizer leaves them (tokcore.bert); ill-formed bytes are removed."""
     if get_implementation() == "reference":

@@ -39,11 +39,17 @@ def add_texts(counter: kernel.Counter, texts: Texts, pretokenizer: Pretokenizer,
     """Count the pre-tokens of texts, except those that touch a span of these presets. Each text is a document.
 
     counter: made for the pretokenizer's named pattern; for a user's own regex, which splits outside of it, any counter.
-    Raises StageError if a user's own pattern exceeds its time limit.
+    Raises StageError if a user's own pattern exceeds its time limit, ConfigError for a mask over steps that change the
+    text.
     """
     if not mask:
         _add_whole(counter, texts, pretokenizer)
         return Masked(0, Counter())
+    if not pretokenizer.keeps_text:
+        raise ConfigError(
+            "count.mask: the steps of the split pattern change the text, so that masked spans would be elsewhere: "
+            "remove count.mask, or mask the sources before"
+        )
     spans = kernel.find_masked(mask, texts)
     numbers = np.flatnonzero(np.diff(spans.firsts))
     done = 0
@@ -67,7 +73,7 @@ def _add_whole(counter: kernel.Counter, texts: Texts, pretokenizer: Pretokenizer
     if pretokenizer.native_name is not None:
         counter.add(texts)
     else:
-        counter.add_pieces(texts, *pretokenizer.split(texts))
+        counter.add_pieces(*pretokenizer.cut(texts))
 
 
 def _take_part(texts: Texts, start: int, end: int) -> Texts:

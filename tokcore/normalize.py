@@ -12,8 +12,9 @@ Steps, applied in the order given:
                         become U+FFFD
     bert bert-cased     BERT's normalizers, uncased and cased, by the tables of tokcore.bert: remove controls, make
                         white space blanks, put blanks around ideographs; uncased also remove accents and capitals
+    {"type": ...}       a normalizer of tokenizer.json that has settings, by its JSON: see tokcore.normalizer_steps
 
-The last three change or remove bytes outside of well-formed UTF-8; the other steps leave them unchanged.
+nmt_nfkc and BERT's change or remove bytes outside of well-formed UTF-8; the other steps leave them unchanged.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ import unicodedata2
 
 from tokcore import kernel, unicode
 from tokcore.errors import ConfigError
+from tokcore.normalizer_steps import make_step
 from tokcore.sentencepiece_tables import NORMALIZER, load_charsmap
 from tokcore.texts import Texts, make_texts_from_strings
 
@@ -65,7 +67,9 @@ class Normalizer:
     def __init__(self, steps: Sequence[str]) -> None:
         """Raises ConfigError for an unknown step, or if unicodedata2 does not have the pinned version."""
         for step in steps:
-            if step not in _ALL_STEPS:
+            if step.startswith("{"):
+                make_step(step)
+            elif step not in _ALL_STEPS:
                 nearest = difflib.get_close_matches(step, STEPS, 1)
                 hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
                 raise ConfigError(f"there is no normalizer step {step!r}: expected one of {', '.join(STEPS)}.{hint}")
@@ -83,7 +87,7 @@ class Normalizer:
     def apply_str(self, text: str) -> str:
         """The normalized text. A lone surrogate (an undecodable byte, by `surrogateescape`) stays as it is."""
         for step in self._steps:
-            text = _ALL_STEPS[step](text)
+            text = (make_step(step) if step.startswith("{") else _ALL_STEPS[step])(text)
         return text
 
     def apply(self, texts: Texts) -> Texts:

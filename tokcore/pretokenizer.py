@@ -1,43 +1,49 @@
-"""Pre-tokenization: cut text into pieces whose ends no merge crosses, by a named pattern or a user's own regex.
+"""Pre-tokenization: cut text into pieces whose ends no merge crosses: by a named pattern, a user's own regex or steps.
 
-Named patterns run in the kernel. Any other regular expression runs in the `regex` package, on the pinned Unicode
-tables (tokcore.unicode.expand says what it may contain), with a time limit.
+Named patterns run in the kernel. So does any other regular expression that looks at most one character ahead, as an
+automaton. The rest runs in the `regex` package, with a time limit. All use the pinned Unicode tables
+(tokcore.unicode.expand says what an expression may contain). Lists of steps are those of tokcore.split_steps.
 """
 
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 from collections.abc import Callable, Mapping
 
 from tokcore import kernel
 from tokcore.errors import ConfigError
 from tokcore.patterns import PATTERNS, find_named_pattern
-from tokcore.regex_split import compile_pattern, split_with_regex
+from tokcore.regex_automaton import make_automaton
+from tokcore.regex_split import SECONDS_PER_TEXT, compile_pattern, split_with_regex
+from tokcore.regex_tree import parse
+from tokcore.split_steps import StepList
 from tokcore.texts import Offsets, Texts
-
-SECONDS_PER_TEXT = 60.0
 
 
 class Pretokenizer:
-    """A split pattern, by name or by text. Immutable; equal, hashed and pickled by its spec.
+    """A split pattern, by name, by text or as steps. Immutable; equal, hashed and pickled by its spec.
 
     >>> Pretokenizer.named("cl100k").spec
     {'name': 'cl100k'}
     """
 
-    __slots__ = ("_kind", "_text", "time_limit")
+    __slots__ = ("_kind", "_steps", "_text", "time_limit")
 
     def __init__(self, kind: str, text: str, time_limit: float = SECONDS_PER_TEXT) -> None:
-        """kind: "name" or "regex". time_limit: seconds that the `regex` package may take for one text.
+        """kind: "name", "regex" or "steps". time_limit: seconds that the `regex` package may take for one text.
 
-        Raises ConfigError for an unknown name or a pattern that is not valid.
+        Raises ConfigError for an unknown name, and for a pattern or a list of steps that is not valid.
         """
+        self._steps: StepList | None = None
         if kind == "name":
             if text not in PATTERNS:
                 raise ConfigError(_describe_unknown_name(text))
+        elif kind == "steps":
+            self._steps = StepList.from_text(text)
         elif kind != "regex":
-            raise ConfigError(f"a pattern is given by name or regex, not by {kind!r}")
+            raise ConfigError(f"a pattern is given by name, regex or steps, not by {kind!r}")
         elif find_named_pattern(text) is None:
             compile_pattern(text)
         self._kind = kind
@@ -72,32 +78,61 @@ class Pretokenizer:
     def from_spec(cls, spec: Mapping[str, str]) -> Pretokenizer:
         """The inverse of spec. Raises ConfigError for anything else."""
         if len(spec) != 1:
-            raise ConfigError(f"a pattern is one of name or regex, found {sorted(spec)}")
+            raise ConfigError(f"a pattern is one of name, regex or steps, found {sorted(spec)}")
         ((kind, text),) = spec.items()
         return cls(kind, text)
 
     @property
     def spec(self) -> dict[str, str]:
-        """The identity of the pattern: {"name": ...} or {"regex": ...}."""
+        """The identity of the pattern: {"name": ...}, {"regex": ...} or {"steps": ...}, canonical JSON of the list."""
         return {self._kind: self._text}
 
     @property
     def native_name(self) -> str | None:
-        """The named pattern that the kernel runs; None if the `regex` package does."""
-        return self._text if self._kind == "name" else find_named_pattern(self._text)
+        """The named pattern that the kernel runs; None of any other."""
+        if self._kind == "regex":
+            return find_named_pattern(self._text)
+        return self._text if self._kind == "name" else None
 
     @property
     def published_text(self) -> str:
-        """The regular expression itself."""
+        """The regular expression itself. Raises ConfigError if it is a list of steps."""
+        if self._steps is not None:
+            raise ConfigError(
+                f"the split pattern is a list of steps, {self._text:.80}, and no single regular expression"
+            )
         return PATTERNS[self._text] if self._kind == "name" else self._text
+
+    @property
+    def steps(self) -> StepList | None:
+        """The list of steps, if the pattern is one."""
+        return self._steps
+
+    @property
+    def keeps_text(self) -> bool:
+        """Whether pre-tokens, joined, always are the text: steps may remove characters, or put a blank first."""
+        return self._steps is None or self._steps.keeps_text
 
     def split(self, texts: Texts) -> tuple[Offsets, Offsets]:
         """(ends, firsts): ends of all pre-tokens, absolute in texts.data; ends[firsts[i]:firsts[i + 1]] are of text i.
 
-        Every byte is in exactly one pre-token. Raises StageError if a user's pattern exceeds its time limit.
+        Every byte is in exactly one pre-token. Raises StageError if a user's pattern exceeds its time limit,
+        ConfigError if steps do not keep the text.
         """
-        name = self.native_name
-        return self.regex_pieces(texts) if name is None else kernel.split(name, texts)
+        if not self.keeps_text:
+            raise ConfigError(f"the steps of the split pattern, {self._text:.80}, change the text: use cut")
+        return self.cut(texts)[1:]
+
+    def cut(self, texts: Texts) -> tuple[Texts, Offsets, Offsets]:
+        """(texts, ends, firsts): as split, of the texts that come back, which steps may have changed."""
+        if self._steps is not None:
+            return self._steps.apply(texts)
+        if (name := self.native_name) is not None:
+            return texts, *kernel.split(name, texts)
+        if (automaton := _find_automaton(self._text)) is not None:
+            ends, _, firsts = automaton.split(texts)
+            return texts, ends, firsts
+        return texts, *self.regex_pieces(texts)
 
     def regex_pieces(self, texts: Texts) -> tuple[Offsets, Offsets]:
         """As split, but always through the `regex` package."""
@@ -114,6 +149,14 @@ class Pretokenizer:
 
     def __reduce__(self) -> tuple[Callable[..., Pretokenizer], tuple[str, str, float]]:
         return Pretokenizer, (self._kind, self._text, self.time_limit)
+
+
+@functools.lru_cache(maxsize=64)
+def _find_automaton(text: str) -> kernel.Automaton | None:
+    try:
+        return make_automaton(parse(text, "regex"))
+    except ConfigError:
+        return None  # engines differ about it, or a tree cannot hold it
 
 
 def _describe_unknown_name(name: str) -> str:

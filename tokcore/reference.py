@@ -66,6 +66,63 @@ def split(pattern: str, texts: Texts) -> tuple[Offsets, Offsets]:
     return np.array(ends, np.int64), np.array(firsts, np.int64)
 
 
+def split_by_automaton(
+    num_classes: int,
+    transitions: npt.NDArray[np.uint16],
+    leaf_of_block: npt.NDArray[np.uint16],
+    leaves: Bytes,
+    byte_classes: Bytes,
+    texts: Texts,
+    bytewise: bool,
+) -> tuple[Offsets, npt.NDArray[np.bool_], Offsets]:
+    """As tokcore.kernel.Automaton.split."""
+    table = transitions.reshape(-1, num_classes)
+    ends: list[int] = []
+    are_matches: list[bool] = []
+    firsts = [0]
+    for i in range(texts.num_texts):
+        text = texts.text(i)
+        characters = [text[k : k + 1] for k in range(len(text))] if bytewise else _list_characters(text)
+        codes = [byte_classes[c[0]] if bytewise else _find_code_point(c) for c in characters]
+        classes = codes if bytewise else [leaves[int(leaf_of_block[code >> 8]) << 8 | code & 255] for code in codes]
+        places = np.cumsum([0, *map(len, characters)]) + texts.offsets[i]
+        begin = done = 0
+        while begin < len(characters):
+            end = _find_match_end([*classes[begin:], num_classes - 1], table)
+            if end is None:
+                begin += 1
+                continue
+            for piece_end, is_match in ((begin, False), (begin + end, True)):
+                if piece_end > done:
+                    ends.append(int(places[piece_end]))
+                    are_matches.append(is_match)
+            begin = done = begin + end
+        if done < len(characters):
+            ends.append(int(places[-1]))
+            are_matches.append(False)
+        firsts.append(len(ends))
+    return np.array(ends, np.int64), np.array(are_matches, np.bool_), np.array(firsts, np.int64)
+
+
+def _find_match_end(classes: list[int], table: npt.NDArray[np.uint16]) -> int | None:
+    """Where the match ends that begins with the first of these characters; None if there is none."""
+    state, end = 1, None
+    for position, each in enumerate(classes):
+        transition = int(table[state, each])
+        if transition & 1:
+            end = position
+        state = transition >> 1
+    return end
+
+
+def _list_characters(text: bytes) -> list[bytes]:
+    return [c.encode("utf-8", "surrogateescape") for c in text.decode("utf-8", "surrogateescape")]
+
+
+def _find_code_point(character: bytes) -> int:
+    return ord(character.decode("utf-8", "surrogateescape"))
+
+
 # --------------------------------------------------------------------------------------------------------------- count
 
 

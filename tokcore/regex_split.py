@@ -12,10 +12,14 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from tokcore.byte_alphabet import to_printable
 from tokcore.errors import ConfigError, StageError
 from tokcore.texts import Offsets, Texts
 from tokcore.unicode import expand, find_ranges, list_properties
+
+SECONDS_PER_TEXT = 60.0
 
 
 @functools.lru_cache(maxsize=64)
@@ -120,29 +124,46 @@ def split_with_regex(pattern: str, texts: Texts, time_limit: float | None = None
     An empty match cuts at its place. A byte outside of well-formed UTF-8 is a character of its own.
     time_limit: seconds for one text; None for no limit. Raises StageError if a text takes longer.
     """
+    ends, _, firsts = find_matches_with_regex(pattern, texts, time_limit)
+    return ends, firsts
+
+
+def find_matches_with_regex(
+    pattern: str, texts: Texts, time_limit: float | None = None, bytewise: bool = False
+) -> tuple[Offsets, npt.NDArray[np.bool_], Offsets]:
+    """(ends, are_matches, firsts): as split_with_regex, and which pieces are matches.
+
+    bytewise: the characters of texts are bytes, by their printable names.
+    """
     matcher = _make_matcher(pattern)
     ends: list[Offsets] = []
+    are_matches: list[bool] = []
     firsts = np.zeros(texts.num_texts + 1, np.int64)
     for i in range(texts.num_texts):
         encoded = texts.text(i)
-        text = encoded.decode("utf-8", "surrogateescape")
-        cuts = _find_cuts(matcher.for_text(text), text, pattern, i, time_limit)
+        text = to_printable(encoded) if bytewise else encoded.decode("utf-8", "surrogateescape")
+        cuts, flags = _find_cuts(matcher.for_text(text), text, pattern, i, time_limit)
         if len(text) != len(encoded):
             cuts = _find_byte_positions(text)[cuts]
         ends.append(cuts + texts.offsets[i])
+        are_matches += flags
         firsts[i + 1] = firsts[i] + len(cuts)
-    return np.concatenate(ends) if ends else np.zeros(0, np.int64), firsts
+    return np.concatenate(ends) if ends else np.zeros(0, np.int64), np.array(are_matches, np.bool_), firsts
 
 
-def _find_cuts(compiled: Any, text: str, pattern: str, number: int, time_limit: float | None) -> Offsets:
-    """Ends of the pre-tokens of one text, in characters."""
-    cuts = []
+def _find_cuts(
+    compiled: Any, text: str, pattern: str, number: int, time_limit: float | None
+) -> tuple[Offsets, list[bool]]:
+    """Ends of the pieces of one text, in characters, and which of them are matches."""
+    cuts: list[int] = []
+    flags: list[bool] = []
     last = 0
     try:
         for match in compiled.finditer(text, timeout=time_limit):
-            for cut in match.span():
+            for cut, is_match in zip(match.span(), (False, True), strict=True):
                 if cut > last:
                     cuts.append(cut)
+                    flags.append(is_match)
                     last = cut
     except TimeoutError as error:
         raise StageError(
@@ -158,7 +179,8 @@ def _find_cuts(compiled: Any, text: str, pattern: str, number: int, time_limit: 
         ) from error
     if last < len(text):
         cuts.append(len(text))
-    return np.array(cuts, np.int64)
+        flags.append(False)
+    return np.array(cuts, np.int64), flags
 
 
 def _find_byte_positions(text: str) -> Offsets:

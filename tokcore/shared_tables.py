@@ -13,6 +13,7 @@ from tokcore.normalize import Normalizer
 from tokcore.pretokenizer import Pretokenizer
 from tokcore.sampling import Probability, make_dropout_encoder, make_sampled_encoder
 from tokcore.special_text import AddedTokens
+from tokcore.texts import make_texts_from_strings
 from tokcore.tokenizer_spec import TokenizerSpec
 
 CACHE_BYTES = 32 << 20  # of encoded pre-tokens: a tokenizer in one thread; eight times as much at most in a process
@@ -26,13 +27,20 @@ class SharedTables:
         self.pretokenizer = Pretokenizer.from_spec(spec.pattern)
         self.added = AddedTokens(spec.special, self.normalizer)
         self.encoder = spec.model.encoder(self.pretokenizer.native_name, CACHE_BYTES)
-        self.decoder = spec.model.decoder({id: text.encode() for text, id in self.added.ids.items()})
+        added = {id: text.encode() for text, id in self.added.ids.items() if id not in spec.shared_ids}
+        self.decoder = spec.model.decoder(added)
         # Whether texts are encoded as they are: nothing is normalized or always found, and the encoder splits.
         self.takes_strings = not (
             self.normalizer.steps or self.added.has_always or self.pretokenizer.native_name is None
         )
         self._model = spec.model
         self._sampled: tuple[Probability, SampledUnigram] | None = None
+
+    def change(self, text: bytes) -> bytes:
+        """A normalized text as the steps of the split pattern leave it: itself, if they only cut."""
+        if self.pretokenizer.keeps_text:
+            return text
+        return self.pretokenizer.cut(make_texts_from_strings([text]))[0].text(0)
 
     @functools.cached_property
     def encoder_within(self) -> NormalizingEncoder | None:

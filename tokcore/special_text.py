@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,8 +13,10 @@ import numpy.typing as npt
 from tokcore.encoded import Encoded, compute_starts
 from tokcore.errors import FormatError
 from tokcore.normalize import Normalizer
+from tokcore.split_steps import is_word_character
 from tokcore.texts import Offsets, Texts
 from tokcore.tokenizer_spec import SpecialToken
+from tokcore.unicode import find_ranges
 
 Flags = npt.NDArray[np.bool_]
 
@@ -76,6 +78,8 @@ class AddedTokens:
         self._raw: dict[str, int] = {}
         self._normalized: dict[str, int] = {}
         self._normalizer = normalizer
+        self._flagged: dict[int, SpecialToken] = {}
+        tokens = list(tokens)
         for token in tokens:
             assert token.id is not None, "a finished tokenizer has an id for each"
             self.ids[token.text] = token.id
@@ -83,6 +87,8 @@ class AddedTokens:
                 self.special_ids[token.text] = token.id
             else:
                 self._always.add(token.id)
+            if token.lstrip or token.rstrip or token.single_word:
+                self._flagged[token.id] = token
             if not token.normalized:
                 self._raw[token.text] = token.id
                 continue
@@ -91,6 +97,7 @@ class AddedTokens:
                 what = f"becomes {form!r}, as another one does" if form else "is empty once it is normalized"
                 raise FormatError(f"added token {token.text!r} is looked for in normalized text, and {what}")
             self._normalized[form] = token.id
+        _check_strips(tokens)
 
     @property
     def has_always(self) -> bool:
@@ -132,13 +139,70 @@ class AddedTokens:
         if self._normalized:
             ids = self.cut(texts, self.special_ids).ids
             return [id for id in ids.tolist() if id >= 0]
-        return [span.id for span in find_special(texts, self._raw)]
+        return [span.id for span in self._fit(texts, find_special(texts, self._raw))]
 
     def _find(self, texts: Texts, known: Mapping[str, int], allowed: Mapping[str, int]) -> list[SpecialSpan]:
         wanted = self._always.union(allowed.values())
         if not self._always:
             known = {text: id for text, id in known.items() if id in wanted}
-        return [span for span in find_special(texts, known) if span.id in wanted]
+        return self._fit(texts, [span for span in find_special(texts, known) if span.id in wanted])
+
+    def _fit(self, texts: Texts, spans: list[SpecialSpan]) -> list[SpecialSpan]:
+        """The spans with the white space that they take, less those that must be words of their own and are not."""
+        if not self._flagged:
+            return spans
+        fitted: list[SpecialSpan] = []
+        for span in spans:
+            token = self._flagged.get(span.id)
+            if token is None:
+                fitted.append(span)
+                continue
+            low, high = (int(offset) for offset in texts.offsets[span.text : span.text + 2])
+            last = fitted[-1] if fitted and fitted[-1].text == span.text else None
+            text = texts.data[low:high]
+            start, end = span.start - low, span.end - low
+            if token.single_word and (
+                _is_word(text[max(start - 4, 0) : start], -1) or _is_word(text[end : end + 4], 0)
+            ):
+                continue
+            if token.lstrip:
+                first = 0 if last is None else last.end - low
+                while (width := _find_white(text[max(start - 3, first) : start], at_end=True)) > 0:
+                    start -= width
+            if token.rstrip:
+                while (width := _find_white(text[end : end + 3], at_end=False)) > 0:
+                    end += width
+            fitted.append(span._replace(start=start + low, end=end + low))
+        return fitted
+
+
+def _check_strips(tokens: Sequence[SpecialToken]) -> None:
+    """Raise FormatError if one token takes white space after it, and another begins with it: theirs repeats text."""
+    for taker in [token for token in tokens if token.rstrip]:
+        for token in tokens:
+            if taker.normalized == token.normalized and _find_white(
+                np.frombuffer(token.text.encode(), np.uint8), at_end=False
+            ):
+                raise FormatError(
+                    f"added token {taker.text!r} has rstrip, and {token.text!r} begins with white space, which both "
+                    f"would take: remove one of them, or set rstrip to false"
+                )
+
+
+_WHITE = frozenset(chr(c).encode() for first, last in find_ranges("White_Space") for c in range(first, last + 1))
+
+
+def _find_white(text: npt.NDArray[np.uint8], *, at_end: bool) -> int:
+    """The number of bytes of the white-space character that a text begins or ends with; 0 if it is none."""
+    data = text.tobytes()
+    parts = ((data[-width:] if at_end else data[:width]) for width in range(1, min(len(data), 3) + 1))
+    return next((len(part) for part in parts if part in _WHITE), 0)
+
+
+def _is_word(text: npt.NDArray[np.uint8], place: int) -> bool:
+    """Whether the first (0) or the last (-1) character of some bytes is one of a word."""
+    characters = text.tobytes().decode("utf-8", "surrogateescape")
+    return bool(characters) and is_word_character(characters[place])
 
 
 def find_special(texts: Texts, allowed: Mapping[str, int]) -> list[SpecialSpan]:

@@ -268,8 +268,8 @@ class Tokenizer(Vocabulary):
             return cut.join(encoded)
         if (last := randomness.last_passed) < 0:
             return cut.join(self._encode_cut(cut, 1))
-        ends, firsts = shared.pretokenizer.split(cut.texts)
-        ids, offsets = shared.dropout_encoder.encode(cut.texts, ends, firsts, seeds, last)
+        texts, ends, firsts = shared.pretokenizer.cut(cut.texts)
+        ids, offsets = shared.dropout_encoder.encode(texts, ends, firsts, seeds, last)
         return cut.join(Encoded(ids, offsets, np.diff(firsts)))
 
     def nbest(self, text: str | bytes, num: int) -> list[tuple[Ids, float]]:
@@ -391,7 +391,7 @@ class Tokenizer(Vocabulary):
         """The ids of texts without added tokens."""
         shared = self._shared
         if shared.pretokenizer.native_name is None:
-            return Encoded(*shared.encoder.encode_pieces(texts, *shared.pretokenizer.split(texts), threads))
+            return Encoded(*shared.encoder.encode_pieces(*shared.pretokenizer.cut(texts), threads))
         return Encoded(*shared.encoder.encode(texts, threads))
 
     def encode_pretokens(self, pretokens: Texts, threads: int = 1) -> Encoded:
@@ -510,7 +510,8 @@ class Tokenizer(Vocabulary):
         """
         spell = self._shared.decoder.spell
         return b"".join(
-            part if id is None else spell(id) for id, part in self.cut_added(text, with_special=with_special)
+            self._shared.change(part) if id is None else spell(id)
+            for id, part in self.cut_added(text, with_special=with_special)
         )
 
     def cut_added(self, text: str | bytes, *, with_special: bool = False) -> list[tuple[int | None, bytes]]:

@@ -31,6 +31,7 @@ from tokcore.models.model import (
     make_too_long_error,
 )
 from tokcore.normalize import BERT_STEPS
+from tokcore.pretokenizer import Pretokenizer
 from tokcore.sentencepiece_data import CHARSMAP_SHA256
 from tokcore.sentencepiece_tables import NORMALIZER
 
@@ -48,6 +49,8 @@ class SpecialToken:
 
     is_special: False of an added token of a tokenizer.json that is not special: text that spells it always becomes it.
     normalized: whether it is looked for in normalized text, by its own normalized form, and after all that are not.
+    lstrip, rstrip: white space before or after it is part of it, where text spells it. single_word: it is only found
+    where no letter, digit or the like is next to it.
     """
 
     text: str
@@ -55,6 +58,12 @@ class SpecialToken:
     role: str = PLAIN
     is_special: bool = True
     normalized: bool = False
+    lstrip: bool = False
+    rstrip: bool = False
+    single_word: bool = False
+
+
+FLAGS = ("normalized", "lstrip", "rstrip", "single_word")  # of special tokens, most often False
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -81,10 +90,19 @@ class TokenizerSpec:
         object.__setattr__(self, "special", tuple(sorted(self.special, key=lambda token: token.id or 0)))
         if not isinstance(self.model, FixedVocabulary):
             _check_tokens(self.model.tokens, self.model.ids)
-        _check_special(self.special, self.model.ids)
+        _check_special(self.special, self.shared_ids, self.model.ids)
         self.model.check()
         if self.model.unknown is not None and self.model.unknown not in {token.id for token in self.special}:
             raise FormatError(f"id {self.model.unknown} stands for unknown text, and is no special token's")
+
+    @functools.cached_property
+    def shared_ids(self) -> frozenset[int]:
+        """The ids of added tokens that are ordinary tokens, too: merges make them, or make others of them."""
+        added = {token.id: token.text.encode() for token in self.special if not token.is_special}
+        if not added:
+            return frozenset()
+        where = np.flatnonzero(np.isin(self.model.ids, [id for id in added if id is not None]))
+        return frozenset(int(self.model.ids[i]) for i in where if self.model.tokens[i] == added[int(self.model.ids[i])])
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -93,8 +111,15 @@ class TokenizerSpec:
 
     @property
     def pattern_name(self) -> str:
-        """The split pattern for a message: its name, or the start of its text."""
-        return self.pattern.get("name") or repr(self.pattern.get("regex", ""))[:80]
+        """The split pattern for a message: its name, or the start of its text or of its steps."""
+        return self.pattern.get("name") or repr(self.pattern.get("regex") or self.pattern.get("steps", ""))[:80]
+
+    @property
+    def keeps_text(self) -> bool:
+        """Whether the tokens of every text, joined, are the text itself: nothing of it is normalized or left out."""
+        strips = any(token.lstrip or token.rstrip for token in self.special)
+        keeps = Pretokenizer.from_spec(self.pattern).keeps_text
+        return self.model.lossless and not self.normalizer and keeps and not strips
 
     @property
     def vocab_size(self) -> int:
@@ -175,7 +200,8 @@ def _parse_json_bytes(data: bytes, name: str, is_checked: bool) -> TokenizerSpec
         raise place.field("kind").error(f"one of {', '.join(KINDS)}", kind)
     model = KINDS[kind](read.model, place)
     special = tuple(
-        SpecialToken(token.text, token.id, token.role, token.special, token.normalized) for token in read.special
+        SpecialToken(*(token.text, token.id, token.role, token.special, *(getattr(token, flag) for flag in FLAGS)))
+        for token in read.special
     )
     try:
         spec = TokenizerSpec(
@@ -270,7 +296,8 @@ def assign_ids(special: Iterable[SpecialToken], first: int, gaps: frozenset[int]
 
 def _write_token(token: SpecialToken) -> dict[str, Any]:
     """Its JSON form. What most tokens are is left out, as in files of releases that knew no other."""
-    more = ({} if token.is_special else {"special": False}) | ({"normalized": True} if token.normalized else {})
+    more = {} if token.is_special else {"special": False}
+    more |= {flag: True for flag in FLAGS if getattr(token, flag)}
     return {"text": token.text, "id": token.id, "role": token.role, **more}
 
 
@@ -299,9 +326,9 @@ def _check_tokens(tokens: tuple[bytes, ...], ids: Ids) -> None:
             seen[token] = id
 
 
-def _check_special(special: tuple[SpecialToken, ...], ids: Ids) -> None:
+def _check_special(special: tuple[SpecialToken, ...], shared: frozenset[int], ids: Ids) -> None:
     wanted = np.array([token.id for token in special if token.id is not None and 0 <= token.id < ID_LIMIT], np.int32)
-    taken = dict.fromkeys(ids[np.isin(ids, wanted)].tolist(), "an ordinary token")
+    taken = {id: "an ordinary token" for id in ids[np.isin(ids, wanted)].tolist() if id not in shared}
     texts = set()
     for token in special:
         if token.id is None or not 0 <= token.id < ID_LIMIT:
@@ -352,6 +379,9 @@ class _SpecialJson:
     role: str
     special: bool = True
     normalized: bool = False
+    lstrip: bool = False
+    rstrip: bool = False
+    single_word: bool = False
 
 
 @dataclasses.dataclass(frozen=True, eq=False, slots=True)

@@ -46,7 +46,7 @@ class Vocabulary:
         return self.spec.vocab_size
 
     def __len__(self) -> int:
-        return len(self.spec.model.tokens) + len(self._shared.added.ids)
+        return len(self.spec.model.tokens) + len(self._shared.added.ids) - len(self.spec.shared_ids)
 
     @property
     def vocab(self) -> dict[str, int]:

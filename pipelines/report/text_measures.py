@@ -98,7 +98,7 @@ def list_ids(tokenizer: Tokenizer) -> Amounts:
 
 def _tells_bytes(tokenizer: Tokenizer) -> bool:
     """Whether the tokens of every text, joined, are the text."""
-    return tokenizer.lossless and not tokenizer.spec.normalizer
+    return tokenizer.spec.keeps_text
 
 
 def _cut_into_batches(texts: Sequence[bytes]) -> Iterator[tuple[int, int]]:

@@ -170,4 +170,4 @@ def _are_tokens_exact(output: str, part: StandingPart) -> bool:
     is_sampled = part.counts is not None and part.counts.config.sample != "1"
     is_own = spec.fingerprint == part.shards.totals.fingerprint
     is_shuffled = part.shards.config.shuffle is not None  # so shards are not those of work items
-    return is_own and spec.model.lossless and not spec.normalizer and not is_sampled and not is_shuffled
+    return is_own and spec.keeps_text and not is_sampled and not is_shuffled

@@ -209,6 +209,8 @@ class Remove:
         spec = load_spec(self.output)
         if not spec.model.lossless or spec.normalizer:
             what = "a normalizer" if spec.normalizer else f"a model ({spec.model.kind}) that is not lossless"
+        elif not spec.keeps_text:
+            what = "a split pattern or special tokens that leave out or add white space"
         elif config.shards.validation and any(one.settings.group for one in lost):
             what = "groups, which decide about the split and are in no shard"
         elif config.counting_steps:

@@ -149,6 +149,15 @@ def _leaves_no_blank(steps: Sequence[TextStep]) -> bool:
     return last is not None and last.kind == "replace" and last.pattern == " " and b" " not in last.text
 
 
+def list_shared(model: Mapping[str, Any], added: Sequence[str]) -> set[str]:
+    """The added tokens that merges make, or make others of: they are ordinary tokens, too."""
+    wanted, found, names = {*added}, set[str](), model["vocab"]
+    for merge in model.get("merges", []) if wanted else []:
+        pair = merge.split(" ") if isinstance(merge, str) else merge
+        found.update(wanted.intersection((*pair, "".join(pair))))
+    return {text for text in found if text in names}
+
+
 def _add_unknown(special: list[SpecialToken], text: str | None, id: int | None) -> None:
     """Give the unknown token its role."""
     for i, token in enumerate(special):
@@ -215,6 +224,8 @@ def _read_bpe(
         raise FormatError(f"model.vocab has no {unknown!r:.80}, which unk_token names: unknown text would have no id")
     _add_unknown(special, unknown, vocab[unknown] if unknown is not None else None)
     texts = {token.text: token.id for token in special}
+    for text in list_shared(model, [token.text for token in special if not token.is_special]):
+        del texts[text]
     for text, id in texts.items():
         if vocab.get(text, id) != id:
             raise FormatError(f"added token {text!r:.80} has the id {id}, and in model.vocab it has {vocab[text]}")

@@ -24,7 +24,7 @@ import orjson
 from tokcore.byte_alphabet import from_printable, from_printable_tokens
 from tokcore.errors import ConfigError, FormatError
 from tokcore.formats.byte_unigram_json import is_byte_unigram, make_byte_unigram_model, read_byte_unigram_model
-from tokcore.formats.converted_json import is_converted, make_converted_parts, read_converted
+from tokcore.formats.converted_json import is_converted, list_shared, make_converted_parts, read_converted
 from tokcore.formats.converted_pieces import convert_pieces
 from tokcore.formats.gpt2 import make_vocabulary, spell_merges, spell_tokens
 from tokcore.formats.json_floats import parse_float
@@ -48,12 +48,15 @@ from tokcore.models.model import ID_LIMIT
 from tokcore.models.sentencepiece import is_piece_model
 from tokcore.models.word import is_word_level
 from tokcore.normalize import REMOVED, Normalizer
+from tokcore.normalizer_steps import STEPS as NORMALIZER_STEPS
+from tokcore.normalizer_steps import spell_step
 from tokcore.patterns import PATTERNS, find_named_pattern
 from tokcore.pretokenizer import Pretokenizer
 from tokcore.regex_spelling import spell as write_regex
 from tokcore.regex_spelling import translate
 from tokcore.regex_tree import parse
 from tokcore.special_text import AddedTokens
+from tokcore.split_steps import BYTES, StepList
 from tokcore.tokenizer_spec import PLAIN, SpecialToken, TokenizerSpec
 
 OURS = "tokcore"  # the key of what we add to their format
@@ -100,7 +103,7 @@ def _make_parts(spec: TokenizerSpec, spell: Callable[[Mapping[str, str]], str]) 
         return make_wordpiece_parts(spec)
     unigram = find_byte_unigram(spec.model)
     model = _make_model(spec) if unigram is None else make_byte_unigram_model(spec, unigram)
-    return {"pre_tokenizer": _make_pretokenizer(spell(spec.pattern)), "decoder": _make_decoder(), "model": model}
+    return {"pre_tokenizer": _make_pretokenizer(spec.pattern, spell), "decoder": _make_decoder(), "model": model}
 
 
 def _parse_post_processor(spec: TokenizerSpec) -> Any:
@@ -116,7 +119,7 @@ def _parse_post_processor(spec: TokenizerSpec) -> Any:
 def _check_special_names(spec: TokenizerSpec) -> None:
     taken = set(spell_tokens(spec))
     for token in spec.special:
-        if token.text in taken:
+        if token.text in taken and token.id not in spec.shared_ids:
             raise FormatError(
                 f"special token {token.text!r} has the name that tokenizer.json gives to the ordinary token "
                 f"{from_printable(token.text)!r}"
@@ -127,27 +130,35 @@ def _make_added_token(token: SpecialToken) -> dict[str, Any]:
     return {
         "id": token.id,
         "content": token.text,
-        "single_word": False,
-        "lstrip": False,
-        "rstrip": False,
+        "single_word": token.single_word,
+        "lstrip": token.lstrip,
+        "rstrip": token.rstrip,
         "normalized": token.normalized,
         "special": token.is_special,
     }
 
 
-def _make_pretokenizer(pattern: str) -> dict[str, Any]:
+def _make_pretokenizer(pattern: Mapping[str, str], spell: Callable[[Mapping[str, str]], str]) -> dict[str, Any]:
+    if (steps := Pretokenizer.from_spec(pattern).steps) is not None:
+        return write_steps(steps)
     return {
         "type": "Sequence",
         "pretokenizers": [
             {
                 "type": "Split",
-                "pattern": {"Regex": pattern},
+                "pattern": {"Regex": spell(pattern)},
                 "behavior": "Isolated",
                 "invert": False,
             },
             {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False},
         ],
     }
+
+
+def write_steps(listed: StepList) -> dict[str, Any]:
+    """The pre_tokenizer of a list of steps."""
+    steps = [step | ({"trim_offsets": True} if step["type"] == BYTES else {}) for step in listed.steps]
+    return steps[0] if len(steps) == 1 else {"type": "Sequence", "pretokenizers": steps}
 
 
 def _make_model(spec: TokenizerSpec) -> dict[str, Any]:
@@ -241,7 +252,11 @@ def _read_spec(content: Any, as_before: bool) -> TokenizerSpec:
     if is_byte_unigram(content):
         unigram = read_byte_unigram_model(content["model"], special)
         return TokenizerSpec(tuple(normalizer), pattern, unigram, tuple(special))
-    model = find_own_form(read_bpe_model(content["model"], {token.text for token in special}))
+    texts = {token.text for token in special}
+    always = {token.text for token in special if not token.is_special}
+    texts -= {text for text in always if len(text) == 1}  # a byte, which each text may need
+    texts -= list_shared(content["model"], [*always])
+    model = find_own_form(read_bpe_model(content["model"], texts))
     return TokenizerSpec(tuple(normalizer), pattern, model, tuple(special))
 
 
@@ -320,9 +335,10 @@ def _make_normalizer(steps: Sequence[str]) -> dict[str, Any] | None:
         step: {"type": "Replace", "pattern": {"Regex": pattern}, "content": ""}
         for step, pattern in _make_removing_patterns().items()
     }
-    if len(steps) == 1:
-        return names[steps[0]]
-    return {"type": "Sequence", "normalizers": [names[step] for step in steps]} if steps else None
+    made = [json.loads(step) if step.startswith("{") else names[step] for step in steps]
+    if len(made) == 1:
+        return made[0]
+    return {"type": "Sequence", "normalizers": made} if made else None
 
 
 @functools.cache
@@ -351,7 +367,10 @@ def _read_normalizer(value: Any) -> list[str]:
         for step, own in _make_removing_patterns().items():
             if pattern == {"Regex": own}:
                 return [step]
-    raise FormatError(f"normalizer {kind} is not supported: only {', '.join(_FORMS)}, Lowercase and sequences of them")
+    if kind in NORMALIZER_STEPS:
+        return [spell_step(value)]
+    known = ", ".join((*_FORMS, "Lowercase", "BertNormalizer", *NORMALIZER_STEPS))
+    raise FormatError(f"normalizer {kind} is not supported: only {known} and sequences of them")
 
 
 def _read_ours(decoder: Any) -> dict[str, Any]:
@@ -362,23 +381,32 @@ def _read_ours(decoder: Any) -> dict[str, Any]:
 
 def _read_pattern(value: Any, ours: Any, as_before: bool) -> dict[str, str]:
     """Pretokenizer.spec of a pre_tokenizer. ours: the one that our export names, if it is one."""
+    if isinstance(ours, dict) and "steps" in ours and StepList(value).text == ours["steps"]:
+        return {"steps": ours["steps"]}
     steps = value.get("pretokenizers", []) if _find_kind(value, "pre_tokenizer") == "Sequence" else [value]
     kinds = [_find_kind(step, "pre_tokenizer") for step in steps]
-    if kinds not in (["ByteLevel"], ["Split", "ByteLevel"]):
+    if kinds in (["ByteLevel"], ["Split", "ByteLevel"]):
+        byte_level = steps[-1]
+        splits_once = byte_level.get("use_regex", True) == (len(steps) == 1)
+        if splits_once and not byte_level.get("add_prefix_space", True):
+            if len(steps) == 1:
+                return {"name": "gpt2"}
+            if _is_one_pattern(steps[0]):
+                return _read_split(steps[0], ours, as_before)
+    listed = StepList(value)
+    if not listed.is_bytewise:
         raise FormatError(
-            f"pre_tokenizer {' + '.join(kinds) or 'of no steps'} is not supported: only ByteLevel, or Split + ByteLevel"
+            f"pre_tokenizer {' + '.join(kinds) or 'of no steps'} of a vocabulary of bytes has no ByteLevel"
         )
-    byte_level = steps[-1]
-    if byte_level.get("add_prefix_space", True):
-        raise FormatError("pre_tokenizer ByteLevel with add_prefix_space is not supported: it changes the text")
-    uses_regex = byte_level.get("use_regex", True)
-    if uses_regex != (len(steps) == 1):
-        raise FormatError(
-            f"pre_tokenizer {' + '.join(kinds)} with use_regex = {uses_regex} is not supported: text must be split once"
-        )
-    if len(steps) == 1:
-        return {"name": "gpt2"}
-    return _read_split(steps[0], ours, as_before)
+    return {"steps": listed.text}
+
+
+def _is_one_pattern(split: Mapping[str, Any]) -> bool:
+    """Whether a Split keeps all text, so that its pattern says all of it."""
+    behavior = (split.get("behavior"), split.get("invert", False))
+    pattern = split.get("pattern")
+    named = isinstance(pattern, dict) and find_named_pattern(str(pattern.get("Regex")))
+    return behavior == ("Isolated", False) or (behavior == ("Removed", True) and bool(named))
 
 
 def _read_split(split: Mapping[str, Any], ours: Any, as_before: bool) -> dict[str, str]:
@@ -402,7 +430,7 @@ def _read_split(split: Mapping[str, Any], ours: Any, as_before: bool) -> dict[st
         )
     named = find_named_pattern(text)
     # "Keep only the matches" comes to the same where the matches leave nothing over.
-    if behaviour != ("Isolated", False) and not (behaviour == ("Removed", True) and named):
+    if not _is_one_pattern(split):
         raise FormatError(f"pre_tokenizer Split with behavior {behaviour[0]}, invert {behaviour[1]} is not supported")
     if named:
         return {"name": named} if PATTERNS[named] == text else {"regex": text}
@@ -424,13 +452,12 @@ def _read_added_tokens(value: Any, *, has_normalizer: bool) -> list[SpecialToken
     special = []
     for token in value:
         content, id = token["content"], token["id"]
-        for flag in ("single_word", "lstrip", "rstrip"):
-            if token.get(flag):
-                raise FormatError(f"added token {content!r} with {flag} is not supported: it matches text around it")
         if type(id) is not int or not 0 <= id < ID_LIMIT:
             raise FormatError(f"added token {content!r} has the id {id!r}")
         is_special = bool(token.get("special", False))
-        special.append(SpecialToken(content, id, PLAIN, is_special, bool(token.get("normalized", not is_special))))
+        is_normalized = bool(token.get("normalized", not is_special))
+        flags = (bool(token.get(flag)) for flag in ("lstrip", "rstrip", "single_word"))
+        special.append(SpecialToken(content, id, PLAIN, is_special, is_normalized, *flags))
     return special if has_normalizer else _search_at_once(special)
 
 
@@ -438,7 +465,8 @@ def _search_at_once(tokens: list[SpecialToken]) -> list[SpecialToken]:
     """The same tokens, all of raw text, if that comes to the same: nothing is normalized, and no two can overlap."""
     raw = [token.text for token in tokens if not token.normalized]
     normalized = [token.text for token in tokens if token.normalized]
-    if any(_can_overlap(one, other) for one in normalized for other in raw):
+    takes_more = any(token.lstrip or token.rstrip or token.single_word for token in tokens)
+    if takes_more or any(_can_overlap(one, other) for one in normalized for other in raw):
         return tokens
     return [dataclasses.replace(token, normalized=False) for token in tokens]
 

@@ -131,8 +131,9 @@ def test_a_split_that_keeps_only_its_matches():
     split = {"type": "Split", "pattern": {"Regex": PATTERNS["llama3"]}, "behavior": "Removed", "invert": True}
     spec = read_tokenizer_json(changed(pre_tokenizer__pretokenizers__0=split), "x")
     assert Tokenizer(spec)._shared.pretokenizer.native_name in ("llama3", "cl100k-2023")
-    with pytest.raises(FormatError, match="behavior Removed"):
-        read_tokenizer_json(changed(pre_tokenizer__pretokenizers__0={**split, "pattern": {"Regex": "a+"}}), "x")
+    removes = read_tokenizer_json(changed(pre_tokenizer__pretokenizers__0={**split, "pattern": {"Regex": "a+"}}), "x")
+    assert not removes.keeps_text
+    assert Tokenizer(removes).decode(Tokenizer(removes).encode("xaay")) == b"aa"
 
 
 def test_a_users_pattern_is_kept():
@@ -222,23 +223,21 @@ BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": Tr
         ({"model__continuing_subword_prefix": "##"}, "continuing_subword_prefix"),
         ({"model__end_of_word_suffix": "</w>"}, "end_of_word_suffix"),
         ({"model": ...}, "no model"),
-        ({"normalizer": {"type": "Prepend", "prepend": "_"}}, "normalizer Prepend"),
+        ({"normalizer": {"type": "Prepend", "prepend": 5}}, "normalizer Prepend has prepend = 5: expected a str"),
+        ({"normalizer": {"type": "StripAccents"}}, "normalizer StripAccents is not supported: only NFC.*Replace"),
+        ({"normalizer": {"type": "Replace", "pattern": {"Regex": ""}, "content": "x"}}, "expected a Regex or a String"),
         ({"normalizer": 3}, "normalizer is 3"),
         ({"pre_tokenizer": None}, "pre_tokenizer is None"),
         ({"pre_tokenizer": WHITESPACE}, "pre_tokenizer Whitespace"),
-        ({"pre_tokenizer__pretokenizers": [WHITESPACE, BYTE_LEVEL]}, r"Whitespace \+ ByteLevel"),
+        ({"pre_tokenizer__pretokenizers": [BYTE_LEVEL, BYTE_LEVEL]}, "ByteLevel after ByteLevel"),
+        ({"pre_tokenizer": {"type": "Metaspace"}}, r"not supported: only \w+"),
         ({"pre_tokenizer__pretokenizers": []}, "of no steps"),
-        ({"pre_tokenizer__pretokenizers__1": BYTE_LEVEL}, "use_regex = True"),
-        ({"pre_tokenizer": {**BYTE_LEVEL, "use_regex": False}}, "use_regex = False"),
-        ({"pre_tokenizer": {**BYTE_LEVEL, "add_prefix_space": True}}, "add_prefix_space"),
-        ({"pre_tokenizer__pretokenizers__0__invert": True}, "invert True"),
-        ({"pre_tokenizer__pretokenizers__0__behavior": "MergedWithNext"}, "MergedWithNext"),
+        ({"pre_tokenizer": {**BYTE_LEVEL, "use_regex": 5}}, "use_regex = 5: expected true or false"),
+        ({"pre_tokenizer__pretokenizers__0__behavior": "Shuffled"}, "behavior = 'Shuffled': expected Isolated or"),
         ({"pre_tokenizer__pretokenizers__0__pattern": {"Regex": r"\p{N}{1,3}+"}}, "possessive interval"),
         ({"pre_tokenizer__pretokenizers__0__pattern": {"Regex": r"("}}, "regular expression"),
         ({"pre_tokenizer__pretokenizers__0__pattern": {"Regex": r"\w+"}}, "Unicode tables"),
         ({"pre_tokenizer__pretokenizers__0__pattern": {}}, "Regex or String"),
-        ({"added_tokens__0__lstrip": True}, "lstrip"),
-        ({"added_tokens__0__single_word": True}, "single_word"),
         ({"added_tokens__0__id": 3}, "already an ordinary token"),
         ({"added_tokens__0__id": -3}, "-3"),
         ({"model__vocab__▁x": 500}, "not of the byte alphabet"),

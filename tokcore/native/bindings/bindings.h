@@ -21,6 +21,7 @@ Scanner scanner_from_names(std::string_view pattern, std::string_view implementa
 
 void bind_normalizer(nanobind::module_& module);
 void bind_scanner(nanobind::module_& module);
+void bind_automaton(nanobind::module_& module);
 void bind_counter(nanobind::module_& module);
 void bind_learner(nanobind::module_& module);
 void bind_draws(nanobind::module_& module);
