@@ -45,6 +45,7 @@ from tokcore.normalize import STEPS, name_space_step
 from tokcore.patterns import DEFAULT_PATTERN, PATTERNS
 from tokcore.pretokenizer import Pretokenizer
 from tokcore.sentencepiece_tables import NORMALIZER
+from tokcore.split_steps import StepList
 from tokcore.tokenizer_spec import TokenizerSpec
 
 VERSION = 1
@@ -172,6 +173,9 @@ class PretokenizeTable:
         Limits(options=tuple(PATTERNS), instead="or regex = '''...''' for one of your own"),
     ] = DEFAULT_PATTERN
     regex: Annotated[str | None, "a split pattern of your own; replaces pattern; slower"] = None
+    steps: Annotated[
+        str | None, "for bpe: a list of steps, as JSON, as pre_tokenizer of tokenizer.json has it; replaces pattern"
+    ] = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -777,7 +781,8 @@ class BuildConfig:
     def learns_bytes(self) -> bool:
         """Whether the model, which would mark spaces, is learned in byte form: from pre-tokens of another pattern."""
         model = MODELS[self.learn.model]
-        other = self.pretokenize.regex is None and self.pretokenize.pattern != model.pattern
+        given = self.pretokenize.regex is not None or self.pretokenize.steps is not None
+        other = not given and self.pretokenize.pattern != model.pattern
         return model.marks_spaces and model.splits_by_any and other
 
     @property
@@ -942,6 +947,8 @@ class BuildConfig:
 def make_pretokenizer(config: BuildConfig) -> Pretokenizer:
     """The build's split pattern: a named one, or the user's own."""
     own = config.pretokenize.regex
+    if config.pretokenize.steps is not None:
+        return Pretokenizer("steps", StepList.from_text(config.pretokenize.steps).text)
     return Pretokenizer.regex(own) if own is not None else Pretokenizer.named(config.pretokenize.pattern)
 
 

@@ -26,6 +26,7 @@ from tokcore.formats.shard_format import count_most_ids
 from tokcore.models import DEFAULT_MODEL, MODELS, LearnOptions
 from tokcore.models.model import find_pinned
 from tokcore.pretokenizer import Pretokenizer
+from tokcore.split_steps import StepList
 from tokcore.tokenizer_spec import PLAIN, TokenizerSpec
 
 # Settings of [encode] -> the role of the tokens that they hold if they are not set.
@@ -281,6 +282,8 @@ def _check_pattern(config: BuildConfig, file: BuildFile) -> None:
             f"= {show_value(config.pretokenize.pattern)}: the model {config.learn.model} splits text by "
             f"{model.pattern}. Write that, remove the setting, or count other pieces of text with pretokenize.regex.",
         )
+    if config.pretokenize.steps is not None:
+        _check_steps(config, file)
     if config.pretokenize.regex is None:
         return
     if file.has("pretokenize", "pattern"):
@@ -289,6 +292,23 @@ def _check_pattern(config: BuildConfig, file: BuildFile) -> None:
         Pretokenizer.regex(config.pretokenize.regex)
     except ConfigError as error:
         raise file.error(("pretokenize", "regex"), f"cannot be used: {error}") from error
+
+
+def _check_steps(config: BuildConfig, file: BuildFile) -> None:
+    place = ("pretokenize", "steps")
+    for other in ("pattern", "regex"):
+        if file.has("pretokenize", other):
+            raise file.error(place, f"and {other} exclude each other: remove one of them.")
+    if config.learn.model != DEFAULT_MODEL:
+        raise file.error(place, f"is for {DEFAULT_MODEL}, and learn.model is {config.learn.model}: use regex.")
+    try:
+        listed = StepList.from_text(str(config.pretokenize.steps))
+    except ConfigError as error:
+        raise file.error(place, f"cannot be used: {error}") from error
+    if not listed.is_bytewise:
+        raise file.error(place, 'has no ByteLevel: tokens are bytes. Write {"type": "ByteLevel", ...} as last step.')
+    if config.count.mask and not listed.keeps_text:
+        raise file.error(place, "change the text, so that spans of count.mask would be elsewhere: remove one of them.")
 
 
 def _check_count(config: BuildConfig, file: BuildFile) -> None:

@@ -42,9 +42,7 @@ def read_extended(config: BuildConfig, read: Callable[[str], bytes]) -> BuildCon
 
 
 def _take_over(config: BuildConfig, spec: TokenizerSpec) -> BuildConfig:
-    pattern: dict[str, Any] = (
-        {"pattern": spec.pattern["name"]} if "name" in spec.pattern else {"regex": spec.pattern["regex"]}
-    )
+    pattern: dict[str, Any] = {"pattern": spec.pattern["name"]} if "name" in spec.pattern else dict(spec.pattern)
     config = dataclasses.replace(
         config,
         extended=spec,

@@ -85,7 +85,7 @@ def _describe_counting(counts: CountsConfig) -> dict[str, dict[str, Any]]:
     pattern = counts.pretokenize
     return {
         "normalize": {"steps": list(steps), **spaces},
-        "pretokenize": {"pattern": pattern["name"]} if "name" in pattern else {"regex": pattern["regex"]},
+        "pretokenize": {"pattern": pattern["name"]} if "name" in pattern else dict(pattern),
         "count": {
             "max_pretoken_bytes": counts.max_pretoken_bytes,
             "sample": _Plain(counts.sample),

@@ -80,6 +80,6 @@ def _with_counting(config: BuildConfig, counts: CountsConfig) -> BuildConfig:
         config,
         # What marks spaces is among these steps, and no setting adds it then.
         normalize=NormalizeTable(steps=counts.normalize),
-        pretokenize=PretokenizeTable(pattern=spec["name"]) if named else PretokenizeTable(regex=spec["regex"]),
+        pretokenize=PretokenizeTable(pattern=spec["name"]) if named else PretokenizeTable(**spec),
         count=CountTable(max_pretoken_bytes=counts.max_pretoken_bytes, sample=Decimal(counts.sample), mask=counts.mask),
     )
