@@ -75,6 +75,7 @@ def report(
     from pipelines.report.compose import SAMPLE, Wishes, make_report
     from pipelines.report.money import MODEL_SIZES, parse_model_size
     from pipelines.report.report_files import check_place, write_report
+    from pipelines.stages.output import read_output
 
     if reference and not parallel:
         raise click.UsageError("--reference is a language of the parallel text: name its folder with --parallel")
@@ -90,7 +91,7 @@ def report(
     )
     progress = StageProgress()
     with progress.stage("report", minor=True):
-        written = write_report(make_report(url, wishes, progress, at), place)
+        written = write_report(make_report(read_output(url, at), wishes, progress), place)
     for file in written:
         say(f"{file}: {file.stat().st_size:,} bytes")
 
@@ -130,6 +131,7 @@ def view(named: tuple[str, ...], port: int, at: int | None) -> None:
 
 def _fill_shelf(named: tuple[str, ...], at: int | None) -> Shelf:
     from pipelines.stages.commit import find_manifest
+    from pipelines.stages.output import read_output
     from pipelines.store import urls
     from pipelines.view.shelf import Volume
 
@@ -141,7 +143,7 @@ def _fill_shelf(named: tuple[str, ...], at: int | None) -> Shelf:
         is_file = urls.is_local(url) and not urls.get_local_path(url).is_dir()
         name = _name_apart(path if path != "." else url, volumes)
         is_alone = is_file or find_manifest(url, SHARDS) is None
-        volumes[name] = Volume(name, tokenizer, "" if is_alone else url, None if is_alone else at)
+        volumes[name] = Volume(name, tokenizer, None if is_alone else read_output(url, at))
     return tuple(volumes.values())
 
 

@@ -408,9 +408,11 @@ def audit(output: str, rare: int, sources: bool, vocab_size: int | None, at: int
     """
     from pipelines.inspect.audit import audit as run
     from pipelines.inspect.audit import print_audit
+    from pipelines.stages.output import read_output
 
     with show_progress("audit"):
-        report = run(make_absolute(output), load_tokenizer(output, vocab_size=vocab_size), rare, sources, at)
+        tokenizer = load_tokenizer(output, vocab_size=vocab_size)
+        report = run(read_output(make_absolute(output), at), tokenizer, rare, sources)
     print_json(report) if as_json else print_audit(report)
 
 
@@ -426,12 +428,13 @@ def curve(output: str, sizes: str, at: int | None, as_json: bool) -> None:
     --sizes: the powers of two from 512 on, and the tokenizer's own size.
     """
     from pipelines.inspect.curve import compute_curve, print_curve
+    from pipelines.stages.output import read_output
 
     if not all(size.strip().isdecimal() for size in sizes.split(",") if sizes):
         raise click.BadParameter(f"{sizes!r}: expected numbers with commas between them", param_hint="--sizes")
     chosen = [int(size) for size in sizes.split(",")] if sizes else []
     with show_progress("curve"):
-        report = compute_curve(make_absolute(output), load_tokenizer(output), chosen, at)
+        report = compute_curve(read_output(make_absolute(output), at), load_tokenizer(output), chosen)
     print_json(report) if as_json else print_curve(report)
 
 

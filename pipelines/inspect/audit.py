@@ -14,13 +14,13 @@ import pyarrow as pa
 
 from pipelines.inspect.top_sources import TopSource, find_top_sources
 from pipelines.local.say import say
-from pipelines.stages.commit import find_manifest, require_manifest
-from pipelines.stages.read_state import State, read_state
+from pipelines.stages.commit import require_manifest
+from pipelines.stages.output import Output
 from pipelines.stages.tokenizers_beside import list_fingerprints
 from pipelines.store.redaction import redact
 from pipelines.work.counted_parts import CountedParts
 from schemas.stage_manifests import ShardsManifest
-from schemas.stage_table import PLAN
+from schemas.stage_table import PLAN, SHARDS
 from tokcore.errors import FormatError, IdentityError
 from tokcore.odd_tokens import (
     CHARACTER_KINDS,
@@ -39,9 +39,7 @@ _DOCUMENT_SHARE = (1, 2)
 _SOURCE_SHARE = (9, 10)
 
 
-def audit(
-    output: str, tokenizer: Tokenizer, rare: int = RARE, sources: bool = False, at: int | None = None
-) -> dict[str, Any]:
+def audit(output: Output, tokenizer: Tokenizer, rare: int = RARE, sources: bool = False) -> dict[str, Any]:
     """The findings, in values that JSON knows. Every list is of objects with id, token (escaped) and bytes (hex), and
       never, rare           ids never written; written at most `rare` times
       mostly_one_document   more often in one document than in all others together
@@ -54,15 +52,13 @@ def audit(
     mostly_one_source leave out special and rare ids. invisible_in_text: kind -> language -> occurrences in the counted
     text, pre-tokens that hold one, occurrences by character. missing: section -> why it is left out.
 
-    rare: ids written at most that often are rare. sources: look for mostly_one_source, too, which reads all shards. at:
-    the commit whose parts are looked at, all of them together; None: the newest.
+    rare: ids written at most that often are rare. sources: look for mostly_one_source, too, which reads all shards.
     Raises IdentityError if the shards are another tokenizer's, FormatError for a damaged file.
     """
     spec = tokenizer.spec
-    state = read_state(output, at)
     specials = sorted(token.id for token in spec.special if token.id is not None)
     report: dict[str, Any] = {
-        "output": output,
+        "output": output.url,
         "fingerprint": tokenizer.fingerprint,
         "vocab_size": tokenizer.vocab_size,
         "ordinary_tokens": len(spec.model.tokens),
@@ -80,8 +76,8 @@ def audit(
             for id, kinds in count_kinds_of_characters(tokenizer).items()
         ],
     }
-    report |= _audit_shards(state, tokenizer, specials, rare, sources, report["missing"])
-    counted = state.find_counted()
+    report |= _audit_shards(output, tokenizer, specials, rare, sources, report["missing"])
+    counted = output.find_counted()
     if counted is None:
         report["missing"]["invisible_in_text"] = "no count tables in this output: an imported tokenizer counts nothing"
     else:
@@ -90,31 +86,31 @@ def audit(
 
 
 def _audit_shards(
-    state: State, tokenizer: Tokenizer, specials: Sequence[int], rare: int, sources: bool, missing: dict[str, str]
+    output: Output, tokenizer: Tokenizer, specials: Sequence[int], rare: int, sources: bool, missing: dict[str, str]
 ) -> dict[str, Any]:
     """The sections about what was written; those that are left out go to missing."""
-    parts = state.list_shards()
+    parts = output.find_all(SHARDS)
     if not parts:
         missing["written"] = "no shards in this output: how often ids are written is not known"
         return {}
     if parts[0][1].totals.fingerprint != tokenizer.fingerprint:
-        if tokenizer.fingerprint in list_fingerprints(state.output):
+        if tokenizer.fingerprint in list_fingerprints(output.url):
             missing["written"] = (
                 "another tokenizer of this output wrote the shards: how often these ids are is not known"
             )
             return {}
-        raise IdentityError(f"{redact(state.output)}: its shards were written with another tokenizer")
+        raise IdentityError(f"{redact(output.url)}: its shards were written with another tokenizer")
     tops = None
     if not sources:
         missing["mostly_one_source"] = "not asked for: --sources reads all shards"
-    elif any(find_manifest(url, PLAN) is None for url in state.urls):
+    elif not output.find_all(PLAN):
         missing["mostly_one_source"] = "no plan in this output: which files there were is not known"
     else:
         tops = _find_top_sources(parts, tokenizer.vocab_size)
     return {
         "tokens": sum(made.totals.tokens for _, made in parts),
         "documents": sum(made.totals.records.documents for _, made in parts),
-        **_audit_written(tokenizer, specials, state.read_token_counts(), rare, tops),
+        **_audit_written(tokenizer, specials, output.read_token_counts(), rare, tops),
     }
 
 

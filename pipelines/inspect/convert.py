@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from pipelines.inspect.new_folder import NewFolder, make_folder, require_free
 from pipelines.stages.commit import find_manifest, require_manifest
-from pipelines.stages.read_state import read_state
+from pipelines.stages.output import read_output
 from pipelines.store import urls
 from pipelines.store.crashpoints import reach
 from pipelines.store.main_files import copy_shard_if_remote, find_main_files
@@ -86,8 +86,7 @@ def _list_parts(url: str, at: int | None) -> list[str]:
     """
     if at is None and _find_build(url) is None:
         return [url]
-    state = read_state(url, at)
-    made = [part for part, shards in state.list_shards() if shards.totals.shards]
+    made = [part for part, shards in read_output(url, at).find_all(SHARDS) if shards.totals.shards]
     return made or [url]
 
 

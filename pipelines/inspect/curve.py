@@ -14,9 +14,7 @@ import numpy.typing as npt
 
 from pipelines.local.say import say
 from pipelines.local.terminal import format_table, make_printable
-from pipelines.stages.commit import find_manifest, get_manifest_url
-from pipelines.stages.read_state import State, read_state
-from pipelines.store.redaction import redact
+from pipelines.stages.output import Output
 from schemas.stage_table import COUNTS
 from tokcore.curve import count_tokens_by_size
 from tokcore.errors import ConfigError
@@ -24,17 +22,14 @@ from tokcore.models.bpe import require_learned
 from tokcore.tokenizer import Tokenizer
 
 
-def compute_curve(
-    output: str, tokenizer: Tokenizer, sizes: Sequence[int] = (), at: int | None = None
-) -> dict[str, Any]:
+def compute_curve(output: Output, tokenizer: Tokenizer, sizes: Sequence[int] = ()) -> dict[str, Any]:
     """{"sizes": [...], "languages": {lang: {"bytes": B, "tokens": [T at each size]}}}, in values that JSON knows.
 
     sizes: 256 + merges, special tokens not among them, in any order; none: the powers of two from 512 on, and the
-    tokenizer's own. Equal to what tokenizers learned for these sizes give. at: the commit whose tables are read; None:
-    the newest.
+    tokenizer's own. Equal to what tokenizers learned for these sizes give.
     Raises ConfigError for a tokenizer that was not learned by BPE, and for a size that it does not have.
     """
-    model = require_learned(tokenizer.spec.model, f"{output}: a curve")
+    model = require_learned(tokenizer.spec.model, f"{output.url}: a curve")
     most = 256 + len(model.merges)
     if wrong := [size for size in sizes if not 256 <= size <= most]:
         raise ConfigError(f"--sizes {wrong[0]}: this tokenizer has merges for 256 to {most}")
@@ -42,20 +37,20 @@ def compute_curve(
     chosen = sorted(set(sizes)) or [*powers, most]
     languages = {
         lang: {"bytes": num_bytes, "tokens": count_tokens_by_size(model.merges, num_by_id, chosen)}
-        for lang, num_bytes, num_by_id in count_table_ids(read_state(output, at), tokenizer)
+        for lang, num_bytes, num_by_id in count_table_ids(output, tokenizer)
     }
     return {"sizes": chosen, "languages": languages}
 
 
-def count_table_ids(state: State, tokenizer: Tokenizer) -> Iterator[tuple[str, int, npt.NDArray[np.uint64]]]:
+def count_table_ids(output: Output, tokenizer: Tokenizer) -> Iterator[tuple[str, int, npt.NDArray[np.uint64]]]:
     """Of each language that was counted: its name, bytes of text, how often each id occurs (uint64 [vocab_size]).
 
     Raises ConfigError if the output has no count tables.
     """
-    counted = state.find_counted()
+    counted = output.find_counted()
     if counted is None:
-        lacking = next(url for url in state.urls if find_manifest(url, COUNTS) is None)
-        raise ConfigError(f"{redact(get_manifest_url(lacking, 'counts'))}: not there. Run `tokcore count` first.")
+        output.require_all(COUNTS, COUNTS.command)
+        return
     for lang in dict.fromkeys(lang for lang, _ in counted.tables):
         num_by_id = np.zeros(tokenizer.vocab_size, np.uint64)
         num_bytes = 0

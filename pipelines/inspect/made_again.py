@@ -12,7 +12,8 @@ from pipelines.store.attempts import Attempts, publish
 from pipelines.store.main_files import copy_shard_if_remote, find_main_files
 from schemas.refs import ShardRef
 from tokcore.errors import TokError
-from tokcore.format_table import SHARD_FORMATS, FormatFile
+from tokcore.format_table import SHARD_FORMATS, FormatFile, list_paths
+from tokcore.formats.arrow_columns import RecordBatches
 
 
 class Compared(NamedTuple):
@@ -45,7 +46,7 @@ def compare(
         elif made[entry.path].content_sha256 != entry.content_sha256:
             problems.append(f"{path}: its inputs give other content than was committed")
         elif made[entry.path].sha256 != entry.sha256:
-            changed = _describe_versions(output, stage) if _is_of_a_library(shard, entry.path) else ""
+            changed = _describe_versions(output, stage) if _is_by_arrow(shard, entry.path) else ""
             told = f"{path}: the same content in other bytes"
             if changed:
                 notes.append(f"{told}: {changed}")
@@ -56,9 +57,14 @@ def compare(
     return Compared(tuple(problems), tuple(notes))
 
 
-def _is_of_a_library(shard: ShardRef, path: str) -> bool:
-    """Whether a library writes the file, so that its bytes may be others with another version."""
-    return any(path == main and SHARD_FORMATS[name].has_columns for name, main in find_main_files(shard))
+def _is_by_arrow(shard: ShardRef, path: str) -> bool:
+    """Whether pyarrow writes the file, so that its bytes may be others with another version."""
+    one = next((SHARD_FORMATS[name] for name, _ in find_main_files(shard) if path in _list_own(shard, name)), None)
+    return one is None or one.has_columns  # files beside those of formats are Arrow's
+
+
+def _list_own(shard: ShardRef, format: str) -> Sequence[str]:
+    return list_paths(SHARD_FORMATS[format], shard.facts.stem)
 
 
 def _describe_versions(output: str, stage: str) -> str:
@@ -68,7 +74,7 @@ def _describe_versions(output: str, stage: str) -> str:
 
 
 def _find_first_difference(output: str, attempts: Attempts, shard: ShardRef, ref: ShardRef) -> Iterator[str]:
-    """The first document that is not the same in the stored file and the one made again."""
+    """The first document that is not the same in a stored file and the one made again; files beside that differ."""
     stage, again = attempts.stage, urls.join(attempts.output, "again")
     publish(attempts, again, ref.files)
     with copy_shard_if_remote(output, shard, stage) as stored:
@@ -83,6 +89,22 @@ def _find_first_difference(output: str, attempts: Attempts, shard: ShardRef, ref
                         break
             except (TokError, OSError) as error:
                 yield f"{stage}/{path}: cannot be compared by document: {error}"
+        of_formats = {path for name, _ in find_main_files(ref) for path in _list_own(ref, name)}
+        for path in sorted({file.path for file in ref.files} - of_formats):
+            try:
+                if not _has_equal_rows(f"{stored}/{path}", f"{again}/{path}"):
+                    yield f"{stage}/{path}: its rows are not those that follow from its inputs"
+            except (TokError, OSError) as error:
+                yield f"{stage}/{path}: cannot be compared by rows: {error}"
+
+
+def _has_equal_rows(path: str, other: str) -> bool:
+    one, two = RecordBatches(path), RecordBatches(other)
+    return (
+        one.schema.equals(two.schema, check_metadata=True)
+        and len(one) == len(two)
+        and all(one.decoded(number).equals(two.decoded(number)) for number in range(len(one)))
+    )
 
 
 def _read_documents(file: FormatFile) -> Iterator[tuple[str, int, str | None, str, bytes]]:

@@ -22,12 +22,12 @@ from pipelines.report.shard_pass import DrawnText, ShardPass, read_all_shards
 from pipelines.report.text_measures import Measured, measure_texts
 from pipelines.report.tokenizer_tables import compare_tokenizers, find_copies
 from pipelines.report.vocabulary_facts import compute_efficiency, count_scripts, measure_lengths
-from pipelines.stages.commit import find_manifest, find_written, require_manifest
-from pipelines.stages.read_state import State, read_state
+from pipelines.stages.commit import find_manifest
+from pipelines.stages.output import Output
 from pipelines.store.redaction import redact
 from pipelines.store.tokenizers import load_tokenizer
 from schemas.stage_manifests import BuildManifest
-from schemas.stage_table import MIXED, TOKENIZER, WHOLE
+from schemas.stage_table import MIXED, SHARDS, TOKENIZER
 from tokcore.curve import count_tokens_by_size
 from tokcore.models.bpe import is_learned
 from tokcore.tokenizer import Tokenizer
@@ -52,43 +52,40 @@ class Wishes:
     models: Sequence[ModelSize] = MODEL_SIZES
 
 
-def make_report(output: str, wishes: Wishes, progress: StageProgress, at: int | None = None) -> dict[str, Any]:
-    """The report of a finished build, or of a commit of its output. Nothing is written. at: None: the newest.
+def make_report(output: Output, wishes: Wishes, progress: StageProgress) -> dict[str, Any]:
+    """The report of a finished build, or of a commit of its output. Nothing is written.
 
     Raises ConfigError if the build is not finished or a wish cannot be met, FormatError for a damaged file.
     """
-    if find_written(output) is None:
-        require_manifest(output, WHOLE)
-    state = read_state(output, at)
-    build = state.add_up_build()
-    own = load_tokenizer(output)
+    build = output.add_up_build()
+    own = load_tokenizer(output.url)
     tokenizers = {OWN: own, **wishes.against}
     parallel = _read_parallel(wishes)  # what may be refused comes before what takes long
     with progress.stage("read", build.totals.records.documents, "documents") as phase:
-        read = read_all_shards(state.require_shards(), own, wishes.sample, phase.advance)
+        read = read_all_shards(output.require_all(SHARDS), own, wishes.sample, phase.advance)
     drawn = _spell_drawn(read, own, build)
     with progress.stage("compare", sum(map(len, drawn.spelled)), minor=True) as phase:
         measured = measure_texts(drawn.spelled, drawn.drawing.copies, list(tokenizers.values()), phase.advance)
         comparison = compare_tokenizers(list(tokenizers), read, drawn.texts, measured, drawn.drawing)
-    table = state.read_token_counts()
+    table = output.read_token_counts()
     written = dict(zip(table["id"].to_pylist(), table["count"].to_pylist(), strict=True))
     with progress.stage("tables", minor=True):
-        vocabulary = _tell_vocabulary(state, own)
+        vocabulary = _tell_vocabulary(output, own)
     premiums = None if parallel is None else parallel.compare(tokenizers, progress)
     with progress.stage("probe", minor=True):
         words = _choose_words(read, drawn)
         probes = {name: probe_tokenizer(one, words) for name, one in tokenizers.items()}
     with progress.stage("health", minor=True):
-        health = examine_health(state, own, written, comparison["languages"], OWN)
+        health = examine_health(output, own, written, comparison["languages"], OWN)
     return {
         "format": FORMAT,
         "format_version": VERSION,
-        "output": redact(output),
+        "output": redact(output.url),
         "tokenizers": {name: _describe_tokenizer(one) for name, one in tokenizers.items()},
         "sample": _tell_sample(wishes.sample, read, drawn),
         "corpus": {
             **tell_corpus(build, read, own.lossless),
-            "mixture": tell_mixture(find_manifest(output, MIXED)),
+            "mixture": tell_mixture(find_manifest(output.url, MIXED)),
             "copies": find_copies(drawn.texts),
             "invisible": health.pop("invisible_in_text"),
         },
@@ -103,7 +100,7 @@ def make_report(output: str, wishes: Wishes, progress: StageProgress, at: int | 
         },
         "health": health,
         "money": _tell_money(comparison, tokenizers, build, read, wishes.models),
-        "provenance": tell_origin(state),
+        "provenance": tell_origin(output),
     }
 
 
@@ -212,16 +209,16 @@ def _choose_words(read: ShardPass, drawn: _Drawn) -> dict[str, list[str]]:
     return words
 
 
-def _tell_vocabulary(state: State, tokenizer: Tokenizer) -> dict[str, Any]:
+def _tell_vocabulary(output: Output, tokenizer: Tokenizer) -> dict[str, Any]:
     """The vocabulary curve and the history of merges; None for a tokenizer that was not learned by BPE here."""
     model = tokenizer.spec.model
-    made = find_manifest(state.output, TOKENIZER)
-    if not is_learned(model) or state.find_counted() is None or made is None:
+    made = find_manifest(output.url, TOKENIZER)
+    if not is_learned(model) or output.find_counted() is None or made is None:
         return {"curve": None, "history": None}
     most = 256 + len(model.merges)
     sizes = [*(2**power for power in range(9, 32) if 2**power < most), most]
     num_by_lang, curve = {}, {}
-    for lang, num_bytes, num_by_id in count_table_ids(state, tokenizer):
+    for lang, num_bytes, num_by_id in count_table_ids(output, tokenizer):
         num_by_lang[lang] = num_by_id
         curve[lang] = {"bytes": num_bytes, "tokens": count_tokens_by_size(model.merges, num_by_id[:most], sizes)}
     # A language that came after the tokenizer was learned weighed nothing.

@@ -7,7 +7,7 @@ from typing import Any
 
 from pipelines.inspect.audit import audit
 from pipelines.report.vocabulary_facts import MOST_LISTED, find_near_duplicates
-from pipelines.stages.read_state import State
+from pipelines.stages.output import Output
 from tokcore.tokenizer import Tokenizer
 
 # The audit's lists that the report takes.
@@ -18,13 +18,13 @@ FALLS_BACK = 0.05
 
 
 def examine_health(
-    state: State, tokenizer: Tokenizer, written: Mapping[int, int], languages: Mapping[str, Any], own: str
+    output: Output, tokenizer: Tokenizer, written: Mapping[int, int], languages: Mapping[str, Any], own: str
 ) -> dict[str, Any]:
     """The lists, each with its number of tokens and its first rows.
 
     languages: of the comparison. own: the name of the tokenizer there.
     """
-    report = audit(state.output, tokenizer, sources=True, at=state.number if state.log is not None else None)
+    report = audit(output, tokenizer, sources=True)
     shares = {lang: about["tokenizers"][own]["partial_share"] for lang, about in languages.items()}
     return {
         **{

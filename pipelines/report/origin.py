@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pipelines.stages.commit import find_manifests, read_run_facts
-from pipelines.stages.read_state import State
+from pipelines.stages.output import Output
 from pipelines.store.pinned_files import read_pinned_files
 from pipelines.store.redaction import redact
 from schemas.stage_table import BUILD, PLAN, STAGES, WHOLE
@@ -14,20 +14,20 @@ from tokcore.jsonable import to_jsonable
 _MOST_INPUTS = 1000
 
 
-def tell_origin(state: State) -> dict[str, Any]:
+def tell_origin(output: Output) -> dict[str, Any]:
     """Of the build and of each stage its identity and content id; inputs, versions, and how languages were mixed.
 
     Root and inputs are those of the commit.
     """
-    made = find_manifests(state.output, (*STAGES.values(), WHOLE))
-    pinned = (file for url in state.urls for file in read_pinned_files(url)) if PLAN.name in made else ()
+    made = find_manifests(output.url, (*STAGES.values(), WHOLE))
+    pinned = (file for part in output.parts for file in read_pinned_files(part.url)) if PLAN.name in made else ()
     files = sorted(pinned, key=lambda file: file.uri)
-    run = read_run_facts(state.output, BUILD)
-    build = state.add_up_build()
+    run = read_run_facts(output.url, BUILD)
+    build = output.add_up_build()
     tokenizer = made.get("tokenizer")  # none of shards that WriteShards made
     return {
         "root": build.root,
-        "commit": state.number,
+        "commit": output.number,
         "stages": {
             stage: {"identity": one.identity, "content": one.content_id(), "files": len(one.files)}
             for stage, one in made.items()

@@ -18,7 +18,7 @@ After a build:
   held_files: the input files that it holds. make_commit: parts and commits. small_parts: small
   parts, each made by one worker.
   learn_beside, encode_commit: tokenizers from, and new outputs of, any commit. tokenizers_beside: those that are there.
-  read_log: the commits of an output. read_state: what one holds, all parts added up.
+  read_log: the commits of an output. output: what one holds, all parts added up.
   kept_parts: what was read of its parts.
   stored_config, learn_settings: settings, out of manifests.
 

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipelines.inspect.audit import audit
-from pipelines.stages.read_state import State, read_state
+from pipelines.stages.output import Output
+from schemas.stage_table import SHARDS
 from tokcore.errors import ConfigError
 from tokcore.explain import Explainer
 from tokcore.shards import Shards, open_shards
@@ -21,20 +22,19 @@ MOST = 4
 class Volume:
     """A tokenizer and, of an output, its documents. Safe to share between threads."""
 
-    def __init__(self, name: str, tokenizer: Tokenizer, output: str = "", at: int | None = None) -> None:
-        """output: its URL; empty of a tokenizer alone. at: the commit that is looked at; None: the newest, by now."""
+    def __init__(self, name: str, tokenizer: Tokenizer, output: Output | None = None) -> None:
+        """output: None of a tokenizer alone."""
         self.name = name
         self.tokenizer = tokenizer
         self.output = output
-        self._state: State | None = read_state(output, at) if output else None
         self.explainer = Explainer(tokenizer)
 
     @functools.cached_property
     def shards(self) -> Shards | None:
         """All documents, of both splits; None if there are none."""
-        if self._state is None or not self._state.list_shards():
+        if self.output is None or not self.output.find_all(SHARDS):
             return None
-        return open_shards(self.output, split="all", at=self._at)
+        return open_shards(self.output.url, split="all", at=self.output.at)
 
     def require_shards(self) -> Shards:
         """The documents. Raises ConfigError if there are none."""
@@ -50,33 +50,28 @@ class Volume:
     @functools.cached_property
     def counts(self) -> Mapping[int, tuple[int, int]]:
         """Id -> how often it is written, and in how many documents; empty without documents."""
-        if self.shards is None or self._state is None:
+        if self.shards is None or self.output is None:
             return {}
-        table = self._state.read_token_counts()
+        table = self.output.read_token_counts()
         columns = (table[name].to_pylist() for name in ("id", "count", "documents"))
         return {id: (count, documents) for id, count, documents in zip(*columns, strict=True)}
 
     @functools.cached_property
     def languages(self) -> Mapping[str, int]:
         """Language -> its documents, most first; empty without documents."""
-        if self.shards is None or self._state is None:
+        if self.shards is None or self.output is None:
             return {}
         found: Counter[str] = Counter()
-        for _, made in self._state.list_shards():
+        for _, made in self.output.find_all(SHARDS):
             found.update({lang: one.documents for lang, one in made.languages.items()})
         return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
     @functools.cached_property
     def audited(self) -> dict[str, Any]:
         """What `tokcore audit` finds, without sources. Raises ConfigError for a tokenizer alone."""
-        if not self.output:
+        if self.output is None:
             raise ConfigError(f"{self.name}: only outputs are audited")
-        return audit(self.output, self.tokenizer, at=self._at)
-
-    @property
-    def _at(self) -> int | None:
-        """The commit, so that all that is shown is of the same one; None of an output that is not finished."""
-        return self._state.number if self._state is not None and self._state.log is not None else None
+        return audit(self.output, self.tokenizer)
 
 
 Shelf = tuple[Volume, ...]

@@ -19,6 +19,7 @@ from pipelines.local.progress import StageProgress
 from pipelines.report.compose import Wishes, make_report
 from pipelines.report.page import MOST_BYTES
 from pipelines.report.report_files import write_report
+from pipelines.stages.output import read_output
 
 PARALLEL = {"en": "one two\nthree\n", "sw": "moja mbili tatu\nnne\n", "ar": "واحد اثنان\nثلاثة\n"}
 # 183 MB of texts under many licences, which are no part of this project. `.ci/run` names the folder where it is there.
@@ -39,7 +40,9 @@ def page(tmp_path_factory) -> Path:
         write(folder / "parallel" / f"{lang}.txt", text.encode())
     run(build_file(folder), folder / "out")
     wishes = Wishes({"r50k": published_tokenizer("r50k")}, str(folder / "parallel"), sample=20)
-    _, made = write_report(make_report(str(folder / "out"), wishes, StageProgress(-1)), folder / "report.html")
+    _, made = write_report(
+        make_report(read_output(str(folder / "out")), wishes, StageProgress(-1)), folder / "report.html"
+    )
     assert made.stat().st_size < MOST_BYTES
     return made
 
@@ -101,7 +104,9 @@ def published_page(request, tmp_path_factory) -> Path:
         assert tokcore("init", folder / "corpus", "-o", build).returncode == 0
     run(build, folder / "out")
     wishes = Wishes({name: published_tokenizer(name) for name in ("o200k", "cl100k", "r50k")}, parallel)
-    _, made = write_report(make_report(str(folder / "out"), wishes, StageProgress(-1)), folder / "report.html")
+    _, made = write_report(
+        make_report(read_output(str(folder / "out")), wishes, StageProgress(-1)), folder / "report.html"
+    )
     if request.param == "corpus":
         assert len(json.loads(made.with_suffix(".json").read_text())["corpus"]["languages"]) > 180
     return made
@@ -203,7 +208,9 @@ def test_a_hostile_corpus_stays_text(tmp_path, open_page):
         tmp_path, SOURCES + hostile, "[learn]\nvocab_size = 500\nmin_count = 1\n", build='name = "</title><b>"'
     )
     run(built, tmp_path / "out")
-    report = make_report(str(tmp_path / "out"), Wishes({BAIT: published_tokenizer("r50k")}), StageProgress(-1))
+    report = make_report(
+        read_output(str(tmp_path / "out")), Wishes({BAIT: published_tokenizer("r50k")}), StageProgress(-1)
+    )
     report["corpus"]["languages"][BAIT] = next(iter(report["corpus"]["languages"].values()))
     report["corpus"]["sources"][BAIT] = next(iter(report["corpus"]["sources"].values()))
     _, page = write_report(report, tmp_path / "report.html")

@@ -16,6 +16,7 @@ from support.vocabularies import spec_of_merges
 import tokcore as api
 from pipelines.cli import commands
 from pipelines.inspect.audit import audit, print_audit
+from pipelines.stages.output import read_output
 from tokcore.errors import FormatError, IdentityError
 
 # SHOUT is one long document; MURMUR is in one file, in many documents; HIDDEN has invisible characters and one that
@@ -50,7 +51,7 @@ def id_of(tokenizer: api.Tokenizer, text: str) -> int:
 def test_never_and_rarely_written(built, tokenizer):
     written = Counter(id for document in api.open_shards(built) for id in document.tolist())
     for rare in (0, 3, 50):
-        report = audit(str(built), tokenizer, rare)
+        report = audit(read_output(str(built)), tokenizer, rare)
         assert [one["id"] for one in report["never"]] == [i for i in range(tokenizer.vocab_size) if not written[i]]
         assert {one["id"]: one["count"] for one in report["rare"]} == {i: n for i, n in written.items() if n <= rare}
     assert report["tokens"] == written.total()
@@ -59,7 +60,7 @@ def test_never_and_rarely_written(built, tokenizer):
 
 
 def test_ids_of_one_document_and_of_one_file(built, tokenizer):
-    report = audit(str(built), tokenizer, sources=True)
+    report = audit(read_output(str(built)), tokenizer, sources=True)
     assert report["missing"] == {}
     shouted = {one["id"]: one for one in report["mostly_one_document"]}[id_of(tokenizer, " zqzq")]
     assert (shouted["max_in_document"], shouted["count"], shouted["documents"]) == (399, 399, 1)
@@ -83,7 +84,7 @@ def test_ids_of_one_document_and_of_one_file(built, tokenizer):
 
 
 def test_invisible_characters_by_kind_and_language(built, tokenizer):
-    report = audit(str(built), tokenizer)
+    report = audit(read_output(str(built)), tokenizer)
     assert {
         kind: {lang: (about["occurrences"], about["characters"]) for lang, about in langs.items()}
         for kind, langs in report["invisible_in_text"].items()
@@ -103,9 +104,9 @@ def test_invisible_characters_by_kind_and_language(built, tokenizer):
 
 def test_sources_are_looked_for_when_asked(built, tokenizer, tmp_path, capsys):
     """Otherwise no shard is read, because shards may be elsewhere."""
-    asked = audit(str(built), tokenizer, sources=True)
+    asked = audit(read_output(str(built)), tokenizer, sources=True)
     shutil.copytree(built, tmp_path / "moved", ignore=shutil.ignore_patterns("arrow", "megatron"))
-    report = audit(str(tmp_path / "moved"), tokenizer)
+    report = audit(read_output(str(tmp_path / "moved")), tokenizer)
     assert report["missing"].keys() == {"mostly_one_source"}
     assert "mostly_one_source" not in report
     by_id = {one["id"]: one for one in asked["rare"]}
@@ -113,18 +114,18 @@ def test_sources_are_looked_for_when_asked(built, tokenizer, tmp_path, capsys):
     print_audit(report)
     assert "left out      mostly_one_source: not asked for: --sources reads all shards" in capsys.readouterr().out
     with pytest.raises(FormatError):
-        audit(str(tmp_path / "moved"), tokenizer, sources=True)
+        audit(read_output(str(tmp_path / "moved")), tokenizer, sources=True)
     shutil.rmtree(tmp_path / "moved" / "plan")
-    report = audit(str(tmp_path / "moved"), tokenizer, sources=True)
+    report = audit(read_output(str(tmp_path / "moved")), tokenizer, sources=True)
     assert report["missing"]["mostly_one_source"].startswith("no plan in this output")
 
 
 def test_what_is_missing_is_said(built, tokenizer, tmp_path, capsys):
     shutil.copytree(built / "tokenizer", tmp_path / "only" / "tokenizer")
-    report = audit(str(tmp_path / "only"), tokenizer)
+    report = audit(read_output(str(tmp_path / "only")), tokenizer)
     assert report["missing"].keys() == {"written", "invisible_in_text"}
     assert "never" not in report
-    assert report["partial_utf8"] == audit(str(built), tokenizer)["partial_utf8"]
+    assert report["partial_utf8"] == audit(read_output(str(built)), tokenizer)["partial_utf8"]
     print_audit(report)
     shown = capsys.readouterr().out
     assert "left out      written: no shards in this output" in shown
@@ -134,7 +135,7 @@ def test_what_is_missing_is_said(built, tokenizer, tmp_path, capsys):
 def test_shards_of_another_tokenizer_are_refused(built):
     merges = api.learn_bpe(api.count_pretokens(["abab"]), 257)
     with pytest.raises(IdentityError, match="another tokenizer"):
-        audit(str(built), api.Tokenizer(spec_of_merges(merges, {"name": "gpt2"}, (), [])))
+        audit(read_output(str(built)), api.Tokenizer(spec_of_merges(merges, {"name": "gpt2"}, (), [])))
 
 
 def test_command_line(built, tmp_path):
@@ -149,6 +150,6 @@ def test_command_line(built, tmp_path):
     assert "bidi_control: en 30" in shown.output
     assert shown.output.replace("\n", "").isprintable()  # no text that it quotes acts on the terminal
     report = json.loads(called(built, "--json", "--rare", "3").output)
-    assert report == json.loads(json.dumps(audit(str(built), api.Tokenizer.load(built), 3)))
+    assert report == json.loads(json.dumps(audit(read_output(str(built)), api.Tokenizer.load(built), 3)))
     assert called(tmp_path / "nothing").exit_code == 2
     assert called(built, "--rare", "-1").exit_code == 2

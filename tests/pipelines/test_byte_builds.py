@@ -14,6 +14,7 @@ from pipelines.inspect.audit import audit
 from pipelines.inspect.diff import diff
 from pipelines.inspect.verify import verify
 from pipelines.local.run_options import RunOptions
+from pipelines.stages.output import read_output
 from schemas.config import load_config
 from tokcore.errors import ConfigError
 from tokcore.models.byte import ByteModel
@@ -78,7 +79,7 @@ def test_a_shard_is_rebuilt(folder):
 
 def test_audit(folder):
     tokenizer = api.Tokenizer.load(folder / "byte")
-    report = audit(str(folder / "byte"), tokenizer)
+    report = audit(read_output(str(folder / "byte")), tokenizer)
     assert (report["ordinary_tokens"], report["special_tokens"], report["unused_ids"]) == (256, 1, 0)
     assert report["unreachable"] == []
     assert len(report["partial_utf8"]) == 128

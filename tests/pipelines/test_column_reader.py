@@ -26,6 +26,7 @@ from pipelines.inspect.repair import repair
 from pipelines.inspect.verify import verify
 from pipelines.reading import column_reader, column_reader_messages, limits
 from pipelines.reading.input_range import FileRejected, read_documents
+from pipelines.stages.output import read_output
 from pipelines.store import storage
 from pipelines.store.tokenizers import load_tokenizer
 from schemas.plan import ReadSettings
@@ -201,7 +202,7 @@ def test_the_output_can_be_verified_rebuilt_and_repaired(built, careless, tmp_pa
 
 def test_an_audit_names_no_file_that_crashes(built):
     out = str(built[0] / "out")
-    report = audit(out, load_tokenizer(out), rare=0, sources=True)
+    report = audit(read_output(out), load_tokenizer(out), rare=0, sources=True)
     assert report["missing"] == {}
     tops = {one["top_source"] for one in report["mostly_one_document"] + report["mostly_one_source"]}
     assert tops

@@ -24,6 +24,7 @@ from pipelines.inspect.verify import verify
 from pipelines.local.progress import StageProgress
 from pipelines.report.compose import Wishes, make_report
 from pipelines.stages.expire_commits import expire
+from pipelines.stages.output import read_output
 from pipelines.stages.read_log import read_log
 from pipelines.store import crashpoints
 from pipelines.view.shelf import Volume
@@ -124,17 +125,20 @@ AT = [4, 5, None]
 @pytest.mark.parametrize("at", AT)
 def test_audit_and_curve_are_those_of_a_build_of_the_documents(output, fresh, at):
     tokenizer = package.Tokenizer.load(output)
-    mine, theirs = audit(str(output), tokenizer, 3, True, at), audit(str(fresh), tokenizer, 3, True)
+    mine, theirs = (
+        audit(read_output(str(output), at), tokenizer, 3, True),
+        audit(read_output(str(fresh)), tokenizer, 3, True),
+    )
     assert {**mine, "output": ""} == {**theirs, "output": ""}
     assert mine["mostly_one_source"]
-    assert compute_curve(str(output), tokenizer, (), at) == compute_curve(str(fresh), tokenizer)
-    assert mine["tokens"] > audit(str(output), tokenizer, at=0)["tokens"]
+    assert compute_curve(read_output(str(output), at), tokenizer) == compute_curve(read_output(str(fresh)), tokenizer)
+    assert mine["tokens"] > audit(read_output(str(output), 0), tokenizer)["tokens"]
 
 
 @pytest.mark.parametrize("at", AT)
 def test_a_report_is_that_of_a_build_of_the_documents(output, fresh, at):
-    mine = make_report(str(output), Wishes(), StageProgress(-1), at)
-    theirs = make_report(str(fresh), Wishes(), StageProgress(-1))
+    mine = make_report(read_output(str(output), at), Wishes(), StageProgress(-1))
+    theirs = make_report(read_output(str(fresh)), Wishes(), StageProgress(-1))
     assert mine["provenance"]["commit"] == (5 if at is None else at)
     assert mine["provenance"]["root"] == read_log(str(output)).commits[(at or 5) - 1].root
     assert mine["provenance"]["inputs"]["files"] == theirs["provenance"]["inputs"]["files"]
@@ -162,10 +166,10 @@ def test_a_conversion_has_all_documents_of_the_commit(output, tmp_path, at):
 @pytest.mark.parametrize("at", AT)
 def test_a_view_shows_one_commit(output, fresh, at):
     tokenizer = package.Tokenizer.load(output)
-    mine, theirs = Volume("a", tokenizer, str(output), at), Volume("b", tokenizer, str(fresh))
+    mine, theirs = Volume("a", tokenizer, read_output(str(output), at)), Volume("b", tokenizer, read_output(str(fresh)))
     assert (mine.counts, mine.languages, len(mine.shards)) == (theirs.counts, theirs.languages, len(theirs.shards))
     assert mine.audited["never"] == theirs.audited["never"]
-    assert len(Volume("c", tokenizer, str(output), 0).shards) == 42
+    assert len(Volume("c", tokenizer, read_output(str(output), 0)).shards) == 42
 
 
 def test_repair_looks_at_all_parts(copy):

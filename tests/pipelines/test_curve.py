@@ -14,6 +14,7 @@ from support.builds import build_file, find_file, run, small_corpus
 import tokcore as api
 from pipelines.cli import commands
 from pipelines.inspect.curve import compute_curve
+from pipelines.stages.output import read_output
 from tokcore.curve import count_tokens_by_size
 from tokcore.errors import ConfigError
 from tokcore.texts import make_texts_from_strings
@@ -30,7 +31,9 @@ def built(tmp_path_factory):
 
 
 def test_each_size_is_that_of_a_tokenizer_learned_for_it(built):
-    report = compute_curve(str(built / "out"), api.Tokenizer.load(built / "out"), [390, 256, 300, 257, 300])
+    report = compute_curve(
+        read_output(str(built / "out")), api.Tokenizer.load(built / "out"), [390, 256, 300, 257, 300]
+    )
     assert report["sizes"] == list(SIZES)
     assert list(report["languages"]) == ["en", "hi", "ru", "zh"]
     for place, size in enumerate(SIZES):
@@ -50,7 +53,7 @@ def test_each_size_is_that_of_a_tokenizer_learned_for_it(built):
 
 
 def test_the_full_size_is_what_the_shards_hold(built):
-    report = compute_curve(str(built / "out"), api.Tokenizer.load(built / "out"))
+    report = compute_curve(read_output(str(built / "out")), api.Tokenizer.load(built / "out"))
     assert report["sizes"] == [399]
     held = Counter()
     shards = api.open_shards(built / "out", split="all")
@@ -65,7 +68,7 @@ def test_the_command(built):
         return CliRunner().invoke(commands, ["curve", str(built / "out"), *arguments])
 
     report = json.loads(call("--sizes", "256,390", "--json").stdout)
-    assert report == compute_curve(str(built / "out"), api.Tokenizer.load(built / "out"), [256, 390])
+    assert report == compute_curve(read_output(str(built / "out")), api.Tokenizer.load(built / "out"), [256, 390])
     table = call("--sizes", "256,390").stdout.splitlines()
     assert table[0].split() == ["bytes", "per", "token", "256", "390"]
     assert [line.split()[:2] for line in table[1:]] == [[lang, "1.0000"] for lang in ("en", "hi", "ru", "zh", "all")]
@@ -78,15 +81,15 @@ def test_the_command(built):
 def test_what_has_no_curve(built):
     loaded = api.Tokenizer.load(built / "out")
     with pytest.raises(ConfigError, match=r"--sizes 400: this tokenizer has merges for 256 to 399"):
-        compute_curve(str(built / "out"), loaded, [400])
+        compute_curve(read_output(str(built / "out")), loaded, [400])
     with pytest.raises(ConfigError, match=r"--sizes 255"):
-        compute_curve(str(built / "out"), loaded, [255])
+        compute_curve(read_output(str(built / "out")), loaded, [255])
     settings = '[learn]\nmodel = "byte"\n[shards]\ntarget_tokens = 2000'
     run(build_file(built, settings=settings, name="byte.toml"), built / "byte")
     with pytest.raises(
         ConfigError, match="a curve needs a BPE that was learned, and this tokenizer is of the kind byte"
     ):
-        compute_curve(str(built / "byte"), api.Tokenizer.load(built / "byte"))
+        compute_curve(read_output(str(built / "byte")), api.Tokenizer.load(built / "byte"))
 
 
 def test_counts_are_exact_beyond_floats():

@@ -31,6 +31,7 @@ from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.report.compose import Wishes, make_report
 from pipelines.report.report_files import write_report
+from pipelines.stages.output import read_output
 from pipelines.work.read_source import Record
 from pipelines.work.sort_documents import choose_bucket, sort_documents
 from schemas import Document
@@ -186,7 +187,7 @@ def test_commands_on_a_folder_of_shards(tmp_path, capsys):
     assert verify(place, root="0" * 64).problems[0].startswith("shards/manifest.json: its root is ")
     with pytest.raises(ConfigError, match="no sources to decode"):
         verify(place, decode=None)
-    told = make_report(place, Wishes({}, "", "", 5, ()), StageProgress(-1))
+    told = make_report(read_output(place), Wishes({}, "", "", 5, ()), StageProgress(-1))
     assert told["provenance"]["root"] == report.root
     assert told["corpus"]["documents"] == len(TWINS)
     assert all(file.stat().st_size > 1000 for file in write_report(told, tmp_path / "report.html"))

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.builds import SETTINGS, build_file, run, small_corpus
@@ -15,6 +16,7 @@ from pipelines.local.progress import StageProgress
 from pipelines.stages import commit, recognition
 from pipelines.stages.build import Build
 from schemas.config import load_config
+from schemas.stage_table import Stage
 from tokcore.canonical import write_canonical_json
 from tokcore.errors import ConfigError, FormatError, StageError
 
@@ -31,8 +33,8 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     stages: list[str] = []
     parse = commit.parse_manifest
 
-    def note(data: bytes, name: str, stage: str) -> object:
-        stages.append(stage)
+    def note(data: bytes, name: str, stage: Stage[Any]) -> object:
+        stages.append(stage.name)
         return parse(data, name, stage)
 
     monkeypatch.setattr(commit, "_parsed", note)

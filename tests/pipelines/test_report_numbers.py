@@ -28,6 +28,7 @@ from pipelines.report.estimates import Drawing
 from pipelines.report.money import ModelSize
 from pipelines.report.page import write_page
 from pipelines.report.shard_pass import CONTEXTS
+from pipelines.stages.output import read_output
 from tokcore import scripts
 from tokcore.texts import make_texts_from_strings
 
@@ -106,7 +107,7 @@ def tokenizers(corpus) -> dict[str, api.Tokenizer]:
 def report(corpus, tokenizers):
     before = tree(corpus / "out")
     wishes = Wishes({"r50k": tokenizers["r50k"]}, str(corpus / "parallel"), "en", 400, [ModelSize("tiny", 2, 16, 1, 8)])
-    made = make_report(str(corpus / "out"), wishes, StageProgress(-1))
+    made = make_report(read_output(str(corpus / "out")), wishes, StageProgress(-1))
     assert tree(corpus / "out") == before, "nothing is written into the output"
     assert json.loads(json.dumps(made, allow_nan=False)) == made
     return made
@@ -455,7 +456,7 @@ def test_the_receipt_of_a_mixture(corpus):
     """Shares before and after, computed again from the documents of both stages."""
     mixture = '[shuffle]\nseed = 3\n[mixture]\nstrategy = "unimax"\nmax_epochs = 3\n'
     run(build_file(corpus, SOURCES, SETTINGS + mixture, "m.toml", build="max_rejected = 0.5"), corpus / "mix")
-    told = make_report(str(corpus / "mix"), Wishes(sample=20), StageProgress(-1))["corpus"]["mixture"]
+    told = make_report(read_output(str(corpus / "mix")), Wishes(sample=20), StageProgress(-1))["corpus"]["mixture"]
     before, after = Counter(), Counter()
     times: dict[str, Counter[tuple[str, int]]] = defaultdict(Counter)
     for counter, shards in ((before, api.open_shards(corpus / "mix")), (after, api.open_shards(corpus / "mix/mixed"))):
@@ -487,11 +488,13 @@ def test_what_is_drawn_depends_on_the_documents_alone(corpus, tokenizers):
         build="max_rejected = 0.5",
     )
     run(turned, corpus / "turned")
-    reports = [make_report(str(corpus / name), Wishes(sample=10), StageProgress(-1)) for name in ("out", "turned")]
+    reports = [
+        make_report(read_output(str(corpus / name)), Wishes(sample=10), StageProgress(-1)) for name in ("out", "turned")
+    ]
     first, second = (one["tokenizer"]["comparison"] for one in reports)
     assert first == second
     assert reports[0]["sample"]["languages"]["en"] == {"texts": 10, "all": False}
-    whole = make_report(str(corpus / "out"), Wishes(), StageProgress(-1))["tokenizer"]["comparison"]
+    whole = make_report(read_output(str(corpus / "out")), Wishes(), StageProgress(-1))["tokenizer"]["comparison"]
     inside = []
     for lang, told in first["languages"].items():
         row, true = (one["tokenizers"][OWN]["bytes_per_token"] for one in (told, whole["languages"][lang]))

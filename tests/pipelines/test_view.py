@@ -14,6 +14,7 @@ from support.builds import build_file, run, small_corpus, tokcore
 from support.view_servers import serving
 
 import tokcore as api
+from pipelines.stages.output import read_output
 from pipelines.view import answers
 from pipelines.view.answers import compare_documents
 from pipelines.view.scanning import find_record, find_text
@@ -233,7 +234,7 @@ def test_audit_and_twins(server, built):
     lists = ask(server, "audit", volume=0)["lists"]
     from pipelines.inspect.audit import audit
 
-    expected = audit(str(built / "one"), server.shelf[0].tokenizer)
+    expected = audit(read_output(str(built / "one")), server.shelf[0].tokenizer)
     assert {name: one["number"] for name, one in lists.items()} == {name: len(expected[name]) for name in lists}
     one, two = (api.open_shards(built / name, split="all") for name in ("one", "two"))
     told = ask(server, "compare", volume=0, number=50)
@@ -252,7 +253,9 @@ def test_twins_in_another_order_and_with_other_texts(server, built, tmp_path):
     """A shuffled build of the same records, which a normalizer took apart; the base is the output that is asked."""
     settings = '[normalize]\nsteps = ["nfd"]\n[learn]\nvocab_size = 300\n[shuffle]\nseed = 5\n'
     run(build_file(built, settings=settings, name="three.toml"), built / "three")
-    volumes = [Volume(name, api.Tokenizer.load(built / name), str(built / name)) for name in ("one", "three")]
+    volumes = [
+        Volume(name, api.Tokenizer.load(built / name), read_output(str(built / name))) for name in ("one", "three")
+    ]
     one, three = (volume.require_shards() for volume in volumes)
     changed = 0
     for number in (0, 50, len(three) - 1):

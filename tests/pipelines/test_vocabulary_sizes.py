@@ -17,6 +17,7 @@ from pipelines.inspect.verify import verify
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.build import Build
 from pipelines.stages.commit import find_manifest
+from pipelines.stages.output import read_output
 from pipelines.stages.tokenizer_files import find_tokenizer_of_size
 from schemas.config import load_config, parse_config
 from schemas.stage_table import TOKENIZERS, WHOLE
@@ -183,7 +184,7 @@ def test_commands_know_the_sizes(folder, tmp_path):
     failed = tokcore("export", output, "--vocab-size", "77", "--to", "tiktoken", "-o", tmp_path / "no")
     assert "has tokenizers of 300, 350, 400" in failed.stderr
     small = Tokenizer.load(output / "tokenizers" / sizes["300"])
-    report = audit(str(output), small)
+    report = audit(read_output(str(output)), small)
     assert "another tokenizer of this output wrote the shards" in report["missing"]["written"]
     assert report["vocab_size"] == 300
     assert gc(str(output), "0").removed == ()

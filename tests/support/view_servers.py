@@ -10,6 +10,7 @@ from pathlib import Path
 from support.vocabularies import published_tokenizer
 
 import tokcore
+from pipelines.stages.output import read_output
 from pipelines.view.server import ViewServer
 from pipelines.view.shelf import Volume
 
@@ -17,7 +18,7 @@ from pipelines.view.shelf import Volume
 @contextmanager
 def serving(outputs: dict[str, Path]) -> Iterator[ViewServer]:
     """A server of these outputs, by name, with r50k as the last tokenizer."""
-    shelf = [Volume(name, tokcore.Tokenizer.load(output), str(output)) for name, output in outputs.items()]
+    shelf = [Volume(name, tokcore.Tokenizer.load(output), read_output(str(output))) for name, output in outputs.items()]
     server = ViewServer((*shelf, Volume("r50k", published_tokenizer("r50k"))))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:

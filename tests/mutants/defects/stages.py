@@ -182,9 +182,9 @@ DEFECTS = (
     Defect(
         "reads-the-build-alone",
         "commands that read add up the parts of the build, not of the commit",
-        "State.paths",
-        "return [part.path for part in self.log.parts(self.number)] if self.log is not None else [OWN]",
-        "return [OWN]",
+        "Output.parts",
+        "paths = [part.path for part in self.log.parts(self.number)] if self.log is not None else [OWN]",
+        "paths = [OWN]",
         in_tests("pipelines/test_commands_at.py::test_audit_and_curve_are_those_of_a_build_of_the_documents"),
     ),
     Defect(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 
 from pipelines.stages.commit import find_manifest, find_written, require_manifest
 from pipelines.stages.read_log import Log, read_log, read_part
+from pipelines.stages.stored import Stored
 from pipelines.stages.token_count_table import read_token_counts
 from pipelines.store import urls
 from pipelines.store.tokenizers import load_spec
@@ -26,47 +28,47 @@ from schemas.stage_manifests import (
     ShardsManifest,
     StageConfigs,
 )
-from schemas.stage_table import BUILD, COUNTS, SHARDS, WHOLE
+from schemas.stage_table import BUILD, COUNTS, WHOLE, Made, Stage
 from tokcore import token_counts
 from tokcore.kernel import IdRows
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class State:
+@dataclasses.dataclass(frozen=True)
+class Output:
     """An output at a commit; of an output that is not finished, what is there."""
 
-    output: str  # URL
+    url: str
     number: int  # of the commit
     log: Log | None  # None: not finished
 
     @property
-    def paths(self) -> list[str]:
-        """The folder of each part, below the output."""
-        return [part.path for part in self.log.parts(self.number)] if self.log is not None else [OWN]
+    def at(self) -> int | None:
+        """The number of the commit, so that all that is read is of the same one; None if it is not finished."""
+        return self.number if self.log is not None else None
 
-    @property
-    def urls(self) -> list[str]:
-        """The URL of each part, in the order of paths."""
-        return [self.output if path == OWN else urls.join(self.output, path) for path in self.paths]
+    @functools.cached_property
+    def parts(self) -> list[Stored]:
+        """What the builds of its parts left, whose manifests are read once."""
+        paths = [part.path for part in self.log.parts(self.number)] if self.log is not None else [OWN]
+        return [Stored(self.url if path == OWN else urls.join(self.url, path)) for path in paths]
 
-    def list_shards(self) -> list[tuple[str, ShardsManifest]]:
-        """(URL, manifest of the shards) of each part; none if a part has none, as of an output that is not finished."""
-        found = [(url, find_manifest(url, SHARDS)) for url in self.urls]
-        return [] if any(made is None for _, made in found) else cast("list[tuple[str, ShardsManifest]]", found)
+    def find_all(self, stage: Stage[Made]) -> list[tuple[str, Made]]:
+        """(URL, manifest of a stage) of each part; none if a part has none, as of an output that is not finished."""
+        found = [(part.url, made) for part in self.parts if (made := part.find(stage)) is not None]
+        return found if len(found) == len(self.parts) else []
 
-    def require_shards(self) -> list[tuple[str, ShardsManifest]]:
-        """As list_shards. Raises ConfigError if there are none."""
-        return [(url, require_manifest(url, SHARDS, "build")) for url in self.urls]
+    def require_all(self, stage: Stage[Made], command: str = "build") -> list[tuple[str, Made]]:
+        """As find_all. Raises ConfigError if a part has none. command: that makes it, for the message."""
+        return [(part.url, part.find(stage) or require_manifest(part.url, stage, command)) for part in self.parts]
 
     def find_counted(self) -> CountedParts | None:
         """The count tables of all parts; None if a part has none: an imported tokenizer needs none."""
-        found = [(url, find_manifest(url, COUNTS)) for url in self.urls]
-        parts = tuple(CountedPart(url, made) for url, made in found if made is not None)
-        return CountedParts(parts) if len(parts) == len(found) else None
+        found = self.find_all(COUNTS)
+        return CountedParts(tuple(CountedPart(url, made) for url, made in found)) if found else None
 
     def read_token_counts(self) -> pa.Table:
         """How often each id was written, as token_counts.parquet has it. Raises FormatError for a damaged table."""
-        tables = [read_token_counts(url) for url in self.urls]
+        tables = [read_token_counts(part.url) for part in self.parts]
         if len(tables) == 1:
             return tables[0]
         rows = [IdRows(*(column.to_numpy() for column in table.columns)) for table in tables]
@@ -78,10 +80,10 @@ class State:
         Raises ConfigError if the output is not finished.
         """
         if self.log is None:
-            if (written := find_written(self.output)) is not None:
-                return _describe_written(self.output, written)
-            return require_manifest(self.output, WHOLE)
-        builds = [read_part(self.output, part) for part in self.log.parts(self.number)]
+            if (written := find_written(self.url)) is not None:
+                return _describe_written(self.url, written)
+            return require_manifest(self.url, WHOLE)
+        builds = [read_part(self.url, part) for part in self.log.parts(self.number)]
         if len(builds) == 1:
             return builds[0]
         own = self.log.build
@@ -111,12 +113,12 @@ def _describe_written(output: str, made: ShardsManifest) -> BuildManifest:
     )
 
 
-def read_state(output: str, at: int | None = None) -> State:
+def read_output(url: str, at: int | None = None) -> Output:
     """An output at a commit; at: None: the newest. Raises ConfigError if there is no such commit, or it is expired."""
-    if find_manifest(output, WHOLE) is None and at is None:
-        return State(output, 0, None)
-    log = read_log(output, at)
-    return State(output, log.newest if at is None else at, log)
+    if find_manifest(url, WHOLE) is None and at is None:
+        return Output(url, 0, None)
+    log = read_log(url, at)
+    return Output(url, log.newest if at is None else at, log)
 
 
 def _take_over_mix(of_build: BuiltLanguage | None) -> BuiltLanguage:
