@@ -6,7 +6,7 @@ import json
 
 import pytest
 import tiktoken
-from hypothesis import assume, given
+from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 from support.examples import examples
 from support.vocabularies import spec_of_merges
@@ -26,6 +26,8 @@ from tokcore.pretokenizer import Pretokenizer
 from tokcore.regex_spelling import spell, translate
 from tokcore.regex_tree import parse
 
+# Most patterns that are drawn cannot be told to all engines.
+ANY_PATTERNS = {"suppress_health_check": [HealthCheck.filter_too_much]}
 SYMBOLS = ["a", "s", " ", "\n", "1", "é"]
 text_of = st.lists(
     st.sampled_from([*SYMBOLS, "S", "ſ", "K", "ß", "ﬁ", "'", "&", "[", "-", "\r", "\u00a0", "ı"]), max_size=14
@@ -170,7 +172,7 @@ def split_by_theirs(pattern: str, text: str) -> list[str]:
     return [part for part, _ in split.pre_tokenize_str(text)]
 
 
-@examples(120)
+@examples(120, **ANY_PATTERNS)
 @given(patterns, st.lists(text_of.map("".join), min_size=1, max_size=4))
 def test_what_is_exported_means_the_same_in_oniguruma(pattern, texts):
     try:
@@ -182,7 +184,7 @@ def test_what_is_exported_means_the_same_in_oniguruma(pattern, texts):
         assert split_by_theirs(spelled, text) == pretokenize(text, pattern), spelled
 
 
-@examples(120)
+@examples(120, **ANY_PATTERNS)
 @given(patterns, st.lists(text_of.map("".join), min_size=1, max_size=4))
 def test_what_is_imported_means_the_same_here(pattern, texts):
     try:
@@ -204,7 +206,7 @@ def split_by_tiktoken(pattern: str, text: str) -> list[str]:
     return [theirs.decode_bytes([id]).decode() for id in theirs.encode_ordinary(text)]
 
 
-@examples(30)
+@examples(30, **ANY_PATTERNS)
 @given(patterns, st.lists(text_of.map("".join), min_size=1, max_size=3))
 def test_what_is_said_of_a_rank_file_means_the_same_in_tiktoken(pattern, texts):
     try:
@@ -217,7 +219,7 @@ def test_what_is_said_of_a_rank_file_means_the_same_in_tiktoken(pattern, texts):
     )
 
 
-@examples(120)
+@examples(120, **ANY_PATTERNS)
 @given(patterns, st.lists(text_of.map("".join), min_size=1, max_size=3))
 def test_what_tiktoken_is_given_means_the_same_here(pattern, texts):
     try:
