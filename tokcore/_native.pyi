@@ -31,6 +31,10 @@ class Automaton:
     ) -> None: ...
     def split(self, data: _Bytes, offsets: _Offsets, bytewise: bool) -> tuple[_Offsets, _Bytes, _Offsets]: ...
 
+def split_by_chain(
+    automata: list[tuple[Automaton, bool]], data: _Bytes, offsets: _Offsets
+) -> tuple[_Offsets, _Offsets]: ...
+
 class Encoder:
     @overload
     def __init__(

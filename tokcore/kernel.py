@@ -163,6 +163,22 @@ class Automaton:
         return ends, are_matches.view(np.bool_), firsts
 
 
+def split_by_chain(automata: Sequence[tuple[Automaton, bool]], texts: Texts) -> tuple[Offsets, Offsets]:
+    """(ends, firsts) of pieces, as split: each automaton splits the pieces of the one before it.
+
+    automata: at least one, each with whether it is bytewise.
+    """
+    if get_implementation() != "reference":
+        links = [(automaton._native, bytewise) for automaton, bytewise in automata]
+        ends, firsts = _load_native().split_by_chain(links, texts.data, texts.offsets)
+        return ends, firsts
+    pieces, firsts = texts, np.arange(texts.num_texts + 1)
+    for automaton, bytewise in automata:
+        ends, _, further = automaton.split(pieces, bytewise)
+        pieces, firsts = Texts(texts.data, np.concatenate([texts.offsets[:1], ends])), further[firsts]
+    return pieces.offsets[1:], firsts
+
+
 def normalize_bert(texts: Texts, cased: bool) -> Texts:
     """The texts as BERT's normalizer leaves them (tokcore.bert); ill-formed bytes are removed."""
     if get_implementation() == "reference":

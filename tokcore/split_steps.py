@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import json
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -117,6 +118,33 @@ class Cut:
         expression = spell(self.tree)
         _say_slow(expression)
         return find_matches_with_regex(expression, texts, self.time_limit, self.bytewise)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Chain:
+    """Cuts that the kernel makes one after the other in one go: all isolate their matches."""
+
+    cuts: tuple[Cut, ...]
+    changes_text: bool = False
+
+    def apply(self, texts: Texts) -> tuple[Texts, Offsets]:
+        automata = [(cut.automaton, cut.bytewise) for cut in self.cuts if cut.automaton is not None]
+        ends, firsts = kernel.split_by_chain(automata, texts)
+        return Texts(texts.data, np.concatenate([texts.offsets[:1], ends])), firsts
+
+
+def _chain(operations: Sequence[Operation]) -> list[Operation]:
+    """The same operations, those that can be made in one go together."""
+    chained: list[Operation] = []
+    for can_chain, group in itertools.groupby(operations, _can_chain):
+        members = [*group]
+        cuts = tuple(one for one in members if isinstance(one, Cut))
+        chained += [Chain(cuts)] if can_chain else members
+    return chained
+
+
+def _can_chain(operation: Operation) -> bool:
+    return isinstance(operation, Cut) and operation.behavior == "Isolated" and operation.automaton is not None
 
 
 class Prefix(NamedTuple):
@@ -224,12 +252,19 @@ def _make_split(step: Mapping[str, Any]) -> list[Operation]:
 
 def _make_digits(step: Mapping[str, Any]) -> list[Operation]:
     digits = Set(_MORE_DIGITS, (("N", False),))
-    return [Cut(digits, "Isolated" if step["individual_digits"] else "Contiguous")]
+    return [Cut(digits if step["individual_digits"] else Repeat(digits, 1, None, False))]
 
 
 def _make_byte_level(step: Mapping[str, Any]) -> list[Operation]:
     prefix: list[Operation] = [Prefix()] if step["add_prefix_space"] else []
     return [*prefix, *([Cut(parse(PATTERNS["gpt2"], "regex"))] if step["use_regex"] else [])]
+
+
+def _make_punctuation_cut(behavior: str) -> Cut:
+    # Runs of one set, isolated, are what its members are when they stay together: it is what the kernel has in chains.
+    if behavior == "Contiguous":
+        return Cut(Repeat(_make_punctuation(), 1, None, False))
+    return Cut(_make_punctuation(), behavior)
 
 
 def _make_punctuation() -> Set:
@@ -253,7 +288,7 @@ STEPS: Mapping[str, Kind] = {
     ),
     "Digits": Kind({"individual_digits": (_read_bool, False)}, _make_digits),
     "Punctuation": Kind(
-        {"behavior": (_read_behavior, "Isolated")}, lambda step: [Cut(_make_punctuation(), step["behavior"])]
+        {"behavior": (_read_behavior, "Isolated")}, lambda step: [_make_punctuation_cut(step["behavior"])]
     ),
     "Whitespace": Kind({}, lambda _: [Cut(_WORDS, "Removed", True)]),
     "WhitespaceSplit": Kind({}, lambda _: [_REMOVE_WHITE]),
@@ -281,8 +316,6 @@ class StepList:
     (False, '[{"individual_digits":true,"type":"Digits')
     """
 
-    __slots__ = ("_operations", "steps")
-
     def __init__(self, value: Any) -> None:
         """value: a pre_tokenizer of tokenizer.json, or a list of them.
 
@@ -309,6 +342,10 @@ class StepList:
         except ValueError as error:
             raise ConfigError(f"the steps of a split, {text!r:.80}, are not JSON: {error}") from error
 
+    @functools.cached_property
+    def _chained(self) -> list[Operation]:
+        return _chain(self._operations)
+
     @property
     def text(self) -> str:
         """Canonical JSON of the steps, with all fields that decide pieces."""
@@ -327,7 +364,7 @@ class StepList:
     def apply(self, texts: Texts) -> tuple[Texts, Offsets, Offsets]:
         """(texts as the steps leave them, ends, firsts): as Pretokenizer.split, of the texts that come back."""
         pieces, firsts = texts, np.arange(texts.num_texts + 1)
-        for operation in self._operations:
+        for operation in self._chained:
             pieces, further = operation.apply(pieces)
             firsts = further[firsts]
         # An empty text, which nothing has cut, is a piece until here.
@@ -354,3 +391,9 @@ def _list_steps(value: Any, place: str) -> list[dict[str, Any]]:
         except ValueError as error:
             raise ConfigError(f"{place} {kind} has {field} = {found!r:.80}: expected {error}") from error
     return [step]
+
+
+def write_steps(listed: StepList) -> dict[str, Any]:
+    """The pre_tokenizer of a list of steps."""
+    steps = [step | ({"trim_offsets": True} if step["type"] == BYTES else {}) for step in listed.steps]
+    return steps[0] if len(steps) == 1 else {"type": "Sequence", "pretokenizers": steps}

@@ -351,7 +351,7 @@ def test_bad_patterns(pattern: str, message: str) -> None:
 
 
 def test_bad_specs() -> None:
-    with pytest.raises(ConfigError, match="one of name or regex"):
+    with pytest.raises(ConfigError, match="one of name, regex or steps"):
         Pretokenizer.from_spec({})
     with pytest.raises(ConfigError, match="not by 'pattern'"):
         Pretokenizer.from_spec({"pattern": "x"})

@@ -150,7 +150,7 @@ def test_exported_to_huggingface_and_read_again(tmp_path, name, pattern):
     [
         ({"model": {"vocab": {"[UNK]": 0, "a": -1}}}, "model.vocab: token 'a' has the id -1"),
         ({"model": {"unk_token": "a"}}, "model.unk_token = 'a' is no special token"),
-        ({"pre_tokenizer": {"type": "Whitespace"}}, "pre_tokenizer Whitespace of a WordLevel model is not supported"),
+        ({"pre_tokenizer": {"type": "ByteLevel"}}, "pre_tokenizer ByteLevel of a WordLevel model is not supported"),
         ({"model": {"vocab": {"[UNK]": 0, "ab": 1}}}, "the token 'ab' is not one character"),
     ],
 )

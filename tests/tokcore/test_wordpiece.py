@@ -316,7 +316,7 @@ def test_exported_to_huggingface_and_read_again(tmp_path):
         ({"model": {"vocab": {"[UNK]": 0, "a": -1}}}, "model.vocab: token 'a' has the id -1"),
         ({"model": {"max_input_chars_per_word": 0}}, "model.max_input_chars_per_word = 0: expected at least 1"),
         ({"model": {"continuing_subword_prefix": ""}}, "the prefix of tokens that go on with a word is empty"),
-        ({"pre_tokenizer": {"type": "Whitespace"}}, "pre_tokenizer Whitespace of a WordPiece model is not supported"),
+        ({"pre_tokenizer": {"type": "Digits"}}, "pre_tokenizer Digits of a WordPiece model is not supported"),
         ({"normalizer": {"type": "BertNormalizer", "clean_text": False}}, "only with clean_text and"),
         ({"model": {"vocab": {"[UNK]": 0, "a": 1, "b": 1}}}, "id 1 is given twice"),
     ],

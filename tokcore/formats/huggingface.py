@@ -56,7 +56,7 @@ from tokcore.regex_spelling import spell as write_regex
 from tokcore.regex_spelling import translate
 from tokcore.regex_tree import parse
 from tokcore.special_text import AddedTokens
-from tokcore.split_steps import BYTES, StepList
+from tokcore.split_steps import StepList, write_steps
 from tokcore.tokenizer_spec import PLAIN, SpecialToken, TokenizerSpec
 
 OURS = "tokcore"  # the key of what we add to their format
@@ -98,7 +98,7 @@ def _make_parts(spec: TokenizerSpec, spell: Callable[[Mapping[str, str]], str]) 
             )
         return make_converted_parts(spec, convert_pieces(spec.model))
     if is_word_level(spec.model):
-        return make_word_level_parts(spec, spell(spec.pattern))
+        return make_word_level_parts(spec, spell)
     if spec.model.unknown is not None:
         return make_wordpiece_parts(spec)
     unigram = find_byte_unigram(spec.model)
@@ -153,12 +153,6 @@ def _make_pretokenizer(pattern: Mapping[str, str], spell: Callable[[Mapping[str,
             {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False},
         ],
     }
-
-
-def write_steps(listed: StepList) -> dict[str, Any]:
-    """The pre_tokenizer of a list of steps."""
-    steps = [step | ({"trim_offsets": True} if step["type"] == BYTES else {}) for step in listed.steps]
-    return steps[0] if len(steps) == 1 else {"type": "Sequence", "pretokenizers": steps}
 
 
 def _make_model(spec: TokenizerSpec) -> dict[str, Any]:
@@ -441,8 +435,12 @@ def _read_split(split: Mapping[str, Any], ours: Any, as_before: bool) -> dict[st
 
 def _read_word_pattern(value: Any, ours: Any, as_before: bool) -> dict[str, str]:
     """Pretokenizer.spec of a WordLevel model's pre_tokenizer. ours: the pattern that our export names."""
-    if _find_kind(value, "pre_tokenizer") != "Split":
-        raise FormatError(f"pre_tokenizer {value['type']} of a WordLevel model is not supported: only Split")
+    kind = _find_kind(value, "pre_tokenizer")
+    if kind != "Split" or not _is_one_pattern(value):
+        listed = StepList(value)
+        if listed.is_bytewise:
+            raise FormatError(f"pre_tokenizer {kind} of a WordLevel model is not supported: its words are no bytes")
+        return {"steps": listed.text}
     if is_split_into_characters(value):
         return Pretokenizer.from_spec(ours).spec if isinstance(ours, dict) else {"regex": r"[\s\S]"}
     return _read_split(value, ours, as_before)

@@ -5,7 +5,7 @@ Their engine has no model of characters: there, each character is split off and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,18 +14,24 @@ from tokcore.errors import FormatError
 from tokcore.formats.gpt2 import make_vocabulary
 from tokcore.models.model import ID_LIMIT
 from tokcore.models.word import CharacterModel, WordModel, is_of_characters
+from tokcore.pretokenizer import Pretokenizer
+from tokcore.split_steps import write_steps
 from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec
 
 # Any character, line feeds included.
 _ONE = r"[\s\S]"
 
 
-def make_word_level_parts(spec: TokenizerSpec, split: str) -> dict[str, Any]:
-    """pre_tokenizer, decoder and model. split: the pattern of the tokenizer, as their engine reads it."""
+def make_word_level_parts(spec: TokenizerSpec, spell: Callable[[Mapping[str, str]], str]) -> dict[str, Any]:
+    """pre_tokenizer, decoder and model. spell: the pattern of the tokenizer, as their engine reads it."""
     unknown = next(token.text for token in spec.special if token.id == spec.model.unknown)
-    pattern = _ONE if is_of_characters(spec.model) else split
+    if (steps := Pretokenizer.from_spec(spec.pattern).steps) is not None and not is_of_characters(spec.model):
+        pre_tokenizer = write_steps(steps)
+    else:
+        pattern = _ONE if is_of_characters(spec.model) else spell(spec.pattern)
+        pre_tokenizer = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
     return {
-        "pre_tokenizer": {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False},
+        "pre_tokenizer": pre_tokenizer,
         "decoder": {"type": "Fuse"},
         "model": {"type": "WordLevel", "vocab": make_vocabulary(spec), "unk_token": unknown},
     }

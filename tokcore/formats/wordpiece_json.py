@@ -13,7 +13,10 @@ from tokcore.formats.gpt2 import make_vocabulary
 from tokcore.models.model import ID_LIMIT
 from tokcore.models.wordpiece import MAX_CHARACTERS, WordpieceModel, require_wordpiece
 from tokcore.pretokenizer import Pretokenizer
+from tokcore.split_steps import StepList, write_steps
 from tokcore.tokenizer_spec import PLAIN, UNKNOWN, SpecialToken, TokenizerSpec
+
+_REMOVE_WHITE = frozenset(("BertPreTokenizer", "Whitespace", "WhitespaceSplit"))  # steps after which none is left
 
 _CLEAN = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True}
 
@@ -45,6 +48,8 @@ def make_wordpiece_parts(spec: TokenizerSpec) -> dict[str, Any]:
 def _make_pretokenizer(pattern: Mapping[str, str]) -> dict[str, Any]:
     if pattern.get("name") == "bert":
         return {"type": "BertPreTokenizer"}
+    if (steps := Pretokenizer.from_spec(pattern).steps) is not None:
+        return write_steps(steps)
     text = Pretokenizer.from_spec(pattern).published_text
     raise FormatError(
         f"WordPiece over the split pattern {text[:40]!r}: tokenizer.json has no pre-tokenizer that gives the same ids"
@@ -65,11 +70,17 @@ def read_bert_step(value: Mapping[str, Any]) -> str:
 
 
 def read_wordpiece_pattern(value: Any, ours: Any) -> dict[str, str]:
-    """Pretokenizer.spec of a pre_tokenizer. Raises FormatError for any but BERT's."""
-    if not isinstance(value, dict) or value.get("type") != "BertPreTokenizer":
-        kind = value.get("type") if isinstance(value, dict) else value
-        raise FormatError(f"pre_tokenizer {kind} of a WordPiece model is not supported: only BertPreTokenizer")
-    return {"name": "bert"}
+    """Pretokenizer.spec of a pre_tokenizer. Raises FormatError for one after which white space may be left."""
+    if isinstance(value, dict) and value.get("type") == "BertPreTokenizer":
+        return {"name": "bert"}
+    listed = StepList(value)
+    if listed.is_bytewise or _REMOVE_WHITE.isdisjoint(step["type"] for step in listed.steps):
+        kinds = " + ".join(step["type"] for step in listed.steps) or "of no steps"
+        raise FormatError(
+            f"pre_tokenizer {kinds} of a WordPiece model is not supported: only lists without ByteLevel and with "
+            f"{', '.join(sorted(_REMOVE_WHITE))}"
+        )
+    return {"steps": listed.text}
 
 
 def read_wordpiece_model(

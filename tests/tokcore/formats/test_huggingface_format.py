@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
 from support.json_changes import change_json
+from support.published_shapes import PRE_TOKENIZERS
 from support.vocabularies import learned_models, merges_models, spec_of_merges
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
@@ -141,6 +142,32 @@ def test_a_users_pattern_is_kept():
     spec = read_tokenizer_json(changed(pre_tokenizer__pretokenizers__0=split), "x")
     assert Tokenizer(spec).encode_texts is not None
     assert regex.findall(spec.pattern["regex"], "aab a+b") == ["a+b"]
+
+
+WORDS = {"[UNK]": 0, "the": 1, "don": 2, "'": 3, "t": 4, "stop": 5, "-": 6, "##p": 7, "sto": 8, "don't": 9, "é": 10}
+
+
+@pytest.mark.parametrize("kind", ["WordLevel", "WordPiece"])
+@pytest.mark.parametrize("steps", ["quick tour", "words", "gpt", "digits"])
+def test_words_after_any_steps(kind, steps):
+    """The pre-tokenizers of tutorials: Whitespace, WhitespaceSplit and more."""
+    listed = PRE_TOKENIZERS.get(steps) or [{"type": "WhitespaceSplit"}, {"type": "Digits", "individual_digits": True}]
+    pre_tokenizer = {"type": "Sequence", "pretokenizers": listed} if isinstance(listed, list) else listed
+    model = {"type": kind, "vocab": WORDS, "unk_token": "[UNK]"}
+    if kind == "WordPiece":
+        model |= {"continuing_subword_prefix": "##", "max_input_chars_per_word": 100}
+    added = {"id": 0, "content": "[UNK]", "special": True, "normalized": False}
+    added |= dict.fromkeys(("single_word", "lstrip", "rstrip"), False)
+    parts = dict.fromkeys(("truncation", "padding", "normalizer", "post_processor", "decoder"))
+    parts |= {"version": "1.0", "added_tokens": [added], "pre_tokenizer": pre_tokenizer, "model": model}
+    data = json.dumps(parts)
+    spec = read_tokenizer_json(data.encode(), "x")
+    exported = write_tokenizer_json(spec)
+    assert read_tokenizer_json(exported, "x") == spec
+    for text in ("the  don't stop", "\u00a0é the-é \n", "", " ", "stopp 1the9 [UNK]", "the\u2028stopp"):
+        expected = HuggingFaceTokenizer.from_str(data).encode(text.replace("[UNK]", "x")).ids
+        assert Tokenizer(spec).encode(text.replace("[UNK]", "x")).tolist() == expected
+        assert HuggingFaceTokenizer.from_str(exported.decode()).encode(text.replace("[UNK]", "x")).ids == expected
 
 
 # ------------------------------------------------------------------------------------------- our exports, read again

@@ -2,7 +2,9 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 
 #include <stdexcept>
 #include <string>
@@ -46,13 +48,44 @@ std::tuple<OutputArray<int64_t>, OutputArray<uint8_t>, OutputArray<int64_t>> spl
     firsts.reserve(num_texts + 1);
     firsts.push_back(0);
     const int64_t* bounds = offsets.data();
+    DeadEnds dead_ends;
     for (size_t i = 0; i < num_texts; ++i) {
       const auto size = static_cast<size_t>(bounds[i + 1] - bounds[i]);
-      automaton.split(data.data() + bounds[i], size, bytewise, bounds[i], ends, are_matches);
+      automaton.split(data.data() + bounds[i], size, bytewise, dead_ends, [&](size_t end, bool is_match) {
+        ends.push_back(bounds[i] + static_cast<int64_t>(end));
+        are_matches.push_back(is_match);
+      });
       firsts.push_back(static_cast<int64_t>(ends.size()));
     }
   }
   return {to_numpy(std::move(ends)), to_numpy(std::move(are_matches)), to_numpy(std::move(firsts))};
+}
+
+std::pair<OutputArray<int64_t>, OutputArray<int64_t>> split_by_chain(
+    const std::vector<std::pair<const Automaton*, bool>>& automata, InputArray<uint8_t> data,
+    InputArray<int64_t> offsets) {
+  check_ascending("offsets", offsets, data.shape(0));
+  const size_t num_texts = offsets.shape(0) - 1;
+  std::vector<AutomatonChain::Link> links;
+  for (const auto& [automaton, bytewise] : automata) links.push_back({automaton, bytewise});
+  AutomatonChain chain(std::move(links));
+  std::vector<int64_t> ends;
+  std::vector<int64_t> firsts;
+  {
+    nb::gil_scoped_release released;
+    firsts.reserve(num_texts + 1);
+    firsts.push_back(0);
+    const int64_t* bounds = offsets.data();
+    for (size_t i = 0; i < num_texts; ++i) {
+      const auto size = static_cast<size_t>(bounds[i + 1] - bounds[i]);
+      if (size > 0) {
+        chain.split(data.data() + bounds[i], size,
+                    [&](size_t end) { ends.push_back(bounds[i] + static_cast<int64_t>(end)); });
+      }
+      firsts.push_back(static_cast<int64_t>(ends.size()));
+    }
+  }
+  return {to_numpy(std::move(ends)), to_numpy(std::move(firsts))};
 }
 
 }  // namespace
@@ -65,6 +98,10 @@ void bind_automaton(nb::module_& module) {
            "Ends of matches and of what is between them (absolute in data), of each whether it is a match, "
            "and "
            "per text the index of its first one (n + 1).");
+  module.def(
+      "split_by_chain", &split_by_chain, nb::arg("automata"), nb::arg("data"), nb::arg("offsets"),
+      "Ends of the pieces that automata, each with whether it is bytewise, make one after the other, and per "
+      "text the index of its first one.");
 }
 
 }  // namespace tokcore

@@ -24,9 +24,16 @@ struct Character {
   bool at_end() const { return size == 0; }
 };
 
-[[maybe_unused]] static inline Character multibyte_character_at(const uint8_t* text, size_t size,
-                                                                size_t position) {
-  const Character malformed{kNoCodePoint, 1, 0};
+// A code point and its size in bytes; kNoCodePoint and 1 of a malformed byte.
+struct CodePoint {
+  uint32_t value;
+  uint8_t size;
+};
+
+// That at a position before the end whose byte is not ASCII.
+[[maybe_unused]] static inline CodePoint multibyte_code_point_at(const uint8_t* text, size_t size,
+                                                                 size_t position) {
+  const CodePoint malformed{kNoCodePoint, 1};
   const uint8_t lead = text[position];
   const size_t left = size - position;
   const auto tail = [&](size_t i) { return static_cast<uint32_t>(text[position + i] & 0x3F); };
@@ -36,22 +43,26 @@ struct Character {
   if (lead < 0xC2 || lead > 0xF4) return malformed;
   if (lead < 0xE0) {
     if (!continues(1, 0x80, 0xBF)) return malformed;
-    const uint32_t code_point = (lead & 0x1Fu) << 6 | tail(1);
-    return {code_point, 2, unicode::class_of(code_point)};
+    return {(lead & 0x1Fu) << 6 | tail(1), 2};
   }
   if (lead < 0xF0) {
     if (!continues(1, lead == 0xE0 ? 0xA0 : 0x80, lead == 0xED ? 0x9F : 0xBF) || !continues(2, 0x80, 0xBF)) {
       return malformed;
     }
-    const uint32_t code_point = (lead & 0x0Fu) << 12 | tail(1) << 6 | tail(2);
-    return {code_point, 3, unicode::class_of(code_point)};
+    return {(lead & 0x0Fu) << 12 | tail(1) << 6 | tail(2), 3};
   }
   if (!continues(1, lead == 0xF0 ? 0x90 : 0x80, lead == 0xF4 ? 0x8F : 0xBF) || !continues(2, 0x80, 0xBF) ||
       !continues(3, 0x80, 0xBF)) {
     return malformed;
   }
-  const uint32_t code_point = (lead & 0x07u) << 18 | tail(1) << 12 | tail(2) << 6 | tail(3);
-  return {code_point, 4, unicode::class_of(code_point)};
+  return {(lead & 0x07u) << 18 | tail(1) << 12 | tail(2) << 6 | tail(3), 4};
+}
+
+[[maybe_unused]] static inline Character multibyte_character_at(const uint8_t* text, size_t size,
+                                                                size_t position) {
+  const CodePoint found = multibyte_code_point_at(text, size, position);
+  const bool is_malformed = found.value == kNoCodePoint;
+  return {found.value, found.size, is_malformed ? uint8_t{0} : unicode::class_of(found.value)};
 }
 
 // position must be at most size.
