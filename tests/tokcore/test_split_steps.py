@@ -220,6 +220,12 @@ def test_hostile_expressions_and_texts_take_bounded_time():
     assert time.process_time() - started < 30
 
 
+def test_what_is_remembered_of_a_text_is_forgotten():
+    automaton = make_automaton(parse(r"\s+(?![x\s])", "regex"))
+    batch = make_texts_from_strings([" " * 300 + "x", " " * 300])
+    assert automaton.split(batch)[1].tolist() == [False, True]
+
+
 def test_tables_that_do_not_fit_are_refused():
     batch = make_texts_from_strings(["a"])
     blocks, leaves, named = np.zeros(0x1100, np.uint16), np.zeros(256, np.uint8), np.zeros(256, np.uint8)

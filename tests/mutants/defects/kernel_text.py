@@ -4,6 +4,14 @@ from mutants.defect import Defect, in_tests
 
 DEFECTS = (
     Defect(
+        "dead-ends-kept",
+        "what an automaton remembers of a text, it believes of the next",
+        "DeadEnds::end_text",
+        "if (!known_.empty()) known_.clear();",
+        "",
+        in_tests("tokcore/test_split_steps.py::test_what_is_remembered_of_a_text_is_forgotten"),
+    ),
+    Defect(
         "marks-in-any-order",
         "marks that stay are not sorted",
         "BertNormalizer::end_marks",
@@ -166,7 +174,7 @@ DEFECTS = (
     Defect(
         "surrogates-as-characters",
         "a surrogate in UTF-8 is one character instead of three bytes",
-        "multibyte_character_at",
+        "multibyte_code_point_at",
         "lead == 0xED ? 0x9F : 0xBF)",
         "0xBF)",
         in_tests("tokcore/test_pretokenize.py::test_equals_reference"),

@@ -4,6 +4,30 @@ from mutants.defect import Defect, in_tests
 
 DEFECTS = (
     Defect(
+        "possessive-as-greedy",
+        "a possessive repetition gives characters back",
+        "_Program._add_possessive",
+        "self.steps.append(no_more)",
+        "pass",
+        in_tests("tokcore/test_split_steps.py::test_automata_find_what_the_regex_package_finds"),
+    ),
+    Defect(
+        "texts-joined",
+        "the first piece of a text joins the last of the one before it",
+        "Cut.apply",
+        "stays |= begins_text[1:]",
+        "pass",
+        in_tests("tokcore/test_split_steps.py::test_texts_of_a_batch_are_split_alone"),
+    ),
+    Defect(
+        "blanks-taken-twice",
+        "an added token takes white space that the one before it took",
+        "AddedTokens._fit",
+        "first = 0 if last is None else last.end - low",
+        "first = 0",
+        in_tests("tokcore/formats/test_added_tokens.py::test_ids_are_theirs"),
+    ),
+    Defect(
         "characters-across-texts",
         "a character may begin in one text and end in the next",
         "find_code_points",
