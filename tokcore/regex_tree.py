@@ -303,7 +303,7 @@ class _Parser:
             one = self._parse_member(is_first)
             is_first = False
             if not isinstance(one, int):
-                if one.negated or (one.ranges and one.classes):
+                if one.negated:
                     raise self._refuse(self._pattern[begin : self._at], begin, "is a complement within a class")
                 ranges += one.ranges
                 classes += one.classes
@@ -328,6 +328,8 @@ class _Parser:
                 return 8
             return self._parse_escaped(start)
         pair = self._pattern[start : start + 2]
+        if character == "[" and pair != "[:" and self._dialect == "oniguruma":
+            return self._parse_class(start)  # its members are those of the set around it
         if character == "[" and (self._dialect != "regex" or pair == "[:"):
             raise self._refuse(pair, start, "is a set within a set there: write \\[ for the character")
         if not character or (character == "]" and is_first and self._dialect == "oniguruma"):

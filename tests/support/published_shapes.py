@@ -42,6 +42,7 @@ PRE_TOKENIZERS: dict[str, dict[str, Any]] = {
         byte_level(splits=False),
     ),
     "deepseek-llm": _list(split("\\s?[!-/:-~！-／：-～‘-‟　-。]+"), split("\\s+$"), _DIGITS, byte_level(splits=False)),
+    "bloom": _list(split(" ?[^(\\s|[.,!?…。，、।۔،])]+"), byte_level(splits=False)),
     "qwen3.5": _list(
         split(
             _CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*"

@@ -309,6 +309,20 @@ def test_exported_to_huggingface_and_read_again(tmp_path):
         load_small().spec.model.as_bpe()
 
 
+def test_lowercase_that_keeps_accents(tmp_path):
+    path = tmp_path / "tokenizer.json"
+    load_small().export("huggingface", path)
+    content = json.loads(path.read_text())
+    content["normalizer"] |= {"strip_accents": False}
+    path.write_text(json.dumps(content))
+    ours, theirs = Tokenizer.load(path), tokenizers.Tokenizer.from_file(str(path))
+    assert ours.spec.normalizer == ("bert-cased", "lowercase")
+    for text in ("HUGS hug\u0301s É 你ΣΑΣ\u00adİ", "\x00hugs\u2028PUG", "ǅ hug"):
+        normalized = theirs.normalizer.normalize_str(text)
+        assert ours.normalized(text.encode()).decode() == normalized
+        assert ours.encode(text).tolist() == theirs.encode(text).ids
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [

@@ -36,7 +36,7 @@ from tokcore.formats.word_level_json import (
 from tokcore.formats.wordpiece_json import (
     NORMALIZERS,
     make_wordpiece_parts,
-    read_bert_step,
+    read_bert_steps,
     read_wordpiece_model,
     read_wordpiece_pattern,
 )
@@ -355,7 +355,7 @@ def _read_normalizer(value: Any) -> list[str]:
     if kind == "Lowercase":
         return ["lowercase"]
     if kind == "BertNormalizer":
-        return [read_bert_step(value)]
+        return read_bert_steps(value)
     if kind == "Replace" and value.get("content") == "":
         pattern = value.get("pattern")
         for step, own in _make_removing_patterns().items():

@@ -56,16 +56,18 @@ def _make_pretokenizer(pattern: Mapping[str, str]) -> dict[str, Any]:
     )
 
 
-def read_bert_step(value: Mapping[str, Any]) -> str:
-    """The step that a BertNormalizer is. Raises FormatError for one that is neither of ours."""
+def read_bert_steps(value: Mapping[str, Any]) -> list[str]:
+    """The steps that a BertNormalizer is. Raises FormatError for one that ours do not make up."""
     lowercase = value.get("lowercase", True)
     strips = value.get("strip_accents")
     found = (value.get("clean_text", True), value.get("handle_chinese_chars", True), lowercase)
     if found == (True, True, lowercase) and (strips is None or strips == lowercase):
-        return "bert" if lowercase else "bert-cased"
+        return ["bert" if lowercase else "bert-cased"]
+    if found == (True, True, True) and strips is False:
+        return ["bert-cased", "lowercase"]
     raise FormatError(
         f"normalizer BertNormalizer with {dict(value)!r:.200} is not supported: only with clean_text and "
-        f"handle_chinese_chars, and with strip_accents as lowercase"
+        f"handle_chinese_chars, and with strip_accents only where there is lowercase"
     )
 
 
