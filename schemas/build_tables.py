@@ -303,8 +303,7 @@ class LearnTable:
     ] = None
     max_length: Annotated[
         int | None,
-        "tokens that a model takes at once, for tokenizer_config.json: its model_max_length; pad_token is then the "
-        "token of role padding, or else the first of role document_end; changes no id",
+        "tokens that a model takes at once, for tokenizer_config.json: its model_max_length; changes no id",
         Limits(least=1, most=2**31 - 1),
     ] = None
 

@@ -233,9 +233,9 @@ def list_artifacts(spec: TokenizerSpec) -> dict[str, list[bytes | None]]:
     files: dict[str, list[bytes | None]] = {name: [data] for name, data in make_artifact_files(spec)}
     with contextlib.suppress(FormatError):
         earlier = write_tokenizer_json(spec, as_before=True)
-        if files.get("tokenizer.json") != [earlier]:
-            for name, data in make_huggingface_files(spec, earlier):
-                files.setdefault(name, [None]).append(data)
+        for name, data in make_huggingface_files(spec, earlier, as_before=True):
+            if data not in (known := files.setdefault(name, [None])):
+                known.append(data)
     return files
 
 

@@ -13,7 +13,7 @@ from schemas.stage_manifests import RecordTotals
 from schemas.stage_table import PLAN
 from tokcore.canonical import hash_sha256
 
-DEMO_ROOT = "a791aca3bc0bbe8a9df5037ad0b74497dee8602f27f95c5a057e0ddc1e105b7f"
+DEMO_ROOT = "0ea9036d9f799cbeffb4d3350fd269e32657d98fc4e6eb6c70c2381cfb13bd21"
 # sha256 of documents_digest, which has 768 digits; Bitcoin Core prints its bytes in reverse order.
 DOCUMENTS_DIGEST = "5bed69110dd57ddb9bed3be4d1a66f90bde093954126c0621ba1e3a4340f0022"
 

@@ -138,6 +138,20 @@ def test_what_earlier_releases_did_otherwise_is_said():
     assert read_as_before(before) == before
 
 
+def test_files_without_a_pad_token_are_sound():
+    """Earlier releases named none where no token has the role padding."""
+    end = SpecialToken("<|end|>", None, "document_end")
+    spec = spec_of_merges([], {"name": "gpt2"}, [], [end])
+    now = {name: hash_sha256(data) for name, data in make_artifact_files(spec)}
+    files = dict(make_huggingface_files(spec, write_tokenizer_json(spec), as_before=True))
+    before = now | {name: hash_sha256(data) for name, data in files.items()}
+    assert [name for name in now if now[name] != before[name]] == ["tokenizer_config.json", "special_tokens_map.json"]
+    assert (find_foreign_artifacts(spec, now), find_foreign_artifacts(spec, before)) == ([], [])
+    for name, data in files.items():
+        assert find_artifact(spec, name, before[name]) == data
+        assert b"pad_token" not in data
+
+
 @pytest.mark.parametrize("pattern", [r"[^\n]+$|\p{L}+|\P{L}", "a*|b", r"\p{L}+|\P{L}"])
 def test_files_that_earlier_releases_wrote_are_sound(pattern):
     """They told Oniguruma any pattern as it is. verify and repair know that."""

@@ -24,12 +24,17 @@ class Export(NamedTuple):
     in_builds: bool = True  # whether every build writes these files
 
 
-def make_huggingface_files(spec: TokenizerSpec, tokenizer_json: bytes) -> list[tuple[str, bytes]]:
-    """(name, content) of a tokenizer.json and of the files that transformers has beside it."""
+def make_huggingface_files(
+    spec: TokenizerSpec, tokenizer_json: bytes, *, as_before: bool = False
+) -> list[tuple[str, bytes]]:
+    """(name, content) of a tokenizer.json and of the files that transformers has beside it.
+
+    as_before: the latter as releases until 2026-11-27 wrote them.
+    """
     return [
         ("tokenizer.json", tokenizer_json),
-        ("tokenizer_config.json", transformers.write_tokenizer_config(spec)),
-        ("special_tokens_map.json", transformers.write_special_tokens_map(spec)),
+        ("tokenizer_config.json", transformers.write_tokenizer_config(spec, as_before=as_before)),
+        ("special_tokens_map.json", transformers.write_special_tokens_map(spec, as_before=as_before)),
     ]
 
 

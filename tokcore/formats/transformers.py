@@ -15,8 +15,11 @@ from tokcore.tokenizer_spec import TokenizerSpec
 _NAMES = {"document_begin": "bos_token", "document_end": "eos_token", "padding": "pad_token", "unknown": "unk_token"}
 
 
-def write_tokenizer_config(spec: TokenizerSpec) -> bytes:
-    """tokenizer_config.json: the class, the special tokens, the chat template if there is one."""
+def write_tokenizer_config(spec: TokenizerSpec, *, as_before: bool = False) -> bytes:
+    """tokenizer_config.json: the class, the special tokens, the chat template if there is one.
+
+    as_before: as releases until 2026-11-27 wrote it, which named a pad_token only where a token has the role padding.
+    """
     content: dict[str, Any] = {
         "add_bos_token": False,
         "add_eos_token": False,
@@ -32,7 +35,7 @@ def write_tokenizer_config(spec: TokenizerSpec) -> bytes:
             for token in spec.special
         },
         "clean_up_tokenization_spaces": False,  # decoding gives the text as it is
-        **_list_special(spec),
+        **_list_special(spec, as_before),
         "tokenizer_class": "PreTrainedTokenizerFast",
     }
     if spec.chat_template:
@@ -42,14 +45,14 @@ def write_tokenizer_config(spec: TokenizerSpec) -> bytes:
     return _to_json(content)
 
 
-def write_special_tokens_map(spec: TokenizerSpec) -> bytes:
-    """special_tokens_map.json: name -> special token, and the others as a list."""
-    return _to_json(_list_special(spec))
+def write_special_tokens_map(spec: TokenizerSpec, *, as_before: bool = False) -> bytes:
+    """special_tokens_map.json: name -> special token, and the others as a list. as_before: see above."""
+    return _to_json(_list_special(spec, as_before))
 
 
-def _list_special(spec: TokenizerSpec) -> dict[str, Any]:
+def _list_special(spec: TokenizerSpec, as_before: bool) -> dict[str, Any]:
     named = {name: texts[0] for role, name in _NAMES.items() if (texts := spec.texts_of(role))}
-    if spec.max_length is not None and "eos_token" in named:
+    if "eos_token" in named and not as_before:
         named.setdefault("pad_token", named["eos_token"])  # without one, trainers that pad stop
     others = [token.text for token in spec.special if token.is_special and token.text not in named.values()]
     return named | ({"additional_special_tokens": others} if others else {})

@@ -49,17 +49,17 @@ def test_special_tokens_follow_from_the_roles():
     assert "chat_template" not in config
 
 
-def test_a_length_brings_what_trainers_expect():
-    """model_max_length, and a pad_token: that of role padding, or else the end of a document."""
+def test_trainers_find_what_they_expect():
+    """A pad_token: that of role padding, or else the end of a document; and the length of a model."""
     spec = dataclasses.replace(SPEC, max_length=4096)
     assert spec.fingerprint == SPEC.fingerprint
     assert TokenizerSpec.from_json_bytes(spec.to_json_bytes(), "x").max_length == 4096
     config = json.loads(files_of(spec)["tokenizer_config.json"])
     assert (config["model_max_length"], config["pad_token"]) == (4096, "<|pad|>")
     plain = spec_of_merges([], {"name": "gpt2"}, [], [SpecialToken("<|end|>", None, "document_end")])
-    assert "pad_token" not in json.loads(files_of(plain)["tokenizer_config.json"])
-    files = files_of(dataclasses.replace(plain, max_length=8))
+    files = files_of(plain)
     assert json.loads(files["tokenizer_config.json"])["pad_token"] == "<|end|>"
+    assert "model_max_length" not in json.loads(files["tokenizer_config.json"])
     assert json.loads(files["special_tokens_map.json"]) == {"eos_token": "<|end|>", "pad_token": "<|end|>"}
 
 
