@@ -10,7 +10,6 @@ from pipelines.local.say import say
 from pipelines.local.terminal import format_count, format_number, format_size, format_table, make_printable
 from pipelines.stages.commit import find_manifest, find_manifests, get_manifest_url, require_manifest
 from pipelines.stages.read_log import locate_part, read_log
-from pipelines.stages.table import WORK, DerivedWork
 from pipelines.store import storage, urls
 from schemas.commit_log import OWN, PARTS, Part, sum_up_part
 from schemas.cut_manifest import cut_manifest
@@ -99,13 +98,13 @@ def find_newest(output: str) -> int:
 def _find_stage(url: str) -> tuple[str, Stage[Any]]:
     """The output and the stage whose shards a URL means."""
     above, _, last = url.rstrip("/").rpartition("/")
-    return (above, STAGES[last]) if isinstance(WORK.get(last), DerivedWork) else (url, SHARDS)
+    return (above, STAGES[last]) if last in STAGES and STAGES[last].is_derived else (url, SHARDS)
 
 
 def print_shards(output: str, listed: ListedShards, at: int | None = None) -> None:
     """Print a line for each shard that is listed, and what all hold. at: the commit that they are of."""
     output, stage = _find_stage(output)
-    noun = stage.noun
+    nouns = stage.nouns
     shown = listed.shards
     rows = [
         [
@@ -116,17 +115,20 @@ def print_shards(output: str, listed: ListedShards, at: int | None = None) -> No
         ]
         for one in shown
     ]
-    say(*format_table(["shard", f"{noun}s", "tokens", "stored"], rows))
+    say(*format_table(["shard", nouns, "tokens", "stored"], rows))
     if len(shown) < listed.number:
         say(f"and {listed.number - len(shown):,} more (--all shows all)")
     place = urls.join(output, stage.name) if at is None else f"commit {at} of {output}"
-    number, held = format_count(listed.number, "shard"), format_count(listed.documents, noun)
+    number, held = format_count(listed.number, "shard"), format_count(listed.documents, nouns[:-1])
     say("", f"{number} in {place}: {held}, {format_count(listed.tokens, 'token')}")
     if (own := find_manifest(output, TOKENIZER)) is not None:
         say(_describe_tokenizer(own.totals))
-    derived = find_manifests(output, (STAGES[name] for name, work in WORK.items() if isinstance(work, DerivedWork)))
-    if (show := WORK[stage.name].show) is not None and stage.name in derived:
-        say(*show(derived[stage.name]))
+    derived = find_manifests(output, (one for one in STAGES.values() if one.is_derived))
+    if stage.name in derived:
+        from pipelines.stages.table import WORK  # which loads all that makes stages
+
+        if (show := WORK[stage.name].show) is not None:
+            say(*show(derived[stage.name]))
     for name in derived:
         if stage.name in STAGES[name].find_inputs({SHARDS.name, *derived}):
             say(f"Their documents are {STAGES[name].done}, too:", f"  tokcore show {urls.join(output, name)}")

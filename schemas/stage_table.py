@@ -49,7 +49,8 @@ class Stage(Generic[Made]):
     why_gone: str = ""  # what has changed where a build has it no more, if that is not one setting
     does: str = ""  # what its command does, for the help; "": no command makes it alone
     done: str = ""  # what has been done then
-    noun: str = "document"  # what its shards hold, if it writes any
+    is_derived: bool = False  # made out of finished stages alone; its files are shards
+    nouns: Literal["documents", "rows"] = "documents"  # what its shards hold, if it writes any
     beside: Literal["", "provenance", "pieces"] = ""  # the file that each of these always has beside it
 
     def is_in(self, configs: StageConfigs) -> bool:
@@ -129,6 +130,7 @@ MIXED = Stage(
     does="Write the training documents of the shards in other proportions, as [mixture] says.",
     done="mixed",
     beside="provenance",
+    is_derived=True,
 )
 PACKED = Stage(
     name="packed",
@@ -139,8 +141,9 @@ PACKED = Stage(
     example="4096",
     does="Pack the documents of the mixture, or of the shards, into rows of one length, as [pack] says.",
     done="packed",
-    noun="row",
+    nouns="rows",
     beside="pieces",
+    is_derived=True,
 )
 
 STAGES: dict[str, Stage[Any]] = {

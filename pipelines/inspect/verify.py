@@ -450,7 +450,7 @@ def _check_again(stored: Stored, stage: Stage[Any], work: DerivedWork, how: _How
 
     total = sum(shard.facts.documents for own in shards.values() for shard in own)
     with (
-        how.progress.stage(work.title, total, "documents", minor=True) as shown,
+        how.progress.stage(work.title, total, stage.nouns, minor=True) as shown,
         ThreadPoolExecutor(how.options.num_workers) as threads,
     ):
         try:

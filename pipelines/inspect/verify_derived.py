@@ -68,7 +68,7 @@ def check_totals(made: OfShards, shards: Sequence[ShardRef]) -> Iterator[str]:
     """That the totals of a stage that makes shards out of shards are those of its shards."""
     totals = made.totals
     held = (len(shards), *(sum(getattr(one.facts, name) for one in shards) for name in ("documents", "tokens")))
-    documents = getattr(totals, f"{STAGES[made.stage].noun}s")
+    documents = getattr(totals, STAGES[made.stage].nouns)
     if held != (totals.shards, documents, totals.tokens + getattr(totals, "padding", 0)):
         yield f"{made.stage}/manifest.json: its totals are not those of its shards"
 

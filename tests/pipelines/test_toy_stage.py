@@ -23,7 +23,7 @@ from pipelines.print_build import print_build
 from pipelines.show import list_shards
 from pipelines.stages.build import Build
 from pipelines.stages.commit import find_manifest
-from pipelines.stages.table import WORK
+from pipelines.stages.table import WORK, DerivedWork
 from pipelines.store.not_data import OwnOutputs
 from schemas.config import load_config
 from schemas.stage_table import STAGES, WHOLE, list_commands, list_following
@@ -48,6 +48,13 @@ def corpus(tmp_path_factory):
     build_file(folder, SOURCES, FORMATS.format(2000))
     run(folder / "build.toml", folder / "out")
     return folder
+
+
+def test_both_halves_of_the_table_have_the_same_rows():
+    assert [*WORK] == [*STAGES]
+    assert {name: isinstance(work, DerivedWork) for name, work in WORK.items()} == {
+        name: stage.is_derived for name, stage in STAGES.items()
+    }
 
 
 def test_it_is_built_printed_and_shown(corpus, capsys):

@@ -125,5 +125,6 @@ TURNED = Stage(
     made_from=((SHARDS.name,), (TOKENIZER.name,)),
     does="Write every shard once more, its documents in reverse order.",
     done="turned",
+    is_derived=True,
 )
 WORK = DerivedWork(title="turned", make=make, again=again, count=count, sum_up=sum_up, check=check)
