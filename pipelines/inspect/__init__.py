@@ -2,7 +2,7 @@
 
 propose, build_text: a folder of data as a build file. language_names: languages that names tell.
 estimate: what a build will take and give, from a sample. check_estimates: what it will lack.
-verify, verify_manifests, verify_shards, verify_order, verify_derived: is the output what
+verify, verify_manifests, verify_shards, shard_sums, verify_order, verify_derived: is the output what
 was committed? chain: the manifests and the log that vouch for its files.
 verify_written: is a folder of WriteShards what it says?
 verify_log: are commits and parts those of this output? verify_removed: is what was removed gone?

@@ -13,13 +13,13 @@ import functools
 import hashlib
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from pipelines.inspect.chain import Manifests, read_build, read_chain, read_manifests, require_commit
 from pipelines.inspect.made_again import compare
+from pipelines.inspect.shard_sums import ShardSums
 from pipelines.inspect.verify_beside import CheckedBeside, check_beside
 from pipelines.inspect.verify_log import check_commit_card, check_kind, find_brought_back
 from pipelines.inspect.verify_manifests import (
@@ -46,11 +46,9 @@ from pipelines.stages.commit import (
 )
 from pipelines.stages.dataset_card import CARD
 from pipelines.stages.expire_commits import list_expired
-from pipelines.stages.ledger import FileLedger
 from pipelines.stages.read_log import Log, locate_part
 from pipelines.stages.stored import Stored
 from pipelines.stages.table import WORK, DerivedWork
-from pipelines.stages.token_count_table import check_token_counts
 from pipelines.store import storage, urls
 from pipelines.store.attempts import FOLDER, WATCHERS, Attempts
 from pipelines.store.main_files import find_main_files
@@ -62,12 +60,10 @@ from schemas.plan import Plan
 from schemas.refs import ShardRef, StoredFile
 from schemas.shard_entries import list_named_shards
 from schemas.shuffle import choose_num_parts, get_interval
-from schemas.stage_manifests import EncodedLanguage, ShardsManifest, TokenizerTotals
+from schemas.stage_manifests import ShardsManifest, TokenizerTotals
 from schemas.stage_table import BUILD, COUNTS, SHARDS, STAGES, TOKENIZER, Stage
-from tokcore.documents_digest import DocumentsDigest
 from tokcore.errors import ConfigError, FormatError, TokError
 from tokcore.jsonable import to_jsonable
-from tokcore.token_counts import add_up
 
 _OF_WATCHERS = f"{FOLDER}/{WATCHERS}/"
 _BLOCK_BYTES = 1 << 20
@@ -303,8 +299,6 @@ def _check_parts(output: str, manifests: Mapping[str, AnyManifest], how: _How, p
         require_whole(manifests)
         stored = Stored(output, manifests, how.base)
         num_documents = stored.get(SHARDS).totals.records.documents
-        if not how.quick:
-            stored.spec  # noqa: B018
         with how.progress.stage("compare", minor=True):
             problems.extend(check_manifests(stored, not how.quick))
         if not how.quick and not problems:
@@ -372,10 +366,8 @@ def _check_content(stored: Stored, options: RunOptions, problems: list[str], sho
     """Read all shards and count tables, and compare them with the manifests; how many documents there were."""
     output, plan, made, counts = stored.url, stored.plan, stored.get(SHARDS), stored.find(COUNTS)
     rules = make_rules(stored.spec, made.config, plan)
-    languages: dict[str, list[int]] = {}
-    documents_of: Counter[str] = Counter()
     tables = counts.files if counts is not None else ()
-    ledgers, written, hashed = read_file_ledgers(output), add_up([]), DocumentsDigest()
+    ledgers, sums = read_file_ledgers(output), ShardSums()
     checks = _list_checks(output, rules, plan, made, {file.uri: file.records for file in ledgers})
     num_documents = made.totals.records.documents
     with (
@@ -384,23 +376,18 @@ def _check_content(stored: Stored, options: RunOptions, problems: list[str], sho
     ):
         for found in threads.map(lambda check: check(), checks):
             problems.extend(found.problems)
-            documents_of.update(found.documents_of)
+            sums.add(found)
             shown.advance(found.documents_of.total())
-            for lang, sums in found.languages.items():
-                held = languages.setdefault(lang, [0, 0, 0])
-                languages[lang] = [mine + its for mine, its in zip(held, sums, strict=True)]
-            hashed.add_up(found.hashed.hexdigest(), found.hashed.num_documents)
             origins.add(found.records)
-            written = add_up([written, found.ids.take()])
         for wrong in threads.map(lambda entry: list(check_count_table(output, entry)), tables):
             problems.extend(wrong)
         if origins.has_twice():
             problems.append("shards: a record is there twice, as the provenance files say")
-    if (digest := hashed.hexdigest()) != made.totals.documents_digest:
-        problems.append(f"shards/{MANIFEST}: the documents' digest is {digest}, not the documents_digest it names")
-    problems.extend(check_token_counts(output, made, written))
-    problems.extend(_find_differing_sums(made, languages, ledgers, documents_of))
-    return documents_of.total()
+    problems.extend(sums.compare(output, made))
+    for file in ledgers:
+        if (num := sums.documents_of[file.uri]) != file.documents:
+            problems.append(f"{file.uri}: {num} documents in the shards, {file.documents} were read")
+    return sums.documents_of.total()
 
 
 def _list_checks(
@@ -466,31 +453,6 @@ def _check_again(stored: Stored, stage: Stage[Any], work: DerivedWork, how: _How
     for name, said, held in (("totals", made.totals, totals), ("languages", made.languages, languages)):
         if said != held:
             problems.extend(list_differences(f"{stage.name}/{MANIFEST}: {name}", to_jsonable(said), to_jsonable(held)))
-
-
-def _find_differing_sums(
-    made: ShardsManifest,
-    languages: Mapping[str, Sequence[int]],
-    ledgers: Iterable[FileLedger],
-    documents_of: Mapping[str, int],
-) -> Iterator[str]:
-    """Where the shards hold other numbers than are said of a language, or of a file.
-
-    languages: -> [documents, tokens, unknown] in the shards. documents_of: of each file, in the shards.
-    """
-    for lang in sorted(set(languages) | set(made.languages)):
-        said = made.languages.get(lang, EncodedLanguage(0, 0, 0, 0, "0"))
-        *held, unknown = languages.get(lang, [0, 0, 0])
-        if said.unknown is not None and said.unknown != unknown:
-            yield f"shards/{MANIFEST}: {lang}: {said.unknown} unknown tokens, in the shards {unknown}"
-        if held != [said.documents, said.tokens]:
-            yield (
-                f"shards/{MANIFEST}: {lang}: {said.documents} documents of {said.tokens} tokens, "
-                f"in the shards {' of '.join(map(str, held))}"
-            )
-    for file in ledgers:
-        if (num := documents_of.get(file.uri, 0)) != file.documents:
-            yield f"{file.uri}: {num} documents in the shards, {file.documents} were read"
 
 
 def _decode(stored: Stored, how: _How, problems: list[str], shown: Phase) -> int:

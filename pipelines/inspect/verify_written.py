@@ -10,21 +10,20 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
+from pipelines.inspect.shard_sums import ShardSums
 from pipelines.inspect.verify_derived import check_entries, check_folder_indexes, check_place
 from pipelines.inspect.verify_manifests import KNOWN
 from pipelines.inspect.verify_shards import Found, check_written_shard, make_rules
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.commit import MANIFEST
-from pipelines.stages.token_count_table import TOKEN_COUNTS, check_token_counts
+from pipelines.stages.token_count_table import TOKEN_COUNTS
 from pipelines.store import storage
 from pipelines.store.attempts import FOLDER
 from pipelines.store.tokenizers import load_spec
 from schemas.manifest import compute_identity
 from schemas.shard_entries import list_named_shards
-from schemas.stage_manifests import EncodedLanguage, ShardsManifest
-from tokcore.documents_digest import DocumentsDigest
+from schemas.stage_manifests import ShardsManifest
 from tokcore.errors import TokError
-from tokcore.token_counts import add_up
 from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
 
 _SPEC = f"tokenizer/{FILE_NAME}"
@@ -94,8 +93,7 @@ def _check_content(
     """Read all shards; what is wrong with them, and how many documents there were."""
     rules = make_rules(spec, made.config, None)
     problems: list[str] = []
-    languages: dict[str, list[int]] = {}
-    written, hashed, num_read = add_up([]), DocumentsDigest(), 0
+    sums = ShardSums()
 
     def check(number: int) -> Found:
         return check_written_shard(output, rules, shards[number])
@@ -104,21 +102,6 @@ def _check_content(
     with ThreadPoolExecutor(options.num_workers) as threads:
         for found in threads.map(check, range(len(shards))):
             problems.extend(found.problems)
-            num_read += found.documents_of.total()
-            hashed.add_up(found.hashed.hexdigest(), found.hashed.num_documents)
-            written = add_up([written, found.ids.take()])
-            for lang, sums in found.languages.items():
-                held = languages.setdefault(lang, [0, 0, 0])
-                languages[lang] = [mine + its for mine, its in zip(held, sums, strict=True)]
-    if (digest := hashed.hexdigest()) != made.totals.documents_digest:
-        problems.append(f"shards/{MANIFEST}: the documents' digest is {digest}, not the documents_digest it names")
-    for lang in sorted(languages.keys() | made.languages.keys()):
-        said = made.languages.get(lang, EncodedLanguage(0, 0, 0, 0, "0"))
-        documents, tokens, _ = languages.get(lang, [0, 0, 0])
-        if (said.documents, said.tokens) != (documents, tokens):
-            problems.append(
-                f"shards/{MANIFEST}: {lang}: {said.documents} documents of {said.tokens} tokens, "
-                f"in the shards {documents} of {tokens}"
-            )
-    problems.extend(check_token_counts(output, made, written))
-    return problems, num_read
+            sums.add(found)
+    problems.extend(sums.compare(output, made))
+    return problems, sums.documents_of.total()

@@ -182,9 +182,9 @@ DEFECTS = (
     Defect(
         "documents-digest-not-compared",
         "verify adds up the digests of documents and compares them with nothing",
-        "inspect/verify.py: _check_content",
-        "if (digest := hashed.hexdigest()) != made.totals.documents_digest:",
-        "if not (digest := hashed.hexdigest()):",
+        "ShardSums.compare",
+        "if (digest := self._hashed.hexdigest()) != made.totals.documents_digest:",
+        "if not (digest := self._hashed.hexdigest()):",
         in_tests("pipelines/test_verify_faults.py"),
     ),
     Defect(
@@ -289,8 +289,8 @@ DEFECTS = (
         "written-shards-unread",
         "verification does not compare the documents of WriteShards' folder with its digest",
         "inspect/verify_written.py: _check_content",
-        "hashed.add_up(found.hashed.hexdigest(), found.hashed.num_documents)",
-        "hashed.add_up(DocumentsDigest().hexdigest(), 0)",
+        "problems.extend(sums.compare(output, made))",
+        "sums.compare(output, made)",
         in_tests("pipelines/test_own_pipelines.py::test_commands_on_a_folder_of_shards"),
     ),
     Defect(
