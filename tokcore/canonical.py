@@ -135,8 +135,13 @@ def _check(value: Any) -> None:
             if not issubclass(kind, (*_CONTAINERS, str, int)):
                 item = next(item for item in level if type(item) is kind)
                 raise TypeError(f"canonical JSON: {item!r} is neither str nor int nor bool nor None")
+        if kinds <= _CONTAINERS:
+            held = [item for item in level if type(item) in _CONTAINERS]
+            if kinds == {list} and depth < MAX_DEPTH and set(map(type, chain.from_iterable(held))) <= _SCALARS:
+                return  # so end most: with a long list of short ones, such as merges
+        else:
+            held = [item for item in level if isinstance(item, tuple(_CONTAINERS))]
         # Each container once: one that holds itself twice would double with every level.
-        held = level if all_kinds <= _CONTAINERS else [item for item in level if isinstance(item, tuple(_CONTAINERS))]
         containers = dict(zip(map(id, held), held, strict=True)).values()
         if containers and depth == MAX_DEPTH:
             raise ValueError(f"canonical JSON: nested deeper than {MAX_DEPTH}")

@@ -7,6 +7,7 @@ import threading
 import weakref
 
 from tokcore import kernel
+from tokcore.garbage import no_collection
 from tokcore.kernel import DropoutBpe, DropoutWordpiece, NormalizingEncoder, SampledUnigram
 from tokcore.models.converted import find_model_within
 from tokcore.normalize import Normalizer
@@ -80,6 +81,7 @@ _lock = threading.Lock()
 _tables_of: weakref.WeakValueDictionary[tuple[str, str], SharedTables] = weakref.WeakValueDictionary()
 
 
+@no_collection()
 def get_shared_tables(spec: TokenizerSpec) -> SharedTables:
     """The tables of this fingerprint in the kernel's implementation in use; made if no tokenizer has them yet."""
     key = (spec.fingerprint, kernel.get_implementation())

@@ -20,6 +20,7 @@ from tokcore import bert, unicode
 from tokcore.byte_alphabet import from_printable
 from tokcore.canonical import hash_sha256, parse_canonical, write_canonical_json
 from tokcore.errors import ChecksumError, ConfigError, FormatError, LearnError, VersionError
+from tokcore.garbage import no_collection
 from tokcore.jsonable import Place, from_jsonable, require_version
 from tokcore.models import KINDS, Model
 from tokcore.models.defaults import FixedVocabulary
@@ -158,6 +159,7 @@ class TokenizerSpec:
         return write_canonical_json(content | {"format_version": FORMAT_VERSION, "fingerprint": self.fingerprint})
 
     @classmethod
+    @no_collection()
     def from_json_bytes(cls, data: bytes, name: str, checked_sha256: str = "") -> TokenizerSpec:
         """The spec whose to_json_bytes is data; name is the file's, for errors.
 

@@ -14,7 +14,7 @@ from support.vocabularies import encoder_of, learned_models, models, pieces_for,
 
 from tokcore import kernel
 from tokcore.byte_alphabet import BYTE_OF_ID
-from tokcore.models.bpe import LearnedModel, RanksModel
+from tokcore.models.bpe import LearnedModel, MergesModel, RanksModel
 from tokcore.models.bpe_merges import MergeTable
 from tokcore.texts import Texts, make_texts_from_strings
 
@@ -181,6 +181,40 @@ def test_equal_ranks_merge_from_the_left():
     for name in NATIVE:
         with kernel.force(name):
             assert encoded_pieces(encoder_of(model), pieces) == expected, name
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_token_that_no_merge_makes_is_one_only_as_a_whole_pretoken(whole):
+    """Such tokens are in Llama 3. Long pre-tokens are cut between characters that no token holds side by side, and a
+    part of one is no pre-token."""
+    merges = [("ж".encode()[:1], "ж".encode()[1:]), (b"a", b"b"), (b"b", b"c"), (b"ab", b"c")]
+    odd = ["語".encode(), b"bcd", "жжжжжжжжж".encode()]  # the last has more bytes than fit a place of the cache
+    tokens = [bytes([byte]) for byte in range(256)] + [a + b for a, b in merges] + odd
+    number = {token: i for i, token in enumerate(tokens)}
+    pairs = np.array([(number[a], number[b]) for a, b in merges], np.int32)
+    model = MergesModel(tuple(tokens), np.arange(len(tokens), dtype=np.int32), pairs, whole)
+    pieces = [
+        "語",
+        "語ж",
+        "語" * 6,
+        "ж" * 9,
+        "ж語" * 5,
+        "ж" * 8 + "語",
+        "abc",
+        "bcd",
+        "abcd",
+        "日本語" * 800,
+        "ж" * 2000,
+    ]
+    texts = make_texts_from_strings(pieces)
+    found = []
+    for implementation in ("reference", kernel.get_implementation()):
+        with kernel.force(implementation):
+            ids, offsets, _ = encoder_of(model).encode_pieces(texts, texts.offsets[1:], np.arange(len(pieces) + 1))
+        found.append([ids[a:b].tolist() for a, b in pairwise(offsets)])
+    assert found[0] == found[1]
+    assert (found[1][0] == [number[odd[0]]]) is whole
+    assert number[odd[0]] not in found[1][2]
 
 
 def test_cache_changes_nothing():

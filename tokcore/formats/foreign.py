@@ -7,11 +7,12 @@ import orjson
 from tokcore.errors import FormatError
 from tokcore.formats.bert import is_vocab_txt, read_vocab_txt
 from tokcore.formats.byt5 import is_byt5_config, read_byt5_config
-from tokcore.formats.huggingface import read_tokenizer_json
+from tokcore.formats.huggingface import read_tokenizer_content
 from tokcore.formats.sentencepiece import FILE_NAME, is_sentencepiece_model, read_sentencepiece_model
 from tokcore.formats.tekken import is_tekken, read_tekken
 from tokcore.formats.tiktoken import find_published, is_rank_file, read_published
 from tokcore.formats.youtokentome import is_youtokentome_model, read_youtokentome_model
+from tokcore.garbage import no_collection
 from tokcore.tokenizer_spec import FORMAT, TokenizerSpec
 
 # In a folder without tokcore.json, the first of these that is there. ByT5's folder has the last one alone.
@@ -29,6 +30,7 @@ def is_json(data: bytes) -> bool:
     return data[:64].lstrip().startswith(b"{")
 
 
+@no_collection()
 def read_tokenizer_file(data: bytes, name: str, *, as_before: bool = False) -> TokenizerSpec:
     """The tokenizer of a tokcore.json, tokenizer.json, tekken.json, tokenizer_config.json of ByT5, vocab.txt, .model of
     SentencePiece, model of YouTokenToMe, or published rank file.
@@ -64,5 +66,5 @@ def _read_json(data: bytes, name: str, as_before: bool) -> TokenizerSpec:
     if is_byt5_config(content):
         return read_byt5_config(content, name)
     if content.keys() & {"model", "added_tokens"}:
-        return read_tokenizer_json(data, name, as_before=as_before)
+        return read_tokenizer_content(content, data, name, as_before)
     return TokenizerSpec.from_json_bytes(data, name)

@@ -14,9 +14,10 @@ import dataclasses
 import functools
 import json
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import count
-from typing import Any
+from operator import add, itemgetter, lt
+from typing import Any, cast
 
 import numpy as np
 import orjson
@@ -40,11 +41,12 @@ from tokcore.formats.wordpiece_json import (
     read_wordpiece_model,
     read_wordpiece_pattern,
 )
+from tokcore.garbage import no_collection
 from tokcore.models import find_own_form
 from tokcore.models.bpe import MergesModel
 from tokcore.models.byte_unigram import find_byte_unigram
 from tokcore.models.converted import is_converted_model, require_converted
-from tokcore.models.model import ID_LIMIT
+from tokcore.models.model import ID_LIMIT, Ids
 from tokcore.models.sentencepiece import is_piece_model
 from tokcore.models.word import is_word_level
 from tokcore.normalize import REMOVED, Normalizer
@@ -192,6 +194,7 @@ def format_indented(content: dict[str, Any]) -> bytes:
     return data.replace(b"\t", b" ") + b"\n"
 
 
+@no_collection()
 def read_tokenizer_json(data: bytes, name: str, *, as_before: bool = False) -> TokenizerSpec:
     """The tokenizer of a tokenizer.json; name is the file's, for errors.
 
@@ -204,6 +207,11 @@ def read_tokenizer_json(data: bytes, name: str, *, as_before: bool = False) -> T
         content = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise FormatError(f"{name}: not JSON: {error}") from error
+    return read_tokenizer_content(content, data, name, as_before)
+
+
+def read_tokenizer_content(content: Any, data: bytes, name: str, as_before: bool) -> TokenizerSpec:
+    """read_tokenizer_json of a file whose JSON is content."""
     if not isinstance(content, dict) or not isinstance(content.get("model"), dict):
         raise FormatError(f"{name}: not a tokenizer.json: it has no model")
     try:
@@ -536,25 +544,51 @@ def read_bpe_model(model: Mapping[str, Any], special: Collection[str]) -> Merges
             raise FormatError(f"model option {option} = {model[option]!r} is not supported")
     # unk_token, fuse_unk and byte_fallback are for characters without a token, and all 256 bytes must have one.
     names: dict[str, int] = model.get("vocab", {})
-    ordinary = {text: id for text, id in sorted(names.items(), key=lambda item: item[1]) if text not in special}
-    tokens = []
-    for token, (text, id) in zip(from_printable_tokens(list(ordinary)), ordinary.items(), strict=True):
-        if token is None:
-            raise FormatError(f"token {id}, {text!r}, is not of the byte alphabet: the vocabulary is not byte-level")
-        if type(id) is not int or not 0 <= id < ID_LIMIT:
-            raise FormatError(f"token {text!r} has the id {id!r}")
-        tokens.append(token)
-    merges = []
-    for i, merge in enumerate(model.get("merges", [])):
-        pair = merge.split(" ") if isinstance(merge, str) else merge
+    if special:
+        names = {text: id for text, id in names.items() if text not in special}
+    ordinary = names if _ascend(names.values()) else dict(sorted(names.items(), key=itemgetter(1)))
+    tokens = from_printable_tokens([*ordinary])
+    if None in tokens or not set(map(type, ordinary.values())) <= {int} or not _are_ids(ordinary.values()):
+        for token, (text, id) in zip(tokens, ordinary.items(), strict=True):
+            if token is None:
+                raise FormatError(
+                    f"token {id}, {text!r}, is not of the byte alphabet: the vocabulary is not byte-level"
+                )
+            if type(id) is not int or not 0 <= id < ID_LIMIT:
+                raise FormatError(f"token {text!r} has the id {id!r}")
+    ids = np.array([*ordinary.values()], np.int32)
+    return MergesModel(
+        tuple(cast(list[bytes], tokens)),
+        ids,
+        _read_merges(model.get("merges", []), ordinary),
+        bool(model.get("ignore_merges")),
+    )
+
+
+def _ascend(values: Iterable[Any]) -> bool:
+    listed = [*values]
+    return all(map(lt, listed, listed[1:]))
+
+
+def _are_ids(values: Collection[int]) -> bool:
+    return min(values, default=0) >= 0 and max(values, default=0) < ID_LIMIT
+
+
+def _read_merges(merges: Any, ordinary: Mapping[str, int]) -> Ids:
+    """The merges as pairs of ids. ordinary: name of a token -> id."""
+    pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in merges]
+    if set(map(type, pairs)) <= {list} and set(map(len, pairs)) <= {2}:
+        lefts, rights = ([pair[side] for pair in pairs] for side in (0, 1))
+        with contextlib.suppress(KeyError, TypeError):  # which merge it is, the loop below finds
+            sides = [[*map(ordinary.__getitem__, side)] for side in (lefts, rights)]
+            if set(map(add, lefts, rights)) <= ordinary.keys():
+                return np.ascontiguousarray(np.array(sides, np.int32).T)
+    for i, (merge, pair) in enumerate(zip(merges, pairs, strict=True)):
         if len(pair) != 2 or pair[0] not in ordinary or pair[1] not in ordinary:
             raise FormatError(f"merge {i} = {merge!r}: expected two ordinary tokens")
         if "".join(pair) not in ordinary:
             raise FormatError(f"merge {i} = {merge!r}: makes no token")
-        merges.append((ordinary[pair[0]], ordinary[pair[1]]))
-    ids = np.array(list(ordinary.values()), np.int32)
-    pairs = np.array(merges, np.int32).reshape(-1, 2)
-    return MergesModel(tuple(tokens), ids, pairs, bool(model.get("ignore_merges")))
+    return np.array([[ordinary[part] for part in pair] for pair in pairs], np.int32).reshape(-1, 2)
 
 
 def _find_kind(value: Any, part: str) -> str:

@@ -57,14 +57,6 @@ class IdIndex {
   size_t duplicate_;
 };
 
-struct Merge {
-  uint32_t left;  // positions in the vocabulary
-  uint32_t right;
-  uint32_t result;
-  uint32_t priority;
-  uint32_t rank;
-};
-
 }  // namespace
 
 void BpeModel::TokenIndex::reset(size_t num_tokens) {
@@ -181,16 +173,38 @@ VocabularyResult BpeModel::build(const Vocabulary& vocabulary) {
     }
     merge.priority = vocabulary.priority[i];
   }
+  std::vector<uint32_t> numbers;
+  VocabularyResult numbered = number_tokens(vocabulary, &merges, &numbers);
+  if (numbered.status != VocabularyStatus::kOk) return numbered;
+  find_own_encodings(merges, numbers, vocabulary.whole);
+  if (!well_formed_ && drop_dead_merges(numbers, &merges)) {
+    numbered = number_tokens(vocabulary, &merges, &numbers);
+    if (numbered.status != VocabularyStatus::kOk) return numbered;
+    find_own_encodings(merges, numbers, vocabulary.whole);
+  }
+  if (!well_formed_) parts_.clear();
+  cuts_.build(bytes_.data(), starts_.data(), num_tokens);
+  return {VocabularyStatus::kOk, 0};
+}
+
+// Gives tokens their numbers and merges their ranks, and builds what looks them up.
+VocabularyResult BpeModel::number_tokens(const Vocabulary& vocabulary, std::vector<Merge>* merges,
+                                         std::vector<uint32_t>* numbers) {
+  const size_t num_tokens = vocabulary.num_tokens;
+  const auto data_of = [&](uint32_t position) { return vocabulary.data + vocabulary.offsets[position]; };
+  const auto size_of = [&](uint32_t position) {
+    return static_cast<size_t>(vocabulary.offsets[position + 1] - vocabulary.offsets[position]);
+  };
   // Ranks: priorities without gaps.
-  std::vector<uint32_t> by_priority(merges.size());
+  std::vector<uint32_t> by_priority(merges->size());
   std::iota(by_priority.begin(), by_priority.end(), uint32_t{0});
-  const auto lower = [&](uint32_t a, uint32_t b) { return merges[a].priority < merges[b].priority; };
+  const auto lower = [&](uint32_t a, uint32_t b) { return (*merges)[a].priority < (*merges)[b].priority; };
   if (!std::is_sorted(by_priority.begin(), by_priority.end(), lower))  // nearly always they are
     std::stable_sort(by_priority.begin(), by_priority.end(), lower);
   std::vector<uint32_t> result_at_rank;  // positions
-  for (size_t i = 0; i < merges.size(); ++i) {
-    Merge& merge = merges[by_priority[i]];
-    if (i == 0 || merge.priority != merges[by_priority[i - 1]].priority)
+  for (size_t i = 0; i < merges->size(); ++i) {
+    Merge& merge = (*merges)[by_priority[i]];
+    if (i == 0 || merge.priority != (*merges)[by_priority[i - 1]].priority)
       result_at_rank.push_back(merge.result);
     if (result_at_rank.back() != merge.result) return {VocabularyStatus::kPrioritiesClash, by_priority[i]};
     merge.rank = static_cast<uint32_t>(result_at_rank.size() - 1);
@@ -199,25 +213,25 @@ VocabularyResult BpeModel::build(const Vocabulary& vocabulary) {
     return {VocabularyStatus::kTooLarge, result_at_rank.size()};
 
   // Give every token its number: bytes, results of merges by rank, the rest.
-  std::vector<uint32_t> numbers(num_tokens, kNone);
+  numbers->assign(num_tokens, kNone);
   std::vector<uint32_t> position_of(256, kNone);
   for (uint32_t i = 0; i < num_tokens; ++i) {
     if (size_of(i) != 1) continue;
     const uint8_t byte = data_of(i)[0];
     if (position_of[byte] != kNone) return {VocabularyStatus::kDuplicateToken, i};
     position_of[byte] = i;
-    numbers[i] = byte;
+    (*numbers)[i] = byte;
   }
   for (size_t byte = 0; byte < 256; ++byte) {
     if (position_of[byte] == kNone) return {VocabularyStatus::kMissingByte, byte};
   }
   const auto number = [&](uint32_t position) {
-    if (numbers[position] != kNone) return;
-    numbers[position] = static_cast<uint32_t>(position_of.size());
+    if ((*numbers)[position] != kNone) return;
+    (*numbers)[position] = static_cast<uint32_t>(position_of.size());
     position_of.push_back(position);
   };
   for (const uint32_t position : result_at_rank) number(position);
-  const size_t num_reachable = position_of.size();
+  num_reachable_ = position_of.size();
   for (uint32_t i = 0; i < num_tokens; ++i) number(i);
 
   bytes_.clear();
@@ -229,17 +243,11 @@ VocabularyResult BpeModel::build(const Vocabulary& vocabulary) {
     external_.push_back(vocabulary.token_ids[position]);
   }
   is_external_ = true;
-  for (size_t token = 256; token < num_reachable; ++token)
+  for (size_t token = 256; token < num_reachable_; ++token)
     is_external_ &= external_[token] == static_cast<int32_t>(token);
   result_of_rank_.clear();
-  for (const uint32_t position : result_at_rank) result_of_rank_.push_back(numbers[position]);
-  std::vector<PairRanks::Entry> pairs;
-  pairs.reserve(merges.size());
-  for (const Merge& merge : merges) {
-    pairs.push_back(
-        {PairRanks::key(numbers[merge.left], numbers[merge.right]), static_cast<int32_t>(merge.rank)});
-  }
-  pairs_.build(pairs);
+  for (const uint32_t position : result_at_rank) result_of_rank_.push_back((*numbers)[position]);
+  pairs_.build(list_pairs(*merges, *numbers));
 
   whole_.reset(num_tokens);
   for (uint32_t token = 0; token < num_tokens; ++token) {
@@ -248,14 +256,35 @@ VocabularyResult BpeModel::build(const Vocabulary& vocabulary) {
     }
     whole_.insert(*this, token);
   }
-  find_own_encodings(pairs, num_reachable, vocabulary.whole);
-  cuts_.build(bytes_.data(), starts_.data(), num_tokens);
   return {VocabularyStatus::kOk, 0};
 }
 
-void BpeModel::find_own_encodings(const std::vector<PairRanks::Entry>& merges, size_t num_reachable,
+std::vector<PairRanks::Entry> BpeModel::list_pairs(const std::vector<Merge>& merges,
+                                                   const std::vector<uint32_t>& numbers) {
+  std::vector<PairRanks::Entry> pairs;
+  pairs.reserve(merges.size());
+  for (const Merge& merge : merges) {
+    pairs.push_back(
+        {PairRanks::key(numbers[merge.left], numbers[merge.right]), static_cast<int32_t>(merge.rank)});
+  }
+  return pairs;
+}
+
+// A token is only ever made by the merge that is the last one for its own bytes: what is merged within those
+// bytes, before anything is merged with what lies around them, is the same in every text. So a merge does
+// nothing if it is another one, or if the bytes of its result end as anything else. Without these, nearly
+// every published vocabulary is well-formed. Returns whether there were any.
+bool BpeModel::drop_dead_merges(const std::vector<uint32_t>& numbers, std::vector<Merge>* merges) const {
+  return std::erase_if(*merges, [&](const Merge& merge) {
+           const uint32_t token = numbers[merge.result];
+           const LastMerge& last = parts_[token];
+           return !is_own_[token] || last.left != numbers[merge.left] || last.right != numbers[merge.right];
+         }) > 0;
+}
+
+void BpeModel::find_own_encodings(const std::vector<Merge>& merges, const std::vector<uint32_t>& numbers,
                                   bool whole) {
-  const size_t num_tokens = external_.size();
+  const size_t num_tokens = external_.size(), num_reachable = num_reachable_;
   is_own_.assign(num_tokens, false);
   parts_.assign(num_reachable, LastMerge{kNone, kNone});
   well_formed_ = num_reachable == 256 + result_of_rank_.size();  // no token has two ranks
@@ -263,9 +292,8 @@ void BpeModel::find_own_encodings(const std::vector<PairRanks::Entry>& merges, s
   const bool has_one_merge_each = well_formed_ && merges.size() == result_of_rank_.size();
   if (has_one_merge_each) {
     find_own_in_lanes();
-    for (const PairRanks::Entry& merge : merges) {
-      parts_[result_of_rank_[static_cast<size_t>(merge.rank)]] = {static_cast<uint32_t>(merge.key >> 32),
-                                                                  static_cast<uint32_t>(merge.key)};
+    for (const Merge& merge : merges) {
+      parts_[numbers[merge.result]] = {numbers[merge.left], numbers[merge.right]};
     }
   }
   PieceScratch scratch;
@@ -295,10 +323,11 @@ void BpeModel::find_own_encodings(const std::vector<PairRanks::Entry>& merges, s
       if (is_own_[token]) whole_.insert(*this, token);
     }
   }
-  if (!well_formed_) {
-    parts_.clear();
-    return;
+  odd_.reset(whole_decides_ ? static_cast<size_t>(std::count(is_own_.begin(), is_own_.end(), false)) : 0);
+  for (uint32_t token = 256; whole_decides_ && token < num_tokens; ++token) {
+    if (!is_own_[token]) odd_.insert(*this, token);
   }
+  if (!well_formed_) return;
   // In a well-formed vocabulary only one pair ever becomes a token, so the table needs only that pair.
   if (!has_one_merge_each) {
     std::vector<PairRanks::Entry> pairs;
@@ -342,13 +371,26 @@ void BpeModel::find_own_in_lanes() {
   }
 }
 
+// Whether a pre-token may be cut where no token crosses: not if it is an odd token, nor if a part would be
+// taken for one.
+bool BpeModel::may_cut(const uint8_t* text, size_t size) const {
+  if (odd_.find(*this, text, size) != kNone) return false;
+  for (size_t begin = 0, end; begin < size; begin = end) {
+    end = cuts_.next(text, size, begin);
+    if (odd_.find(*this, text + begin, end - begin) != kNone) return false;
+  }
+  return true;
+}
+
 void BpeModel::encode(Piece* pieces, size_t num_pieces, PieceScratch& scratch) const {
   std::vector<Piece*>& waiting = scratch.waiting;
   waiting.clear();
   for (size_t i = 0; i < num_pieces; ++i) {
     Piece& piece = pieces[i];
-    if (whole_decides_ || piece.size > kMaxLaneBytes) {
-      if (const uint32_t token = whole_.find(*this, piece.text, piece.size); token != kNone) {
+    const bool is_long = piece.size > kMaxLaneBytes;
+    if (is_long || whole_decides_) {  // a short one that is no odd token becomes the same by merging
+      const TokenIndex& index = is_long ? whole_ : odd_;
+      if (const uint32_t token = index.find(*this, piece.text, piece.size); token != kNone) {
         piece.ids[0] = external_[token];
         piece.count = 1;
         continue;

@@ -76,8 +76,9 @@ class BpeModel final : public PieceModel {
   // A very long pre-token is quicker as one part.
   size_t part_end(const uint8_t* text, size_t size, size_t begin) const override {
     constexpr size_t kMaxCutBytes = 2048;
-    const bool is_whole = whole_decides_ || (well_formed_ && size > kMaxCutBytes);
-    return is_whole ? size : cuts_.next(text, size, begin);
+    if (well_formed_ && size > kMaxCutBytes) return size;
+    if (begin == 0 && whole_decides_ && !may_cut(text, size)) return size;
+    return cuts_.next(text, size, begin);
   }
 
   Tokens tokens() const override {
@@ -92,6 +93,14 @@ class BpeModel final : public PieceModel {
   struct LastMerge {
     uint32_t left;
     uint32_t right;
+  };
+
+  struct Merge {
+    uint32_t left;  // positions in the vocabulary
+    uint32_t right;
+    uint32_t result;
+    uint32_t priority;
+    uint32_t rank;
   };
 
   // bytes -> token number. Open addressing over numbers; part of the hash tells most other tokens at once.
@@ -151,7 +160,13 @@ class BpeModel final : public PieceModel {
     const int32_t rank = pairs_.find(left, right);
     return rank == PairRanks::kNoRank ? kNone : static_cast<uint32_t>(rank);
   }
-  void find_own_encodings(const std::vector<PairRanks::Entry>& merges, size_t num_reachable, bool whole);
+  VocabularyResult number_tokens(const Vocabulary& vocabulary, std::vector<Merge>* merges,
+                                 std::vector<uint32_t>* numbers);
+  static std::vector<PairRanks::Entry> list_pairs(const std::vector<Merge>& merges,
+                                                  const std::vector<uint32_t>& numbers);
+  void find_own_encodings(const std::vector<Merge>& merges, const std::vector<uint32_t>& numbers, bool whole);
+  bool drop_dead_merges(const std::vector<uint32_t>& numbers, std::vector<Merge>* merges) const;
+  bool may_cut(const uint8_t* text, size_t size) const;
   void find_own_in_lanes();
   size_t encode_long(const Piece& piece, PieceScratch& scratch) const;
   size_t encode_repeated(const Piece& piece, size_t period, PieceScratch& scratch) const;
@@ -172,7 +187,9 @@ class BpeModel final : public PieceModel {
   Cuts cuts_;
   TokenIndex whole_;            // tokens that a pre-token of the same bytes becomes
   std::vector<bool> is_own_;    // whether a token's bytes encode to it
+  size_t num_reachable_ = 256;  // tokens that merges make, and the bytes; they have the lowest numbers
   bool whole_decides_ = false;  // whether whole_ has a token that merging its bytes does not give
+  TokenIndex odd_;              // those tokens
   bool well_formed_ = false;
   // Only for a well-formed vocabulary.
   std::vector<LastMerge> parts_;          // the two parts of each token; of a byte, twice itself
