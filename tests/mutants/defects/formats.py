@@ -14,7 +14,7 @@ DEFECTS = (
     Defect(
         "scores-rounded-once",
         "scores of a tokenizer.json are the numbers nearest to their texts",
-        "read_tokenizer_json",
+        "read_tokenizer_content",
         "json.loads(data, parse_float=parse_float)",
         "json.loads(data)",
         in_tests("tokcore/formats/test_converted_json.py::test_scores_are_the_numbers_that_tokenizers_reads"),
