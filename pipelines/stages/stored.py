@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +16,7 @@ from pipelines.work.read_plan import read_plan
 from schemas.manifest import AnyManifest
 from schemas.plan import Plan
 from schemas.stage_table import PLAN, STAGES, Made, Stage
-from tokcore.errors import FormatError
+from tokcore.errors import FormatError, TokError
 from tokcore.tokenizer_spec import TokenizerSpec
 
 Each = Callable[[Callable[[int], Any], Iterable[int]], Iterable[Any]]  # as map, for calls that may run at once
@@ -70,5 +71,8 @@ class Stored:
 
     @functools.cached_property
     def base(self) -> str:
-        """The folder of the build file, against which relative names of inputs are resolved."""
-        return self._base or read_run_facts(self.url, PLAN.name).base or str(Path.cwd())
+        """The folder of the build file, as the plan noted it; the current one if the note cannot be read."""
+        noted = ""
+        with contextlib.suppress(TokError):
+            noted = self._base or read_run_facts(self.url, PLAN.name).base
+        return noted or str(Path.cwd())
