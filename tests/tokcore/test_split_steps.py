@@ -28,7 +28,7 @@ from tokcore.regex_automaton import make_automaton
 from tokcore.regex_spelling import spell
 from tokcore.regex_split import find_matches_with_regex, split_with_regex
 from tokcore.regex_tree import can_be_empty, parse
-from tokcore.split_steps import STEPS, Cut, StepList
+from tokcore.split_steps import BEHAVIORS, STEPS, Cut, StepList
 from tokcore.texts import make_texts_from_strings
 
 # Letters, digits and punctuation of several scripts and kinds, white space that is rare, marks, invisible characters.
@@ -115,6 +115,18 @@ def test_texts_of_a_batch_are_split_alone(texts, name):
         assert (ends[firsts[i] : firsts[i + 1]] - batch.offsets[i]).tolist() == (own - alone.offsets[0]).tolist()
 
 
+@pytest.mark.parametrize("behavior", BEHAVIORS)
+@pytest.mark.parametrize("invert", [False, True])
+def test_no_piece_is_of_two_texts(behavior, invert):
+    listed = StepList(split("[ .]", behavior, invert))
+    texts = ["a", " b", " ", ".", "c d", "", "e ", "f"]
+    batch, ends, firsts = listed.apply(make_texts_from_strings(texts))
+    alone = [listed.apply(make_texts_from_strings([text])) for text in texts]
+    assert [batch.text(i) for i in range(len(texts))] == [own[0].text(0) for own in alone]
+    assert np.diff(firsts).tolist() == [len(own[1]) for own in alone]
+    assert np.diff(ends, prepend=0).tolist() == [size for own in alone for size in np.diff(own[1], prepend=0).tolist()]
+
+
 def test_what_looks_back_is_exact_and_says_once_that_it_is_slow():
     steps = split(r"(?<=a)b+", "MergedWithPrevious")
     with pytest.warns(UserWarning, match="many times slower"):
@@ -176,6 +188,15 @@ def test_automata_find_what_the_regex_package_finds(pattern, texts):
     assert [array.tolist() for array in automaton.split(batch)] == expected
     with kernel.force("reference"):
         assert [array.tolist() for array in automaton.split(batch)] == expected
+
+
+@pytest.mark.parametrize("pattern", ["a++[ab]", "[ab]{1,3}+a", "a?+ab", "a{2}+b|a", r"\s++(?!\S)|\s", "(?:a++|b)*+b"])
+def test_possessive_repetitions_give_nothing_back(pattern):
+    batch = make_texts_from_strings(["aaab", "abab", "ab", "aabaaba", "  a  ", "bbab", "ababa" * 3])
+    automaton = make_automaton(parse(pattern, "regex"))
+    assert (automaton is None) == pattern.startswith("(")  # a possessive group may be anything
+    expected = [array.tolist() for array in find_matches_with_regex(pattern, batch)]
+    assert automaton is None or [array.tolist() for array in automaton.split(batch)] == expected
 
 
 @given(regexes, st.binary(max_size=20))
