@@ -8,6 +8,7 @@ Leaves to others: the file (tokcore.formats.converted_json) and decoding (senten
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
@@ -180,9 +181,14 @@ class PieceBpeModel(ConvertedModel):
         self.list_merges()
 
     def list_merges(self) -> npt.NDArray[np.uint32]:
+        return self._listed_merges
+
+    @functools.cached_property
+    def _listed_merges(self) -> npt.NDArray[np.uint32]:
+        types = self.types.tolist()
         place_of = {id: place for place, id in enumerate(self.ids.tolist())}
         place_of_token = {token: place for place, token in enumerate(self.tokens)}
-        found = np.zeros((len(self.merges), 3), np.uint32)
+        found: list[tuple[int, int, int]] = []
         seen: set[tuple[int, int]] = set()
         for i, (left, right) in enumerate(self.merges.tolist()):
             if left not in place_of or right not in place_of:
@@ -191,12 +197,12 @@ class PieceBpeModel(ConvertedModel):
             joined = self.tokens[parts[0]] + self.tokens[parts[1]]
             if joined not in place_of_token:
                 raise FormatError(f"merge {i} makes {joined.decode(errors='replace')!r:.80}, which is no token")
-            if parts in seen or self.types[parts[0]] == BYTE or self.types[parts[1]] == BYTE:
+            if parts in seen or types[parts[0]] == BYTE or types[parts[1]] == BYTE:
                 what = "is listed twice" if parts in seen else "is of a byte token"
                 raise FormatError(f"merge {i}, which makes {joined.decode(errors='replace')!r:.80}, {what}")
             seen.add(parts)
-            found[i] = (*parts, place_of_token[joined])
-        return found
+            found.append((*parts, place_of_token[joined]))
+        return np.array(found, np.uint32).reshape(-1, 3)
 
     def functional(self) -> dict[str, Any]:
         return super().functional() | {"merges": self.merges.tolist()}
