@@ -313,7 +313,7 @@ class StepList:
 
     >>> steps = StepList([{"type": "Digits", "individual_digits": True}, {"type": "WhitespaceSplit"}])
     >>> steps.keeps_text, steps.text[:40]
-    (False, '[{"individual_digits":true,"type":"Digits')
+    (False, '[{"individual_digits":true,"type":"Digit')
     """
 
     def __init__(self, value: Any) -> None:
