@@ -187,6 +187,20 @@ def normalize_bert(texts: Texts, cased: bool) -> Texts:
     return Texts(*_load_native().normalize_bert(texts.data, texts.offsets, cased))
 
 
+def list_unlike_nfc(texts: Texts | Sequence[str | bytes]) -> list[int]:
+    """The numbers of the texts that are not in Unicode's form NFC, or not surely; ill-formed ones are among them."""
+    if get_implementation() == "reference":
+        listed: list[int] = _load_reference().list_unlike_nfc(texts)
+        return listed
+    native = _load_native()
+    found: list[int] = (
+        native.list_unlike_nfc(texts.data, texts.offsets)
+        if isinstance(texts, Texts)
+        else native.list_strings_unlike_nfc(tuple(texts))
+    )
+    return found
+
+
 class _Encoder:
     """What encoders have in common: _inner is the kernel's, or the reference's."""
 

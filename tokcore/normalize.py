@@ -96,10 +96,32 @@ class Normalizer:
             return texts
         if any(step in _ALL_BATCH_STEPS for step in self._steps):
             return self._apply_in_turn(texts)
+        if self.is_nfc:
+            changed = kernel.list_unlike_nfc(texts)
+            return texts if not changed else texts.replace(changed, [self._apply_bytes(texts.text(i)) for i in changed])
         normalized = [self._apply_bytes(texts.text(i)) for i in range(texts.num_texts)]
         offsets = np.zeros(texts.num_texts + 1, np.int64)
         np.cumsum(np.fromiter((len(t) for t in normalized), np.int64, len(normalized)), out=offsets[1:])
         return Texts(np.frombuffer(b"".join(normalized), np.uint8), offsets)
+
+    @property
+    def is_nfc(self) -> bool:
+        """Whether it is the form NFC alone, in which most texts are."""
+        return self._steps == ("nfc",)
+
+    def apply_to_strings(self, strings: Sequence[str | bytes]) -> Sequence[str | bytes]:
+        """The same of strings, by themselves where nothing changes them; for a normalizer that is_nfc.
+
+        Raises TypeError, with its position, for what is neither str nor bytes.
+        """
+        changed = kernel.list_unlike_nfc(strings)
+        if not changed:
+            return strings
+        normalized = [*strings]
+        for i in changed:
+            string = normalized[i]
+            normalized[i] = self.apply_str(string) if isinstance(string, str) else self._apply_bytes(bytes(string))
+        return normalized
 
     def _apply_in_turn(self, texts: Texts) -> Texts:
         for step in self._steps:

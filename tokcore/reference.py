@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import regex
+import unicodedata2
 
 from tokcore.bert import load_table, normalize_text
 from tokcore.byte_alphabet import ID_OF_BYTE
@@ -530,6 +531,21 @@ class WordpieceEncoder(PretokenEncoder):
 
 
 _SPACE = regex.compile(expand(r"\s+"))
+
+
+def list_unlike_nfc(texts: Texts | Sequence[str | bytes]) -> list[int]:
+    """See tokcore.kernel."""
+    strings = [texts.text(i) for i in range(texts.num_texts)] if isinstance(texts, Texts) else texts
+    return [i for i, string in enumerate(strings) if not _is_nfc(string)]
+
+
+def _is_nfc(string: str | bytes) -> bool:
+    try:
+        text = string if isinstance(string, str) else bytes(string).decode()
+    except UnicodeDecodeError:
+        return False
+    is_same: bool = unicodedata2.normalize("NFC", text) == text
+    return is_same
 
 
 def normalize_bert(texts: Texts, cased: bool) -> Texts:

@@ -31,9 +31,9 @@ class SharedTables:
         added = {id: text.encode() for text, id in self.added.ids.items() if id not in spec.shared_ids}
         self.decoder = spec.model.decoder(added)
         # Whether texts are encoded as they are: nothing is normalized or always found, and the encoder splits.
-        self.takes_strings = not (
-            self.normalizer.steps or self.added.has_always or self.pretokenizer.native_name is None
-        )
+        splits = self.pretokenizer.native_name is not None and not self.added.has_always
+        self.takes_strings = splits and not self.normalizer.steps
+        self.takes_nfc = splits and self.normalizer.is_nfc  # the same, of texts in that form
         self._model = spec.model
         self._sampled: tuple[Probability, SampledUnigram] | None = None
 

@@ -46,6 +46,23 @@ class Texts(NamedTuple):
         parts = [self.data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
         return Texts(np.concatenate(parts) if parts else np.zeros(0, np.uint8), offsets)
 
+    def replace(self, where: Sequence[int], strings: Sequence[bytes]) -> Texts:
+        """The strings with others at these positions, which ascend.
+
+        >>> texts = make_texts_from_strings(["a", "b", "c"]).replace([1], [b"xyz"])
+        >>> [texts.text(i) for i in range(3)]
+        [b'a', b'xyz', b'c']
+        """
+        lengths = np.diff(self.offsets)
+        lengths[[*where]] = [*map(len, strings)]
+        parts, end = [], int(self.offsets[0])
+        for i, string in zip(where, strings, strict=True):
+            parts += [self.data[end : self.offsets[i]], np.frombuffer(string, np.uint8)]
+            end = int(self.offsets[i + 1])
+        offsets = np.zeros(len(self.offsets), np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        return Texts(np.concatenate([*parts, self.data[end : self.offsets[-1]]]), offsets)
+
 
 def make_texts_from_strings(strings: Iterable[str | bytes]) -> Texts:
     """Texts of Python strings; str is encoded as UTF-8, bytes are kept as they are.

@@ -374,7 +374,9 @@ class Tokenizer(Vocabulary):
         [257, 257, 259]
         """
         shared = self._shared
-        if not shared.takes_strings:
+        if shared.takes_nfc:
+            texts = shared.normalizer.apply_to_strings(texts)
+        elif not shared.takes_strings:
             return self.encode_texts(make_texts_from_strings(texts), threads)
         return Encoded(*shared.encoder.encode_strings(texts, threads))
 
@@ -538,7 +540,8 @@ class Tokenizer(Vocabulary):
 
     def _encode_one(self, text: str | bytes, allowed: Mapping[str, int]) -> Ids:
         shared = self._shared
-        if shared.takes_strings and not allowed:
+        if not allowed and (shared.takes_strings or shared.takes_nfc):
+            (text,) = shared.normalizer.apply_to_strings([text]) if shared.takes_nfc else (text,)
             return shared.encoder.encode_text(text)
         if shared.takes_strings and shared.encoder_within is None:
             parts = shared.added.cut_text(text.encode() if isinstance(text, str) else bytes(text), allowed)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import random
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -10,11 +12,12 @@ import tokenizers
 import unicodedata2
 from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 
-from tokcore import unicode
+from tokcore import kernel, unicode
 from tokcore.errors import ConfigError
 from tokcore.normalize import Normalizer
-from tokcore.texts import make_texts_from_strings
+from tokcore.texts import Texts, make_texts_from_strings
 
 STEPS = ["nfc", "nfd", "nfkc", "nfkd", "lowercase", "strip_accents", "strip_controls", "strip_invisible"]
 SCALARS = "".join(chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000)
@@ -125,3 +128,57 @@ def test_another_unicode_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(ConfigError, match=r"has Unicode 17\.0\.0, the normalizers need 16\.0\.0"):
         Normalizer(["nfc"])
     Normalizer([])
+
+
+def _list_unlike(strings: Sequence[str]) -> tuple[int, int]:
+    """What the kernel finds, which must be the same of str and of UTF-8, and at least what does change."""
+    found = kernel.list_unlike_nfc(strings)
+    assert kernel.list_unlike_nfc(make_texts_from_strings(strings)) == found
+    assert kernel.list_unlike_nfc([string + "\U00010000" for string in strings]) == found  # four bytes a character
+    changed = {i for i, string in enumerate(strings) if unicodedata2.normalize("NFC", string) != string}
+    assert changed <= set(found)
+    return len(changed), len(found)
+
+
+def _list_parts() -> list[str]:
+    """What composes or is composed, some of Hangul, and what is neither."""
+    characters = [chr(c) for c in range(0x30000) if not 0xD800 <= c < 0xE000 and not 0xAC00 <= c < 0xD7A4]
+    composed = [c for c in characters if unicodedata2.normalize("NFD", c) != c]
+    others = ["\u1100", "\u1161", "\u11a8", "\uac00", "\uac01", "a", "語", "\u0327", "\u05b0"]
+    return [*sorted({c for text in composed for c in text + unicodedata2.normalize("NFD", text)}), *others]
+
+
+def test_what_is_not_in_nfc_is_found() -> None:
+    parts = _list_parts()
+    everything = [chr(c) for c in range(0x30000) if not 0xD800 <= c < 0xE000]
+    num_changed, num_found = _list_unlike(everything)
+    assert num_changed == num_found
+    _list_unlike([a + b for a in parts[:: len(parts) // 60] for b in parts])
+    chance = random.Random(5)
+    num_changed, num_found = _list_unlike(
+        ["".join(chance.choices(parts, k=chance.randint(2, 30))) for _ in range(5000)]
+    )
+    assert num_found < num_changed * 1.1  # few need a closer look that turns out to be for nothing
+
+
+def test_ill_formed_bytes_are_left_to_a_closer_look() -> None:
+    ill = [b"\x80", b"\xc3", b"\xe3\x81", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xff"]
+    texts = [b"a", *ill, "é".encode()]
+    assert kernel.list_unlike_nfc(texts) == [*range(1, 8)]
+    normalized = Normalizer(["nfc"]).apply(make_texts_from_strings(texts))
+    assert [normalized.text(i) for i in range(len(texts))] == texts
+
+
+@given(st.lists(st.text(st.sampled_from("ae\u0301\u0327é語\u0958 "), max_size=5)), st.booleans())
+@examples(100)
+def test_only_texts_that_are_not_in_nfc_change(strings: list[str], is_window: bool) -> None:
+    expected = [unicodedata2.normalize("NFC", string) for string in strings]
+    normalizer = Normalizer(["nfc"])
+    found = normalizer.apply_to_strings(strings)
+    assert [*found] == expected
+    assert (found is strings) is (strings == expected)
+    texts = make_texts_from_strings([*strings, "e\u0301"])
+    if is_window:  # of more bytes than the texts have
+        texts = Texts(texts.data, texts.offsets[:-1])
+    applied = normalizer.apply(texts)
+    assert [applied.text(i).decode() for i in range(len(strings))] == expected

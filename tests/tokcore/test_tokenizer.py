@@ -149,7 +149,10 @@ def test_batches_with_special_tokens_equal_single_texts(parts):
 
 @given(
     st.lists(
-        st.one_of(st.sampled_from(["<|end|>", "<|end|>of", "ab", "é", "語", "\U0001f600", "<"]), st.text(max_size=9))
+        st.one_of(
+            st.sampled_from(["<|end|>", "<|end|>of", "ab", "é", "e\u0301", "語", "\U0001f600", "<"]),
+            st.text(max_size=9),
+        )
     ),
     st.sampled_from([[], ["nfc"]]),
     st.sampled_from([{"name": "cl100k"}, {"regex": "a|[^a]+"}]),

@@ -144,6 +144,17 @@ inline std::optional<StringView> view_of(PyObject* object, std::vector<nanobind:
                     Encoding::kUtf8};
 }
 
+// The same for text i of a tuple; raises TypeError.
+inline StringView view_text(const nanobind::tuple& texts, size_t i, std::vector<nanobind::object>* kept) {
+  const std::optional<StringView> view = view_of(texts[i].ptr(), kept);
+  if (!view)
+    throw nanobind::type_error(
+        ("texts[" + std::to_string(i) + "]: expected str or bytes, found " +
+         nanobind::cast<std::string>(nanobind::type_name(nanobind::handle(texts[i]).type())))
+            .c_str());
+  return *view;
+}
+
 // The interpreter says best which surrogate a string has, and where.
 inline void raise_surrogate(PyObject* string) {
   const nanobind::object bytes = nanobind::steal(PyUnicode_AsUTF8String(string));
@@ -155,15 +166,7 @@ template <typename AnyEncoder>
 nanobind::tuple encode_strings(AnyEncoder& self, const nanobind::tuple& texts, int64_t threads) {
   std::vector<StringView> strings(texts.size());
   std::vector<nanobind::object> kept;
-  for (size_t i = 0; i < strings.size(); ++i) {
-    const std::optional<StringView> view = view_of(texts[i].ptr(), &kept);
-    if (!view)
-      throw nanobind::type_error(
-          ("texts[" + std::to_string(i) + "]: expected str or bytes, found " +
-           nanobind::cast<std::string>(nanobind::type_name(nanobind::handle(texts[i]).type())))
-              .c_str());
-    strings[i] = *view;
-  }
+  for (size_t i = 0; i < strings.size(); ++i) strings[i] = view_text(texts, i, &kept);
   const size_t num_threads = checked_threads(threads);
   EncodedBatch encoded;
   EncodeResult result;
