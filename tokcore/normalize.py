@@ -110,11 +110,11 @@ class Normalizer:
         return self._steps == ("nfc",)
 
     def apply_to_strings(self, strings: Sequence[str | bytes]) -> Sequence[str | bytes]:
-        """The same of strings, by themselves where nothing changes them; for a normalizer that is_nfc.
+        """The same of strings, by themselves where nothing changes them; for no steps, and a normalizer that is_nfc.
 
         Raises TypeError, with its position, for what is neither str nor bytes.
         """
-        changed = kernel.list_unlike_nfc(strings)
+        changed = kernel.list_unlike_nfc(strings) if self._steps else []
         if not changed:
             return strings
         normalized = [*strings]

@@ -30,10 +30,11 @@ class SharedTables:
         self.encoder = spec.model.encoder(self.pretokenizer.native_name, CACHE_BYTES)
         added = {id: text.encode() for text, id in self.added.ids.items() if id not in spec.shared_ids}
         self.decoder = spec.model.decoder(added)
-        # Whether texts are encoded as they are: nothing is normalized or always found, and the encoder splits.
-        splits = self.pretokenizer.native_name is not None and not self.added.has_always
-        self.takes_strings = splits and not self.normalizer.steps
-        self.takes_nfc = splits and self.normalizer.is_nfc  # the same, of texts in that form
+        # Whether any text is encoded as it is, and whether most are: that need no normalizing and spell no added token.
+        self.takes_most = self.pretokenizer.native_name is not None and (
+            self.normalizer.is_nfc or not self.normalizer.steps
+        )
+        self.takes_strings = self.takes_most and not (self.normalizer.steps or self.added.has_always)
         self._model = spec.model
         self._sampled: tuple[Probability, SampledUnigram] | None = None
 

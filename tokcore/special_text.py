@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
+from operator import eq
 from typing import NamedTuple
 
 import numpy as np
@@ -115,6 +117,27 @@ class AddedTokens:
         ids = np.where(raw.ids[inner.of] < 0, inner.ids, raw.ids[inner.of])
         return Cut(inner.texts, ids, raw.of[inner.of], raw.outer[inner.of], inner.outer, texts.num_texts)
 
+    def may_be_spelled(self, strings: Sequence[str | bytes]) -> bool:
+        """Whether one of the strings may spell a token that text always becomes. Several times as fast as cut()."""
+        if not self._always:
+            return False
+        return bool(self._normalized) or any(map(self._spells_always, strings))
+
+    def _spells_always(self, string: str | bytes) -> bool:
+        prefix, matcher, matcher_of_bytes = self._always_matchers
+        if isinstance(string, str):
+            return prefix in string and matcher.search(string) is not None
+        return not isinstance(string, bytes) or matcher_of_bytes.search(string) is not None
+
+    @functools.cached_property
+    def _always_matchers(self) -> tuple[str, re.Pattern[str], re.Pattern[bytes]]:
+        """What all tokens that text always becomes begin with, and what finds one of them."""
+        texts = [text for text, id in self.ids.items() if id in self._always]
+        pattern = "|".join(map(re.escape, texts))
+        first, last = min(texts), max(texts)  # what these two begin with, all do
+        shared = sum(1 for _ in takewhile(bool, map(eq, first, last)))
+        return first[:shared], re.compile(pattern), re.compile(pattern.encode())
+
     def cut_text(self, text: bytes, allowed: Mapping[str, int]) -> list[bytes | int] | None:
         """One text cut around allowed special tokens: bytes and ids in turn. Of texts that nothing changes.
 
@@ -214,6 +237,8 @@ def find_special(texts: Texts, allowed: Mapping[str, int]) -> list[SpecialSpan]:
     if len(allowed) <= 8 and not any(text.encode() in everything for text in allowed):
         return []
     matcher = _compile_matcher(tuple(allowed))
+    if matcher.search(everything) is None:
+        return []
     spans = []
     for i in range(texts.num_texts):
         start = int(texts.offsets[i])

@@ -374,10 +374,10 @@ class Tokenizer(Vocabulary):
         [257, 257, 259]
         """
         shared = self._shared
-        if shared.takes_nfc:
-            texts = shared.normalizer.apply_to_strings(texts)
-        elif not shared.takes_strings:
+        if not shared.takes_most or shared.added.may_be_spelled(texts):
             return self.encode_texts(make_texts_from_strings(texts), threads)
+        if not shared.takes_strings:
+            texts = shared.normalizer.apply_to_strings(texts)
         return Encoded(*shared.encoder.encode_strings(texts, threads))
 
     def encode_texts(self, texts: Texts, threads: int = 1) -> Encoded:
@@ -540,8 +540,8 @@ class Tokenizer(Vocabulary):
 
     def _encode_one(self, text: str | bytes, allowed: Mapping[str, int]) -> Ids:
         shared = self._shared
-        if not allowed and (shared.takes_strings or shared.takes_nfc):
-            (text,) = shared.normalizer.apply_to_strings([text]) if shared.takes_nfc else (text,)
+        if not allowed and shared.takes_most and not shared.added.may_be_spelled([text]):
+            (text,) = shared.normalizer.apply_to_strings([text])
             return shared.encoder.encode_text(text)
         if shared.takes_strings and shared.encoder_within is None:
             parts = shared.added.cut_text(text.encode() if isinstance(text, str) else bytes(text), allowed)
