@@ -30,6 +30,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 from pipelines.commands.command_inputs import EXIT_STAGE, EXIT_USAGE, EXIT_WAITS, fail
 from pipelines.commands.command_options import format_examples
 from pipelines.local.say import LogFormatter, say, say_message
+from pipelines.local.spare_pandas import spare_pandas
 from pipelines.local.threads import describe_shortage, describe_small_space, limit_thread_starts
 from pipelines.slices.outcomes import SliceWaits
 from tokcore.errors import ConfigError, TokError
@@ -186,6 +187,7 @@ def main() -> NoReturn:
     # We make hardly any reference cycles, and each collection would visit the half million objects of a tokenizer.
     # Our imports and Beam's make 220,000 objects, which is below the threshold: none of them starts a collection.
     gc.set_threshold(1 << 18)
+    spare_pandas()
     limit_thread_starts()
     signal.signal(signal.SIGTERM, _terminate)
     sys.unraisablehook = _send_again

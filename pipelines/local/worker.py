@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 
 from pipelines.local.free_memory import share_arena
 from pipelines.local.pool import Report, receive, send
+from pipelines.local.spare_pandas import spare_pandas
 from pipelines.store import retries
 from tokcore.errors import StageError
 
@@ -46,6 +47,7 @@ def main(modules: Sequence[str]) -> None:
     gc.set_threshold(1 << 17)
     for module in modules:
         importlib.import_module(module)
+    spare_pandas()
     gc.freeze()  # modules stay, so collections need not visit their objects
     while True:
         try:
