@@ -355,4 +355,12 @@ DEFECTS = (
         "scratch.shares.push_back(1);",
         in_tests("tokcore/test_sampling.py"),
     ),
+    Defect(
+        "odd-parts",
+        "a part of a long pre-token may be a token that only a whole pre-token becomes",
+        "BpeModel::may_cut",
+        "if (odd_.find(*this, text + begin, end - begin) != kNone) return false;",
+        "",
+        in_tests("tokcore/test_encoder.py::test_a_token_that_no_merge_makes_is_one_only_as_a_whole_pretoken"),
+    ),
 )

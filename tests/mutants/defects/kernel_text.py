@@ -179,4 +179,12 @@ DEFECTS = (
         "0xBF)",
         in_tests("tokcore/test_pretokenize.py::test_equals_reference"),
     ),
+    Defect(
+        "marks-of-the-letter",
+        "a mark composes with a letter only if the letter has no marks of its own",
+        "NfcCheck::take",
+        "if (combining_class != 0 && combining_class < state->trailing_class) return false;",
+        "",
+        in_tests("tokcore/test_normalize.py::test_what_is_not_in_nfc_is_found"),
+    ),
 )
