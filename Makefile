@@ -30,9 +30,12 @@ $(VENV)/installed: pyproject.toml .ci/install.py | $(VENV)/demo-installed
 	$(BIN)/python .ci/install.py dev
 	touch $@
 
-demo: $(VENV)/demo-installed ## run the main job on the corpus in deploy/demo
+demo: $(VENV)/demo-installed ## run the main job on the corpus in deploy/demo, twice: Beam's own runner makes the same root
 	$(BIN)/tokcore build deploy/demo/build.toml --output $(OUT)
 	$(BIN)/tokcore verify $(OUT) --decode all
+	rm -rf $(OUT)-direct
+	$(BIN)/tokcore build deploy/demo/build.toml --output $(OUT)-direct --engine direct --quiet
+	cmp $(OUT)/manifest.json $(OUT)-direct/manifest.json && echo "the same root with --engine direct"
 
 # Builds sync every file, for which a disk takes milliseconds. So tests keep theirs in memory where that has 8 GB free.
 TEST_TMPDIR ?= $(or $(TMPDIR),$(shell findmnt --noheadings --output OPTIONS /dev/shm 2>/dev/null | grep --quiet noexec || \

@@ -63,7 +63,7 @@ def print_metrics(metrics: Mapping[str, Mapping[str, int]]) -> None:
         found = f", {hits:,} found done" if (hits := measured.get("cache_hits", 0)) else ""
         items = format_count(measured.get("items", 0), "work item")
         amounts = f"{items}{found}, {format_count(measured.get('records', 0), 'record')}"
-        reasons = {name: n for name, n in measured.items() if name.startswith("rejected:")}
+        reasons = {name: n for name, n in sorted(measured.items()) if name.startswith("rejected:")}
         rejects = ", ".join(f"{name.removeprefix('rejected:')}: {n:,}" for name, n in reasons.items())
         rejected = f", rejected {rejects}" if rejects else ""
         size = f"{measured.get('stored_bytes', 0):,} bytes stored, {measured.get('text_bytes', 0):,} of text"

@@ -594,9 +594,9 @@ class EngineTable:
     """[engine]: where the work is done; changes no byte"""
 
     name: Annotated[
-        Literal["local", "flink", "prism", "portable", "dataflow"],
-        "processes of this machine, Beam's job server for Flink, Prism, any server of Beam's job API, or Google's "
-        "Dataflow",
+        Literal["local", "direct", "flink", "prism", "portable", "dataflow"],
+        "processes of this machine, Beam's own runner in this process, Beam's job server for Flink, Prism, any server "
+        "of Beam's job API, or Google's Dataflow",
     ] = "local"
     endpoint: Annotated[
         str | None, "HOST:PORT of the job server; not set: for flink 127.0.0.1:8099, for prism 127.0.0.1:8073"

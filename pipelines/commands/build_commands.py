@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -315,16 +316,16 @@ def make_stage_command(name: str) -> click.Command | None:
     stage = next((one for one in STAGES.values() if one.command == name and one.does), None)
     if stage is None:
         return None
-    plain = _Runs(lambda build: build.derive(stage), (name,), (f"tokcore {name} BUILD.toml",))
+    plain = _Runs(operator.methodcaller("derive", stage), (name,), (f"tokcore {name} BUILD.toml",))
     return _make_command(name, stage.does, stage.done, _OWN.get(name, plain))
 
 
 _OWN = {
     COUNTS.command: _Runs(
-        lambda build: build.count(), (PLAN.command, COUNTS.command), (f"tokcore {COUNTS.command} BUILD.toml",)
+        operator.methodcaller("count"), (PLAN.command, COUNTS.command), (f"tokcore {COUNTS.command} BUILD.toml",)
     ),
     TOKENIZER.command: _Runs(
-        lambda build: build.learn(),
+        operator.methodcaller("learn"),
         (TOKENIZER.command,),
         (
             "tokcore learn BUILD.toml",
@@ -336,7 +337,7 @@ _OWN = {
         BUILD_FILE_OR_OUTPUT,
     ),
     SHARDS.command: _Runs(
-        lambda build: build.encode(),
+        operator.methodcaller("encode"),
         (SHARDS.command,),
         ("tokcore encode BUILD.toml", "tokcore encode BUILD.toml --at 3 --tokenizer 0a1b2c3d -o out/second"),
         (_INTO, _OF_TOKENIZER, _ENCODE_AT),
@@ -353,7 +354,7 @@ COMMANDS = (
         "Run every stage that is not done yet.\n\nAfter -- come the options of a Beam runner.",
         "built",
         _Runs(
-            lambda build: build.run(),
+            operator.methodcaller("run"),
             tuple(list_commands()),
             (
                 "tokcore build BUILD.toml",

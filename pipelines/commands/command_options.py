@@ -32,7 +32,7 @@ WORKERS = click.option(
 
 _ENGINE = click.option(
     "--engine",
-    type=click.Choice(("local", "flink", "prism", "portable", "dataflow")),
+    type=click.Choice(("local", "direct", "flink", "prism", "portable", "dataflow")),
     help="Where the work is done: replaces engine.name. Its address: --set engine.endpoint=HOST:PORT; for dataflow: "
     "--set engine.project=ID, and so on.",
 )

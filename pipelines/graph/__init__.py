@@ -1,9 +1,8 @@
 """The Beam graphs. The only folder that imports Beam.
 
-beam_passes: runs the stages. runner: opens a pipeline for a stage_on_beam, on the chosen runner.
-local_pool: how transforms reach the worker processes of the local runner. beam_warnings: what Beam warns of.
-spread_items: work items to all workers. count_graph, encode_graph, learn_graph, mix_graph, pack_graph: the transforms
-of a stage. collect_graph: records of many work items into one object. coders: how their elements are encoded.
+task_graph: the graph of a step, one shape for all stages. spread_items: pieces of work to all workers. merge_graph:
+runs of counts, added up. coders: how elements are encoded.
+runner: opens a pipeline for a stage_on_beam, on the chosen runner. beam_warnings: what Beam warns of.
 bind: where servers listen that Beam starts.
 boot_worker: the program tokcore-worker, which engines start. boot_plugin: where Beam's boot starts workers.
 driver_options: what a driver tells them.

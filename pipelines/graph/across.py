@@ -9,22 +9,13 @@ import base64
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from pipelines.graph.local_pool import SharedPool
 from tokcore.errors import StageError, TokError
 
 T = TypeVar("T")
 
 _NOTE = re.compile(r"tokcore-error (\w+) ([A-Za-z0-9+/=]+)")
-
-
-def run_in_worker(pool: SharedPool | None, function: Callable[..., T], *arguments: Any) -> T:
-    """function(*arguments) in a process of the local pool, or right here, in a worker of an engine.
-
-    find_error finds what it raises.
-    """
-    return run_here(lambda: pool.run(function, *arguments) if pool is not None else function(*arguments))
 
 
 def run_here(function: Callable[[], T]) -> T:

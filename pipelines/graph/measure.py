@@ -9,9 +9,6 @@ from typing import Any
 import grpc
 from apache_beam.metrics import Metrics, MetricsFilter
 
-from pipelines.work.measure_items import sum_up_item
-from schemas.refs import ItemCounted, ItemEncoded, ItemScattered
-
 NAMESPACE = "tokcore"
 
 
@@ -20,11 +17,6 @@ def count_in_metrics(step: str, amounts: Mapping[str, int]) -> None:
     for name, amount in amounts.items():
         if amount:
             Metrics.counter(f"{NAMESPACE}.{step}", name).inc(amount)
-
-
-def measure_item(step: str, item: ItemCounted | ItemEncoded | ItemScattered, was_done: bool) -> None:
-    """Add what became of a work item. was_done: an earlier attempt left its result, so nothing was read."""
-    count_in_metrics(step, sum_up_item(item, was_done))
 
 
 def collect_metrics(ask: Callable[[], Any]) -> dict[str, int]:

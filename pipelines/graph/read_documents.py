@@ -12,7 +12,7 @@ import apache_beam as beam
 from pipelines.graph.across import pass_errors, run_here
 from pipelines.graph.coders import import_in_workers
 from pipelines.graph.measure import count_in_metrics
-from pipelines.graph.spread_items import RankedItem, Spread, rank_item
+from pipelines.graph.spread_items import RankedItem, Spread, rank_piece
 from pipelines.work.read_source import Record, list_source_items, parse_source, read_item
 from schemas.document import Document, RejectedRecord
 from schemas.plan import Assignment
@@ -68,7 +68,7 @@ class _ListFiles(beam.DoFn):
 
     def process(self, settings: str) -> Iterator[RankedItem]:
         for rank, assignment in run_here(lambda: list(list_source_items(json.loads(settings), self._base))):
-            yield rank_item(rank, assignment)
+            yield rank_piece(rank, assignment)
 
 
 class _ReadItem(beam.DoFn):

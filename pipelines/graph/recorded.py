@@ -5,10 +5,13 @@ A job that was found again is measured alike, and so is what an earlier one did.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
+from pipelines.local.pool import OnProgress
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
 
@@ -49,3 +52,26 @@ class Recorded:
         now = time.monotonic()
         self._next = now + max(_EVERY_S, (now - began) / _SHARE)
         return sum(found)
+
+
+@contextlib.contextmanager
+def telling(recorded: Recorded, on_progress: OnProgress | None) -> Iterator[None]:
+    """While the block runs, and once at its end, on_progress gets the stored bytes of what is found to be done."""
+    ended = threading.Event()
+
+    def tell() -> None:
+        if on_progress is not None and (found := recorded.look(at_once=ended.is_set())):
+            on_progress("read", found)
+
+    def watch() -> None:
+        while not ended.wait(_EVERY_S):
+            tell()
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()
+    tell()

@@ -1,8 +1,8 @@
-"""Where a build's Beam stages run: on the local runner, with our own worker processes, or on a named runner.
+"""Where the steps of a stage run that an engine does: on the runner that the options name, or on Beam's own.
 
-We never use Beam's default runner: it may download another engine. Ours is FnApiRunner in memory, which opens no port.
-Its threads hand each work item to a process of pipelines.local.pool. Modes and runners that open ports get them on the
-loopback interface only (pipelines.graph.bind).
+We never use Beam's default runner: it may download another engine. Beam's own is FnApiRunner in memory, which opens no
+port: its threads do the work in this process. Runners that open ports get them on the loopback interface only
+(pipelines.graph.bind).
 """
 
 from __future__ import annotations
@@ -18,43 +18,34 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.runners.runner import PipelineRunner, create_runner
-from apache_beam.runners.worker.statesampler import StateSampler
 
 from pipelines.graph.across import find_error
 from pipelines.graph.beam_warnings import tell_warnings
 from pipelines.graph.bind import bind_to_loopback
-from pipelines.graph.local_pool import SharedPool
 from pipelines.graph.measure import collect_metrics
+from pipelines.graph.recorded import Recorded, telling
 from pipelines.graph.stage_on_beam import StageOnBeam
 from pipelines.local.dataflow import NAME as DATAFLOW
 from pipelines.local.run_options import RunOptions
 from pipelines.store.redaction import make_cause, redact
 from tokcore.errors import ConfigError, StageError, TokError
 
-# Beam deals elements to its threads before anything runs and never moves one. Processes take work when they are free,
-# so with several threads for each process one slow item does not leave a core idle.
-THREADS_PER_WORKER = 2
-_SAMPLING_MS = 10
+# "direct" is what Beam calls a choice of its own, which may fall on an engine that it downloads.
+_OWN = {"direct", "switchingdirect", "fnapi"}
 
 _WHILE_RUNNING = re.compile(r" \[while running '[^']*'\]$")
 
 
 @contextmanager
-def open_pipeline(run: StageOnBeam) -> Iterator[tuple[beam.Pipeline, SharedPool | None]]:
-    """A pipeline that runs when the block ends, and the worker pool for its heavy calls.
+def open_pipeline(run: StageOnBeam) -> Iterator[beam.Pipeline]:
+    """A pipeline that runs when the block ends.
 
     If an engine already has a job for this stage of this output, waits for that one instead.
     Raises a TokError that a worker raised as it is; for any other failure a StageError that names the stage.
     """
     try:
         with bind_to_loopback(), tell_warnings(run.say):
-            if (pool := run.workers.start()) is not None:
-                with pool.reporting_to(run.on_progress), _sampling_often():
-                    with _make_local_pipeline(run.options) as pipeline:
-                        yield pipeline, SharedPool(pool)
-                    run.metrics |= collect_metrics(pipeline.result.metrics)
-            else:
-                yield from _run_on_engine(run, _KeepViews(list(run.options.runner)))
+            yield from _run_on_engine(run, _KeepViews(complete_options(run.options)))
     except TokError as error:
         # Beam adds the name of its transform, which means nothing to a user.
         error.args = (_WHILE_RUNNING.sub("", str(error)), *error.args[1:])
@@ -73,49 +64,38 @@ def open_pipeline(run: StageOnBeam) -> Iterator[tuple[beam.Pipeline, SharedPool 
     raise StageError(f"stage {run.stage}: {reason}") from make_cause(failure)
 
 
-def _run_on_engine(run: StageOnBeam, options: PipelineOptions) -> Iterator[tuple[beam.Pipeline, None]]:
+def _run_on_engine(run: StageOnBeam, options: PipelineOptions) -> Iterator[beam.Pipeline]:
     if run.options.engine == DATAFLOW:
         # Its packages come with an extra.
         from pipelines.graph.dataflow_engine import run_dataflow_job
 
         with run_dataflow_job(run, options) as pipeline:
-            yield pipeline, None
+            yield pipeline
         return
     # Local builds need none of this, and should not wait for its import.
     from pipelines.graph.engine_jobs import find_endpoint, run_job
 
     if (endpoint := find_endpoint(options)) is None:
-        with beam.Pipeline(options=options) as pipeline:
-            yield pipeline, None
+        with telling(Recorded(run.attempts, run.pieces), run.on_progress), beam.Pipeline(options=options) as pipeline:
+            yield pipeline
         run.metrics |= collect_metrics(pipeline.result.metrics)
         return
     with run_job(run, endpoint, options) as pipeline:
-        yield pipeline, None
+        yield pipeline
 
 
-@contextmanager
-def _sampling_often() -> Iterator[None]:
-    """While the block runs, Beam's sampling threads, one for each bundle, wake up often.
+def complete_options(options: RunOptions) -> list[str]:
+    """Beam's options as a pipeline gets them: unless they name another runner, of Beam's own, with its threads.
 
-    A bundle ends only when its thread wakes up: by default up to 200 ms after the work is done. Beam has no option
-    for that.
+    >>> complete_options(RunOptions(3, ("--runner=DirectRunner",)))[1:]
+    ['--direct_num_workers=3', '--runner=DirectRunner', '--runner=FnApiRunner']
     """
-    before = StateSampler.__init__.__defaults__
-    StateSampler.__init__.__defaults__ = (_SAMPLING_MS,)
-    try:
-        yield
-    finally:
-        StateSampler.__init__.__defaults__ = before
-
-
-def _make_local_pipeline(options: RunOptions) -> beam.Pipeline:
-    arguments: Sequence[str] = (
-        "--runner=FnApiRunner",
-        "--direct_running_mode=in_memory",
-        f"--direct_num_workers={THREADS_PER_WORKER * options.num_workers}",
-        *options.runner,
-    )
-    return beam.Pipeline(options=_KeepViews(list(arguments)))
+    known, _ = _Parser().parse_known_args(list(options.runner))
+    if (known.runner or "direct").lower().removesuffix("runner") not in _OWN:
+        return list(options.runner)
+    # Of an option that is there twice, the last one counts.
+    own = ("--direct_running_mode=in_memory", f"--direct_num_workers={options.num_workers}")
+    return [*own, *options.runner, "--runner=FnApiRunner"]
 
 
 class _KeepViews(PipelineOptions):
@@ -175,7 +155,7 @@ def check_runner_options(options: Sequence[str]) -> None:
     if known.direct_running_mode == "multi_processing":
         raise ConfigError(
             "--direct_running_mode=multi_processing: Beam's worker processes are told nothing of this pipeline's "
-            "element types. Leave it out: the local runner has processes of its own (--workers N)."
+            "element types. Leave it out, or use the local engine, which has processes of its own (--workers N)."
         )
     runner = known.runner and _find_runner(known.runner)
     if not unknown or isinstance(runner, PortableRunner):
@@ -183,7 +163,8 @@ def check_runner_options(options: Sequence[str]) -> None:
     name = unknown[0].split("=")[0]
     near = difflib.get_close_matches(name, parser._option_string_actions, 1)
     hint = f" Did you mean {near[0]}?" if near else ""
-    raise ConfigError(f"{name}: {known.runner or 'the local runner'} has no such option.{hint}")
+    of = known.runner or "Beam's own runner"
+    raise ConfigError(f"{name}: {of} has no such option.{hint}")
 
 
 def _find_runner(name: str) -> Any:

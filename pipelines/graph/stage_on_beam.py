@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 
 from pipelines.graph.recorded import Pieces
-from pipelines.local.pool import OnProgress, Workers
+from pipelines.local.pool import OnProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.store.attempts import Attempts
 
@@ -19,7 +19,6 @@ class StageOnBeam:
     attempts: Attempts
     pieces: Pieces
     options: RunOptions
-    workers: Workers  # of the local runner; others have their own
     on_progress: OnProgress | None
     say: Callable[[str], None]
     metrics: dict[str, int] = dataclasses.field(default_factory=dict)  # what Beam measured, once the stage is done

@@ -29,7 +29,6 @@ from pipelines.graph.recorded import Pieces
 from pipelines.graph.stage_on_beam import StageOnBeam
 from pipelines.graph.stream_graph import FollowSources
 from pipelines.graph.watch_job import JobWorkers, RemoteJob
-from pipelines.local.pool import Workers
 from pipelines.local.run_options import RunOptions
 from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
@@ -63,7 +62,7 @@ class StreamJob:
         self._options = options
         self._say = say
         self._as_stage = StageOnBeam(
-            "stream", Attempts(output, "stream", _IDENTITY), Pieces(0, dict), options, Workers(options, ()), None, say
+            "stream", Attempts(output, "stream", _IDENTITY), Pieces(0, dict), options, None, say
         )
         self.name = make_job_name(self._as_stage.attempts, "stream")
         self._endpoint = find_endpoint(PipelineOptions([*options.runner])) or ""

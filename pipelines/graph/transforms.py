@@ -18,9 +18,10 @@ from apache_beam.utils.windowed_value import WindowedValue
 from pipelines.graph.across import run_here
 from pipelines.graph.checks import check_document, check_documents, check_ends
 from pipelines.graph.coders import import_in_workers
-from pipelines.graph.count_graph import KeyedRun, MergeIntoTables
 from pipelines.graph.measure import count_in_metrics
+from pipelines.graph.merge_graph import AddUpRuns, KeyedRun
 from pipelines.store.attempts import Attempts, publish, remove_attempts
+from pipelines.work.combining import add_up_counts
 from pipelines.work.count_item import LanguageTables
 from pipelines.work.item_reader import LanguageTally
 from schemas.document import Document, EncodedDocument
@@ -79,7 +80,7 @@ class CountPretokens(beam.PTransform):
         published = (
             documents
             | "CountDocuments" >> beam.ParDo(_CountDocuments(self._attempts, self)).with_output_types(KeyedRun)
-            | "MergeIntoTables" >> MergeIntoTables(self._attempts, self.num_partitions)
+            | "MergeIntoTables" >> AddUpRuns(self._attempts, add_up_counts(self.num_partitions), TableRef)
             | "PublishTable" >> beam.ParDo(_PublishTable(self._attempts)).with_output_types(tuple[int, TableRef])
         )
         # A description of each table: as many as there are languages.

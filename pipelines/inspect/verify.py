@@ -485,13 +485,14 @@ def _decode(stored: Stored, how: _How, problems: list[str], shown: Phase) -> int
     ]
     num_decoded = 0
     pool = how.workers.start()
-    with ThreadPoolExecutor(options.num_workers) as threads:
-        for compared, found in threads.map(
-            lambda job: decode_items(job) if pool is None else pool.run(decode_items, job), jobs
-        ):
-            num_decoded += compared
-            shown.advance(compared)
-            problems.extend(found)
+    calls = ((decode_items, (job,)) for job in jobs)
+    looked = pool.run_all(calls) if pool is not None else enumerate(map(decode_items, jobs))
+    told: dict[int, list[str]] = {}
+    for number, (compared, found) in looked:
+        told[number] = found
+        num_decoded += compared
+        shown.advance(compared)
+    problems.extend(problem for number in sorted(told) for problem in told[number])
     return num_decoded
 
 

@@ -1,4 +1,4 @@
-"""The worker processes of the local runner, and what a build prints on a terminal.
+"""The worker processes of one machine, and what a build prints on a terminal.
 
 pool: the parent's side. worker, lifeline: the child's side. worker_modules: what it imports at once.
 free_memory: gives unused memory back to the system. spare_pandas: Arrow does not import pandas.

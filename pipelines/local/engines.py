@@ -21,6 +21,7 @@ from pipelines.local.dataflow import (
     refuse_settings_of_dataflow,
     require_staging,
 )
+from pipelines.local.run_options import DIRECT
 from pipelines.store import urls
 from pipelines.store.redaction import redact
 from schemas.build_tables import EngineTable
@@ -31,6 +32,7 @@ from tokcore.errors import ConfigError
 WORKER = "tokcore-worker"
 _DEFAULT_ENDPOINTS = {"flink": "127.0.0.1:8099", "prism": "127.0.0.1:8073"}
 _ENDPOINT = re.compile(r"(?P<host>[^\s:/]+|\[[0-9a-fA-F:]+\]):(?P<port>\d{1,5})")
+_HERE = ("local", DIRECT)  # on this machine alone
 _FLINK_PORT = 8081  # of its REST interface
 _CONNECT_S = 5
 
@@ -44,9 +46,9 @@ def make_engine_options(engine: EngineTable) -> tuple[str, ...]:
     if engine.name == DATAFLOW:
         return make_dataflow_options(engine)
     refuse_settings_of_dataflow(engine)
-    if engine.name == "local":
+    if engine.name in _HERE:
         _refuse_settings_of_others(engine)
-        return ()
+        return ("--runner=FnApiRunner",) if engine.name == DIRECT else ()
     endpoint = engine.endpoint or _DEFAULT_ENDPOINTS.get(engine.name)
     if endpoint is None:
         raise ConfigError(f'engine.endpoint: missing. engine.name = "{engine.name}" needs HOST:PORT of its job server')
@@ -109,7 +111,7 @@ def require_job_server(engine: EngineTable) -> None:
     endpoint = engine.endpoint or _DEFAULT_ENDPOINTS.get(engine.name)
     if engine.name == DATAFLOW:
         require_staging(engine)
-    if engine.name == "local" or endpoint is None:
+    if engine.name in _HERE or endpoint is None:
         return
     host, port = _parse_endpoint("engine.endpoint", endpoint)
     try:
@@ -123,7 +125,7 @@ def require_job_server(engine: EngineTable) -> None:
 
 def refuse_local_paths(config: BuildConfig, output: str) -> None:
     """Raise ConfigError for an output or inputs that the hosts of the engine cannot see, unless they share them."""
-    if config.engine.name == "local":
+    if config.engine.name in _HERE:
         return
     for key, url in _list_paths(config, output):
         if urls.find_scheme(url) == "memory":
@@ -147,8 +149,8 @@ def _refuse_settings_of_others(engine: EngineTable) -> None:
     for key in ("endpoint", "parallelism", "processes", "worker", "web", "checkpoints"):
         if getattr(engine, key) is not None:
             raise ConfigError(
-                f'engine.{key}: the local engine has none. Name the engine (engine.name = "prism"), or remove it; '
-                f"--workers says how many processes the local one has"
+                f'engine.{key}: the {engine.name} engine has none. Name another (engine.name = "prism"), or remove it; '
+                f"--workers says how many processes, or threads, it has"
             )
 
 

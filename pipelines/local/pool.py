@@ -1,26 +1,25 @@
-"""Worker processes for the local runner: plain pipes, no ports, no orphans, no hang when one dies.
+"""Worker processes of this machine: plain pipes, no ports, no orphans, no hang when one dies.
 
-Beam decides where and when; for small passes, pipelines.stages.local_passes does. The work that costs time (one work
-item, one merge) is a plain function: the local runner calls it through `Pool.run`, every other runner calls it
-directly. A worker does not import Beam. Only this module and pipelines.local.worker know the protocol: pickled
-(function, arguments) go down one pipe, which no other process can write to, and replies come up another.
+The work that costs time (one work item, one merge) is a plain function: this machine's workers get it through a `Pool`,
+the workers of an engine call it directly. A worker does not import Beam. Only this module and pipelines.local.worker
+know the protocol: pickled (function, arguments) go down one pipe, which no other process can write to, and replies come
+up another.
 """
 
 from __future__ import annotations
 
 import os
 import pickle
-import queue
+import selectors
 import signal
 import struct
 import subprocess
 import sys
-import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from typing import Any, BinaryIO, Literal, NamedTuple, TypeVar
+from typing import Any, BinaryIO, Literal, NoReturn, TypeVar, cast
 
 from pipelines.local.run_options import RunOptions
 from pipelines.store.retries import count_retry
@@ -44,32 +43,23 @@ class WorkerDied(StageError):  # noqa: N818 - an outcome, not a fault of ours
     """A worker process died. Nothing of its unfinished work is visible, and a rerun resumes."""
 
 
-class _Begun(NamedTuple):
-    """A call that began before run() was asked for it."""
-
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...]
-    result: Future[Any]
-
-
 class Pool:
-    """Worker processes. Any number of threads may call run()."""
+    """Worker processes, of which each does one call at a time. One thread uses it."""
 
     def __init__(self, workers: int, modules: Sequence[str] = ()) -> None:
         """workers: number of processes. modules: what they import at once, so that the first request need not wait."""
         if workers < 1:
             raise ValueError(f"workers = {workers}: must be at least 1")
         self._on_progress: OnProgress | None = None
-        self._begun: list[_Begun] = []
-        self._ahead: deque[_Begun] = deque()  # what workers begin next, unless run() is asked for it before
-        self._taking = threading.Lock()  # of these two
-        self._idle: queue.SimpleQueue[_Worker | None] = queue.SimpleQueue()
         # Every worker holds the read end; the kernel closes the write end with this process, however it ends.
         self._lifeline_read, self._lifeline_write = os.pipe()
         self._modules = modules
         self._workers: list[_Worker] = []
-        self._closed = threading.Event()
-        self._obituary = "the worker pool was closed"
+        self._idle: list[_Worker] = []
+        self._ended: deque[tuple[Any, bool, Any]] = deque()  # (tag, whether it went well, result or error) of calls
+        self._selector = selectors.DefaultSelector()
+        self._running = 0  # calls whose result somebody will ask for
+        self._obituary = ""  # why it can be used no more
         self.grow(workers)
 
     def grow(self, workers: int) -> None:
@@ -77,79 +67,127 @@ class Pool:
         for number in range(len(self._workers), workers):
             worker = _Worker(number, self._lifeline_read, self._modules)
             self._workers.append(worker)
-            self._idle.put(worker)
+            self._idle.append(worker)
+            self._selector.register(worker.replies, selectors.EVENT_READ, worker)
 
     def run(self, function: Callable[..., T], *arguments: Any) -> T:
-        """function(*arguments), computed by an idle worker.
+        """function(*arguments), computed by a worker, while no other call is under way.
 
-        Raises what the function raises, and WorkerDied if the worker process ends.
+        Raises what the function raises, and WorkerDied if a worker process ends.
         """
-        if (begun := self._take_begun(function, arguments)) is not None:
-            return begun.result()  # type: ignore[no-any-return]  # it is what function returned
-        return self._call(function, arguments, self._on_progress)
+        self.begin(function, arguments)
+        return cast("T", self._take())
 
-    @contextmanager
-    def head_start(
-        self, function: Callable[..., Any], calls: Iterable[tuple[Any, ...]], on_progress: OnProgress | None
-    ) -> Iterator[None]:
-        """Have workers begin function(*call) for the calls, in their order. While the block runs, run() with equal
-        arguments waits for the result if the call has begun. If it has not, run() does it.
+    def run_all(self, calls: Iterable[tuple[Callable[..., Any], tuple[Any, ...]]]) -> Iterator[tuple[int, Any]]:
+        """(position, result) of each call (function, arguments), as they end.
 
-        Only the first run() of each does: who asks again wants it done again. on_progress gets what workers report.
+        A call is asked for when a worker is there for it, so there may be any number of them. Raises the first error,
+        without waiting for the other calls.
         """
-
-        def work(begun: _Begun | None) -> None:
-            while begun is not None:
-                try:
-                    begun.result.set_result(self._call(begun.function, begun.arguments, on_progress))
-                except BaseException as error:  # run() raises it, if anyone asks
-                    begun.result.set_exception(error)
-                begun = self._begin_next(ahead)
-
-        # A thread whose call outlasts the block must not go on with the calls of the next block.
-        ahead = self._ahead = deque(_Begun(function, call, Future()) for call in calls)
-        for _ in range(min(len(self._workers), len(ahead))):
-            threading.Thread(target=work, args=(self._begin_next(ahead),), daemon=True).start()
+        waiting = enumerate(calls)
         try:
-            yield
+            while True:
+                while self.has_room and (one := next(waiting, None)) is not None:
+                    self.begin(*one[1], tag=one[0])
+                if (ended := self.wait()) is None:
+                    return
+                yield ended
         finally:
-            with self._taking:
-                self._begun.clear()
-                ahead.clear()
+            self.forget()
 
-    def _begin_next(self, ahead: deque[_Begun]) -> _Begun | None:
-        with self._taking:
-            if not ahead:
-                return None
-            self._begun.append(ahead.popleft())
-            return self._begun[-1]
+    @property
+    def has_room(self) -> bool:
+        """Whether fewer calls are under way than there are workers."""
+        return self._running < len(self._workers)
 
-    def _take_begun(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Future[Any] | None:
-        """The result of a call that has begun; None for any other call, which no worker will begin by itself."""
-        with self._taking:
-            for calls in (self._begun, self._ahead):
-                for begun in calls:
-                    if begun.function is function and begun.arguments == arguments:
-                        calls.remove(begun)
-                        return begun.result if calls is self._begun else None
-        return None
-
-    def _call(self, function: Callable[..., T], arguments: tuple[Any, ...], on_progress: OnProgress | None) -> T:
-        worker = self._idle.get()
-        if worker is None:  # the pool broke or was closed while we waited: wake the next waiting thread
-            self._idle.put(None)
+    def begin(self, function: Callable[..., Any], arguments: tuple[Any, ...], tag: Any = None) -> None:
+        """Have a worker begin function(*arguments), as soon as one is idle. tag: what wait() calls it by."""
+        while not self._idle:
+            self._listen(None)
+        if self._obituary:
             raise WorkerDied(self._obituary)
+        worker = self._idle.pop(0)
+        worker.function, worker.tag = function, tag
+        self._running += 1
+        data = memoryview(pack((function, arguments)))
         try:
-            ok, value = worker.call(function, arguments, on_progress)
-        except (EOFError, BrokenPipeError) as error:
-            if not self._closed.is_set():
-                self._obituary = worker.obituary(getattr(function, "__name__", str(function)))
-            self._idle.put(None)
-            raise WorkerDied(self._obituary) from error
-        self._idle.put(worker)
+            while data:
+                data = data[worker.requests.write(data) :]
+        except BrokenPipeError:
+            self._bury(worker)
+
+    def wait(self, timeout: float | None = None) -> tuple[Any, Any] | None:
+        """(tag, result) of a call that has ended; None if none is under way, or none ends within `timeout` seconds.
+
+        Raises what the function raised, and WorkerDied if a worker process ends.
+        """
+        while self._running and not self._ended:
+            if not self._listen(timeout):
+                break
+        if not self._ended:
+            return None
+        tag = self._ended[0][0]
+        return tag, self._take()
+
+    def forget(self) -> None:
+        """Let nobody get what the calls that are under way give. Their workers are idle again once they end."""
+        self._ended.clear()
+        self._running = 0
+        for worker in self._workers:
+            worker.tag = _FORGOTTEN
+
+    def settle(self) -> None:
+        """Wait until all calls that are under way have ended, whatever they give."""
+        self.forget()
+        with suppress(WorkerDied):
+            while len(self._idle) < len(self._workers):
+                self._listen(None)
+
+    def _take(self) -> Any:
+        """What the call gave that ended first."""
+        while not self._ended:
+            self._listen(None)
+        _, ok, value = self._ended.popleft()
+        self._running -= 1
         if not ok:
             raise value
-        return value  # type: ignore[no-any-return]  # by the protocol it is what function returned
+        return value
+
+    def _listen(self, timeout: float | None) -> bool:
+        """Take what workers send, until a call ends; False once the time is over. Raises WorkerDied if one ends."""
+        if self._obituary:
+            raise WorkerDied(self._obituary)
+        end = None if timeout is None else time.monotonic() + timeout
+        idle = len(self._idle)
+        while len(self._idle) == idle:
+            left = None if end is None else max(0.0, end - time.monotonic())
+            ready = self._selector.select(left)
+            if not ready and left is not None:
+                return False
+            for key, _ in ready:
+                self._hear(key.data)
+        return True
+
+    def _hear(self, worker: _Worker) -> None:
+        """Take one message of a worker."""
+        try:
+            kind, value = receive(worker.replies)
+        except EOFError:
+            self._bury(worker)
+        if kind == "retry":
+            count_retry(value)  # this process counts for all
+        elif kind == "progress":
+            if self._on_progress is not None:
+                self._on_progress(*value)
+        else:
+            self._idle.append(worker)
+            if worker.tag is not _FORGOTTEN:
+                self._ended.append((worker.tag, kind == "result", value))
+
+    def _bury(self, worker: _Worker) -> NoReturn:
+        """Say how a worker ended. The pool is of no use any more: what the others do might go on for hours."""
+        self._obituary = worker.obituary()
+        raise WorkerDied(self._obituary) from None
 
     @contextmanager
     def reporting_to(self, on_progress: OnProgress | None) -> Iterator[None]:
@@ -162,8 +200,8 @@ class Pool:
 
     def close(self) -> None:
         """End all workers at once, whatever they are doing."""
-        self._closed.set()
-        self._idle.put(None)
+        self._obituary = self._obituary or "the worker pool was closed"
+        self._selector.close()
         for worker in self._workers:
             worker.kill()
         for descriptor in (self._lifeline_read, self._lifeline_write):
@@ -174,7 +212,13 @@ class Pool:
         return [worker.process.pid for worker in self._workers]
 
 
+_FORGOTTEN = object()  # the tag of a call whose result nobody wants
+
+
 class _Worker:
+    function: Any = "its start"  # what it does, or did last
+    tag: Any = None
+
     def __init__(self, number: int, lifeline: int, modules: Sequence[str]) -> None:
         self.number = number
         # A worker must be able to import what this process can import. It needs no linear algebra, whose library would
@@ -189,6 +233,7 @@ class _Worker:
                 [sys.executable, "-P", "-m", "pipelines.local.lifeline", str(lifeline), *modules],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                bufsize=0,  # what a buffer holds, a selector does not see
                 pass_fds=(lifeline,),
                 env=environment,
             )
@@ -196,24 +241,12 @@ class _Worker:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self._requests: BinaryIO = self.process.stdin  # type: ignore[assignment]
-        self._replies: BinaryIO = self.process.stdout  # type: ignore[assignment]
+        self.requests: BinaryIO = self.process.stdin  # type: ignore[assignment]
+        self.replies: BinaryIO = self.process.stdout  # type: ignore[assignment]
 
-    def call(
-        self, function: Callable[..., Any], arguments: tuple[Any, ...], on_progress: OnProgress | None
-    ) -> tuple[bool, Any]:
-        send(self._requests, (function, arguments))
-        while True:
-            kind, value = receive(self._replies)
-            if kind == "retry":
-                count_retry(value)  # this process counts for all
-                continue
-            if kind != "progress":
-                return kind == "result", value
-            if on_progress is not None:
-                on_progress(*value)
-
-    def obituary(self, task: str) -> str:
+    def obituary(self) -> str:
+        """How the process ended, in the middle of what."""
+        task = getattr(self.function, "__name__", str(self.function))
         code = self.process.wait()
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         hint = " (out of memory? try fewer --workers)" if code == -signal.SIGKILL else ""
@@ -225,7 +258,7 @@ class _Worker:
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()
-        for pipe in (self._requests, self._replies):
+        for pipe in (self.requests, self.replies):
             with suppress(BrokenPipeError):  # a request that was not sent yet
                 pipe.close()
 
@@ -272,20 +305,30 @@ class Workers:
             self._pool = None
 
 
-def send(pipe: BinaryIO, message: Any) -> None:
-    """Write one message and flush it."""
+def pack(message: Any) -> bytes:
+    """A message as it goes through a pipe."""
     data = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
-    pipe.write(_HEADER.pack(len(data)) + data)
+    return _HEADER.pack(len(data)) + data
+
+
+def send(pipe: BinaryIO, message: Any) -> None:
+    """Write one message, all of it."""
+    data = memoryview(pack(message))
+    while data:
+        data = data[pipe.write(data) :]
     pipe.flush()
 
 
 def receive(pipe: BinaryIO) -> Any:
     """Read one message. Raises EOFError if the other side has ended."""
-    header = pipe.read(_HEADER.size)
-    if len(header) < _HEADER.size:
-        raise EOFError
-    (size,) = _HEADER.unpack(header)
-    data = pipe.read(size)
-    if len(data) < size:
-        raise EOFError
-    return pickle.loads(data)
+    (size,) = _HEADER.unpack(_read(pipe, _HEADER.size))
+    return pickle.loads(_read(pipe, size))
+
+
+def _read(pipe: BinaryIO, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        if not (more := pipe.read(size - len(data))):
+            raise EOFError
+        data += more
+    return bytes(data)

@@ -23,6 +23,8 @@ class Slice:
         return f"{self.number}/{self.of}"
 
 
+# The engine that is Beam's own runner, in this process.
+DIRECT = "direct"
 _SLICE = re.compile(r"(\d{1,6})/(\d{1,6})")
 
 
@@ -46,8 +48,8 @@ def parse_slice(text: str, lease_s: float = 60.0, waits: bool = True) -> Slice:
 class RunOptions:
     """How to run a build; no option changes its results."""
 
-    workers: int | None = None  # processes of the local runner; None: one per core this process may use
-    runner: tuple[str, ...] = ()  # Beam pipeline options; empty: the local runner
+    workers: int | None = None  # processes, of `direct` threads; None: one per core this process may use
+    runner: tuple[str, ...] = ()  # Beam's pipeline options, which ask for Beam; empty: this machine's workers
     detach: bool = False  # whether the job of an engine goes on when this process is interrupted
     engine: str = "local"  # engine.name of the build file
     web: str = ""  # HOST:PORT of the engine's own pages; empty: unknown
@@ -66,7 +68,8 @@ class RunOptions:
 
     @property
     def is_local(self) -> bool:
-        return not any(option.split("=")[0] == "--runner" for option in self.runner)
+        """Whether the processes or the thread of this machine do the work, without Beam."""
+        return not self.runner
 
     def with_engine(self, name: str, web: str, options: tuple[str, ...]) -> RunOptions:
         """The same, on an engine; the local one needs no options. Raises ConfigError for what does not fit."""
@@ -78,9 +81,11 @@ class RunOptions:
             return self  # they are there already: a part of an output is built with the options of the command
         if self.share is not None:
             raise ConfigError(f'--slice: engine.name = "{name}" has hosts of its own. Leave one of them out.')
-        if not self.is_local:
+        if any(option.split("=")[0] == "--runner" for option in self.runner):
             raise ConfigError("--runner: the build file or --engine names an engine already. Leave one of them out.")
-        if self.workers is not None:
+        if name == DIRECT and self.detach:
+            raise ConfigError(f"--detach: the {name} engine ends with this command. Name another, or leave it out.")
+        if name != DIRECT and self.workers is not None:
             raise ConfigError("--workers: the engine starts the workers. Leave it out, or use the local engine.")
         for option in self.runner:
             if option.startswith(("--environment_type", "--environment_config", "--job_endpoint")):

@@ -4,6 +4,5 @@ Each host runs the same command with its own `--slice I/N`. No host speaks to an
 in the output.
 
 session: this host's part; waits for turns. presence: signs of life, and who is lost. claims: who does what.
-share_work: the work of one pass, done by all slices together. sliced_passes: what each stage's passes consist of.
-outcomes: how waiting ends.
+pipelines.run.shares does the tasks of a step with all of it. outcomes: how waiting ends.
 """

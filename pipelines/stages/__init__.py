@@ -1,4 +1,4 @@
-"""The stages of a build. No Beam here: a stage imports `graph` when it has work for it.
+"""The stages of a build. No Beam here: a stage gives steps, and `run` does them.
 
 In the order of work:
 - build: one build file and one output; calls the stages in order. table: a row for each stage.
@@ -23,8 +23,7 @@ After a build:
   stored_config, learn_settings: settings, out of manifests.
 
 What all stages share:
-- stage: skips a stage, takes it over or makes it. stage_passes: who does its work. local_passes: workers
-  or the calling thread, without Beam. commit: claims and manifests.
+- stage: skips a stage, takes it over or makes it. commit: claims and manifests. item_steps: the steps over work items.
   named_files: are all files there?
 - recognition: is a build finished, by its build file? standing: what an output holds already, and how it differs from
   this build. replacing: `--replace`. reuse: `--from`.

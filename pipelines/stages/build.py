@@ -23,6 +23,7 @@ from pipelines.local.pool import Workers
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.local.worker_modules import WORKER_MODULES
+from pipelines.run.workers import count_worthwhile_workers
 from pipelines.slices.session import Session, describe_end
 from pipelines.stages.commit import (
     MANIFEST,
@@ -56,7 +57,6 @@ from pipelines.stages.reuse import find_reusable
 from pipelines.stages.settle_languages import describe_kept_spelling, settle_languages
 from pipelines.stages.source_checks import refuse_wrong_sources
 from pipelines.stages.stage import BuildRun, StageKey, name_inputs
-from pipelines.stages.stage_passes import count_worthwhile_workers
 from pipelines.stages.standing import Standing, look, read_standing
 from pipelines.stages.table import WORK, DerivedWork
 from pipelines.stages.tokenizer_files import import_tokenizer
@@ -159,25 +159,25 @@ class Build:
 
         Raises ConfigError if the output holds a different build, StageError and LearnError if a stage fails.
         """
-        build = self._run()
-        if warning := describe_kept_spelling(self.config, build.languages):
-            self.progress.say(f"warning: {warning}")
-        return build
-
-    def _run(self) -> BuildManifest:
         with self.at_work():
             self.require_engine(WHOLE)
             if (standing := read_standing(self.output, WHOLE, self.config)) is None:
                 self._workers.start_first()  # it imports while inputs are listed and a tokenizer is read
             elif (finished := self._find_finished(standing)) is not None:
-                return finished
+                return self._warned(finished)
             plan, planned = self._planned()
             if self.config.counts:
                 count_corpus(self.run_of_stages(), plan, planned)
             learned = self._learn()
             encode_corpus(self.run_of_stages(), plan, planned, learned)
             self._derive()
-            return self.finish()
+            return self._warned(self.finish())
+
+    def _warned(self, build: BuildManifest) -> BuildManifest:
+        """A finished build, after a warning if languages are spelled as no build would spell them now."""
+        if warning := describe_kept_spelling(self.config, build.languages):
+            self.progress.say(f"warning: {warning}")
+        return build
 
     def take_workers(self, workers: Workers) -> None:
         """Use workers that have started already. They end with the build."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
@@ -11,8 +12,11 @@ from pipelines.local.pool import Workers
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.local.worker_modules import WORKER_MODULES
+from pipelines.run.choose import choose_executor
+from pipelines.run.task import do_steps
 from pipelines.stages import ledger
 from pipelines.stages.commit import find_manifest
+from pipelines.stages.item_steps import count_steps
 from pipelines.stages.rejects import (
     check_rejected,
     commit_rejects,
@@ -21,12 +25,10 @@ from pipelines.stages.rejects import (
     write_rejected_files,
 )
 from pipelines.stages.stage import BuildRun, Made, StageKey, name_inputs, run_stage
-from pipelines.stages.stage_passes import begin_items, choose_passes, find_passes
 from pipelines.stages.tell_workers import tell_workers
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
-from pipelines.work.count_item import find_or_count_item
-from pipelines.work.item_results import read_items, read_records, sum_up_languages
+from pipelines.work.item_results import read_records, sum_up_languages
 from pipelines.work.language_totals import refuse_many_languages
 from pipelines.work.make_jobs import make_count_job
 from pipelines.work.result_keys import make_table_key
@@ -56,7 +58,7 @@ def count_corpus(run: BuildRun, plan: Plan, planned: PlanManifest) -> CountsMani
     key = StageKey(COUNTS.name, run.config.count_identity(), name_inputs(planned))
     if find_manifest(run.output, REJECTED) is None:
         run = dataclasses.replace(run, reuse="")  # counts alone are of no use
-    manifest = run_stage(run, key, lambda attempts: _count(run, key.config, plan, planned, attempts))
+    manifest = run_stage(run, key, functools.partial(_count, run, key.config, plan, planned))
     _check(run, manifest.totals, manifest.languages)
     return manifest
 
@@ -64,10 +66,8 @@ def count_corpus(run: BuildRun, plan: Plan, planned: PlanManifest) -> CountsMani
 def _count(
     run: BuildRun, config: CountsConfig, plan: Plan, planned: PlanManifest, attempts: Attempts
 ) -> Made[LedgerTotals, CountedLanguage, TableAbout]:
-    _count_items(run, config, plan, attempts)
+    items = _count_items(run, config, plan, attempts)
     run.take_turn(attempts)
-    with run.progress.stage("check", minor=True):
-        items = read_items(attempts, plan, ItemCounted)
     languages = sum_up_languages(items)
     refuse_many_languages(languages, run.config.build.max_languages)
     reach("stage.worked")
@@ -89,18 +89,15 @@ def _count(
     )
 
 
-def _count_items(run: BuildRun, config: CountsConfig, plan: Plan, attempts: Attempts) -> None:
+def _count_items(run: BuildRun, config: CountsConfig, plan: Plan, attempts: Attempts) -> list[ItemCounted]:
+    """Have all work items counted and their counts merged; what was recorded of the items."""
     memory_bytes = run.config.count.memory_bytes
     job = make_count_job(config, attempts, run.config.base, plan.num_partitions, memory_bytes)
     inherits = tell_workers(run.inheritance, plan, attempts, config)
     job = dataclasses.replace(job, inherits=inherits, max_languages=run.config.build.max_languages)
-    size_bytes = plan.size_bytes  # once: of ten million files it takes seconds
-    with (
-        run.progress.stage("count", size_bytes) as shown,
-        begin_items(run, find_or_count_item, job, plan, size_bytes, shown.report),
-    ):
-        passes = find_passes(run, attempts, len(plan.items), size_bytes)
-        run.metrics["count"] = passes.count_items(plan, job, shown.report)
+    executor = run.find_executor(attempts)
+    with run.progress.stage("count", plan.size_bytes) as shown:
+        return do_steps(executor, count_steps(plan, job), attempts, shown.report, run.measure("count"))
 
 
 def count_again(
@@ -111,16 +108,13 @@ def count_again(
     attempts: of the counts, which are committed. base: folder of the build file.
     """
     job = make_count_job(made.config, attempts, base, plan.num_partitions, CountTable().memory_bytes)
-    size_bytes = plan.size_bytes
     progress = StageProgress()
     with (
-        progress.stage("count", size_bytes) as shown,
+        progress.stage("count", plan.size_bytes) as shown,
         contextlib.closing(Workers(options, WORKER_MODULES)) as workers,
     ):
-        workers.start()
-        passes = choose_passes(options, workers, len(plan.items), size_bytes, progress.say)
-        passes.count_items(plan, job, shown.report)
-    items = read_items(attempts, plan, ItemCounted)
+        executor = choose_executor(options, workers, progress.say)
+        items = do_steps(executor, count_steps(plan, job), attempts, shown.report)
     languages = sum_up_languages(items)
     ledgers = [one for item in items for one in item.ledgers]
     tables = _read_tables(attempts, languages)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from pipelines.run.task import do_steps
 from pipelines.stages import ledger
 from pipelines.stages.commit import find_manifest, require_manifest
+from pipelines.stages.item_steps import encode_steps, gather_steps, scatter_steps
 from pipelines.stages.rejects import LEDGER, check_rejected, commit_rejects, require_rejects, reuse_rejects
 from pipelines.stages.stage import BuildRun, Made, StageKey, name_inputs, run_stage, write_file
-from pipelines.stages.stage_passes import ID_BYTES, begin_items, find_passes
 from pipelines.stages.stored import Stored
 from pipelines.stages.tell_workers import tell_workers
 from pipelines.stages.token_count_table import write_token_counts
@@ -19,19 +21,18 @@ from pipelines.store import urls
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
 from pipelines.store.tokenizers import load_checked_spec
-from pipelines.work.encode_item import encode_item, find_or_encode_item
+from pipelines.work.encode_item import encode_item
 from pipelines.work.encode_job import EncodeJob
-from pipelines.work.gather_part import gather_again, make_part_key, make_parts
+from pipelines.work.gather_part import gather_again
 from pipelines.work.hashed_documents import add_up_hashed
-from pipelines.work.item_results import read_items, read_numbered, sum_up_languages
+from pipelines.work.item_results import sum_up_languages
 from pipelines.work.language_totals import refuse_many_languages, sum_up_encoded
 from pipelines.work.make_jobs import make_encode_job
 from pipelines.work.result_keys import make_shuffled_key
-from pipelines.work.scatter_item import make_scatter_key
 from schemas.plan import Plan
 from schemas.refs import ItemEncoded, ItemScattered, LanguageCounts, PartGathered, ShardRef, StoredFile
 from schemas.shard_entries import make_shard_settings, write_folder_indexes
-from schemas.shuffle import choose_num_buckets, choose_num_parts
+from schemas.shuffle import choose_num_parts
 from schemas.stage_manifests import (
     CorpusAbout,
     EncodedLanguage,
@@ -61,7 +62,7 @@ def encode_corpus(run: BuildRun, plan: Plan, planned: PlanManifest, learned: Tok
     else:
         require_rejects(run, COUNTS)
     key = StageKey(SHARDS.name, run.config.encode_identity(), name_inputs(planned, learned))
-    return run_stage(run, key, lambda attempts: _encode(run, key.config, plan, planned, learned, attempts))
+    return run_stage(run, key, functools.partial(_encode, run, key.config, plan, planned, learned))
 
 
 def _encode(
@@ -72,11 +73,21 @@ def _encode(
     learned: TokenizerManifest,
     attempts: Attempts,
 ) -> Made[ShardsTotals, EncodedLanguage, ShardFacts | CorpusAbout]:
-    encode = _encode_items if config.shuffle is None else _shuffle_items
-    spec = encode(run, config, plan, learned, attempts)
+    spec, job = _make_job(run, config, plan, learned, attempts)
+    executor = run.find_executor(attempts)
+    with run.progress.stage("encode", plan.size_bytes) as shown:
+        if config.shuffle is None:
+            encoded = do_steps(executor, encode_steps(plan, job), attempts, shown.report, run.measure("encode"))
+            made = _Encoded(encoded, encoded)
+        else:
+            scattered = do_steps(executor, scatter_steps(plan, job), attempts, shown.report, run.measure("encode"))
+    if config.shuffle is not None:
+        with run.progress.stage("shuffle"):
+            gathered = do_steps(executor, gather_steps(plan, job, scattered, config.target_tokens), attempts)
+        made = _Encoded(scattered, gathered)
     run.take_turn(attempts)
     with run.progress.stage("check", minor=True):
-        return _check_and_finish(run, config, plan, planned, spec, attempts)
+        return _check_and_finish(run, config, plan, planned, spec, made, attempts)
 
 
 class _Encoded(NamedTuple):
@@ -92,29 +103,16 @@ class _Encoded(NamedTuple):
         return sum_up_languages(both)
 
 
-def _read_records(config: ShardsConfig, plan: Plan, attempts: Attempts) -> _Encoded:
-    if config.shuffle is None:
-        items = read_items(attempts, plan, ItemEncoded)
-        return _Encoded(items, items)
-    scattered = read_items(attempts, plan, ItemScattered, make_scatter_key)
-    num_parts = choose_num_parts(_count_tokens(scattered), config.target_tokens)
-    return _Encoded(scattered, read_numbered(attempts, num_parts, PartGathered, make_part_key))
-
-
-def _count_tokens(items: Sequence[ItemScattered]) -> int:
-    return sum(run.tokens for item in items for run in item.runs)
-
-
 def _check_and_finish(
     run: BuildRun,
     config: ShardsConfig,
     plan: Plan,
     planned: PlanManifest,
     spec: TokenizerSpec,
+    encoded: _Encoded,
     attempts: Attempts,
 ) -> Made[ShardsTotals, EncodedLanguage, ShardFacts | CorpusAbout]:
     """What the workers made, after the sums were checked, and the files that describe all shards together."""
-    encoded = _read_records(config, plan, attempts)
     items, languages = encoded.items, encoded.sum_up_languages()
     refuse_many_languages(languages, run.config.build.max_languages)
     reach("stage.worked")
@@ -145,49 +143,16 @@ def _check_and_finish(
 
 
 def _make_job(
-    run: BuildRun, config: ShardsConfig, learned: TokenizerManifest, attempts: Attempts
+    run: BuildRun, config: ShardsConfig, plan: Plan, learned: TokenizerManifest, attempts: Attempts
 ) -> tuple[TokenizerSpec, EncodeJob]:
     """What the tokenizer is made of, and what workers are told."""
     url = urls.join(run.output, "tokenizer", FILE_NAME)
     spec = load_checked_spec(run.output, learned)
-    return spec, make_encode_job(config, attempts, run.config.base, url, learned.file(FILE_NAME).sha256, spec)
-
-
-def _encode_items(
-    run: BuildRun, config: ShardsConfig, plan: Plan, learned: TokenizerManifest, attempts: Attempts
-) -> TokenizerSpec:
-    """Have all work items encoded; return what the tokenizer is made of."""
-    spec, job = _make_job(run, config, learned, attempts)
+    job = make_encode_job(config, attempts, run.config.base, url, learned.file(FILE_NAME).sha256, spec)
+    if config.shuffle is not None:
+        return spec, job
     inherits = tell_workers(run.inheritance, plan, attempts, config, spec.fingerprint)
-    job = dataclasses.replace(job, inherits=inherits, max_languages=run.config.build.max_languages)
-    size_bytes = plan.size_bytes  # once: of ten million files it takes seconds
-    with (
-        run.progress.stage("encode", size_bytes) as shown,
-        begin_items(run, find_or_encode_item, job, plan, size_bytes, shown.report),
-    ):
-        passes = find_passes(run, attempts, len(plan.items), size_bytes)
-        run.metrics["encode"] = passes.encode_items(plan, job, shown.report)
-    return spec
-
-
-def _shuffle_items(
-    run: BuildRun, config: ShardsConfig, plan: Plan, learned: TokenizerManifest, attempts: Attempts
-) -> TokenizerSpec:
-    """As _encode_items, in two passes: tokenize all work items, then put each part of the documents in order."""
-    spec, job = _make_job(run, config, learned, attempts)
-    size_bytes = plan.size_bytes
-    num_buckets = choose_num_buckets(size_bytes)
-    with run.progress.stage("encode", size_bytes) as shown:
-        run.workers.start()
-        passes = find_passes(run, attempts, len(plan.items), size_bytes)
-        run.metrics["encode"] = passes.scatter_items(plan, job, num_buckets, shown.report)
-    items = read_items(attempts, plan, ItemScattered, make_scatter_key)
-    key = make_shuffled_key(job.settings_sha256, plan)
-    with run.progress.stage("shuffle"):
-        num_tokens = _count_tokens(items)
-        parts = make_parts(items, choose_num_parts(num_tokens, config.target_tokens), num_buckets, key)
-        find_passes(run, attempts, len(parts), ID_BYTES * num_tokens).gather_parts(parts, job)
-    return spec
+    return spec, dataclasses.replace(job, inherits=inherits, max_languages=run.config.build.max_languages)
 
 
 def _check_read_as_counted(output: str, files: list[ledger.FileLedger], languages: dict[str, LanguageCounts]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from pipelines.local.pool import Workers
@@ -42,10 +41,9 @@ def find_removed(
         for output, shard in shards:
             yield from ((output, found) for found in look_through(output, shard, removed))
         return
-    with ThreadPoolExecutor(len(pool.process_ids)) as threads:
-        looked = threads.map(lambda one: pool.run(look_through, *one, removed), shards)
-        for (output, _), documents in zip(shards, looked, strict=True):
-            yield from ((output, found) for found in documents)
+    looked = dict(pool.run_all((look_through, (*one, removed)) for one in shards))
+    for number, (output, _) in enumerate(shards):
+        yield from ((output, found) for found in looked[number])
 
 
 def look_through(output: str, shard: ShardRef, removed: Tombstones) -> list[FoundDocument]:

@@ -6,13 +6,15 @@ taken from there; it is the same stage, with the same identity, as in a build of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import numpy as np
 
 from pipelines.local.dataflow import NAME as DATAFLOW
 from pipelines.local.dataflow import choose_learn_machine, make_learn_options
+from pipelines.run.choose import choose_executor
+from pipelines.run.task import Step, do_steps
 from pipelines.stages.commit import require_manifest
 from pipelines.stages.stage import BuildRun, Made, StageKey, name_inputs, run_stage, write_file
 from pipelines.stages.tokenizer_files import list_untold, make_artifact_files
@@ -22,7 +24,14 @@ from pipelines.store.crashpoints import reach
 from pipelines.work.counted_parts import CountedPart, CountedParts, pin_parts
 from pipelines.work.item_results import read_record
 from pipelines.work.learn_model import Learned, learn_tokenizers
-from pipelines.work.learn_on_worker import LEARNED_KEY, LearnedFiles, LearnJob, estimate_memory, read_learned
+from pipelines.work.learn_on_worker import (
+    LEARNED_KEY,
+    LearnedFiles,
+    LearnJob,
+    estimate_memory,
+    learn_on_worker,
+    read_learned,
+)
 from schemas.refs import StoredFile
 from schemas.stage_manifests import (
     ImportedConfig,
@@ -129,15 +138,19 @@ def learn_from(run: BuildRun, sizes: tuple[int, ...], counted: CountedParts, att
 def _learn_on_engine(run: BuildRun, job: LearnJob, needed_bytes: int) -> Learned:
     """needed_bytes: of memory, in one worker."""
     with run.progress.stage("learn"):
-        from pipelines.graph.beam_passes import BeamPasses
-
         where, options = "one worker", run.options
         if options.engine == DATAFLOW:
             machine = choose_learn_machine(run.config.engine, needed_bytes)
             where, options = f"one {machine}", options.with_more(make_learn_options(machine))
         run.progress.say(f"learn: needs about {needed_bytes / 1e9:,.1f} GB of memory, on {where}")
-        BeamPasses(options, run.workers, run.progress.say).learn(job)
-    return read_learned(job.attempts, read_record(job.attempts, LEARNED_KEY, LearnedFiles))
+        learned = do_steps(choose_executor(options, run.workers, run.progress.say), learn_steps(job), job.attempts)
+    return read_learned(job.attempts, learned)
+
+
+def learn_steps(job: LearnJob) -> Generator[Step, bool, LearnedFiles]:
+    """Have one worker learn; what it recorded."""
+    yield Step("learn", learn_on_worker, (job,), (LEARNED_KEY,), str)
+    return read_record(job.attempts, LEARNED_KEY, LearnedFiles)
 
 
 def write_artifacts(spec: TokenizerSpec, attempts: Attempts, below: str = "") -> Iterator[StoredFile]:

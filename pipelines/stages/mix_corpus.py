@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
 from pipelines.local.terminal import format_number, format_table, make_printable
+from pipelines.run.task import Step, do_steps, name_by_number
 from pipelines.stages.commit import require_manifest
 from pipelines.stages.stage import BuildRun, Made, StageKey, name_inputs, run_stage, write_file
-from pipelines.stages.stage_passes import ID_BYTES, find_passes
 from pipelines.stages.stored import Each, Stored
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
@@ -19,7 +19,7 @@ from pipelines.store.tokenizers import load_checked_spec
 from pipelines.work.item_results import read_records
 from pipelines.work.language_totals import format_ratio
 from pipelines.work.make_jobs import make_mix_job
-from pipelines.work.mix_part import MixJob, count_part, make_measured_key, make_mixed_key, mix_part
+from pipelines.work.mix_part import MixJob, count_part, make_measured_key, make_mixed_key, measure_part, mix_part
 from pipelines.work.result_keys import make_table_key
 from schemas.copies import NUM_CELLS, choose_num_segments
 from schemas.refs import Measured, MixedSums, MixPart, PartMeasured, PartMixed
@@ -73,21 +73,11 @@ def mix_corpus(run: BuildRun) -> MixtureManifest | None:
 def _mix(
     run: BuildRun, config: MixtureConfig, shards: ShardsManifest, job: MixJob
 ) -> Made[MixtureTotals, MixtureShare, ShardFacts | CorpusAbout]:
+    executor = run.find_executor(job.attempts)
     with run.progress.stage("mixture"):
-        run.workers.start()
-        to_measure = [MixPart(number) for number in range(job.num_source_parts)]
-        passes = find_passes(run, job.attempts, len(to_measure), ID_BYTES * shards.totals.tokens)
-        passes.measure_parts(to_measure, job)
-        keys = [make_measured_key(part.number) for part in to_measure]
-        measured = read_records(job.attempts, keys, PartMeasured)
-        decided = _decide(config, shards, measured)
-        job = _tell_decision(job, decided)
-        to_mix = [MixPart(number) for number in range(job.num_parts)]
-        passes = find_passes(run, job.attempts, len(to_mix), ID_BYTES * _count_tokens(decided.wanted, measured))
-        passes.mix_parts(to_mix, job)
+        measured, decided, mixed = do_steps(executor, mix_steps(config, shards, job), job.attempts)
     run.take_turn(job.attempts)
     reach("stage.worked")
-    mixed = read_records(job.attempts, [make_mixed_key(part.number) for part in to_mix], PartMixed)
     written = [shard for part in mixed for shard in part.shards]
     totals, languages = _sum_up(config, decided, measured, mixed, job.settings.fingerprint)
     if wrong := _find_unmixed(totals, languages, shards):
@@ -102,6 +92,20 @@ def _mix(
         totals,
         languages,
     )
+
+
+def mix_steps(
+    config: MixtureConfig, shards: ShardsManifest, job: MixJob
+) -> Generator[Step, bool, tuple[list[PartMeasured], Decision, list[PartMixed]]]:
+    """Count what is in the shards, decide, and write the mixture; what was recorded of both, and what was decided."""
+    to_measure = [MixPart(number) for number in range(job.num_source_parts)]
+    yield Step("measure", measure_part, (job,), to_measure, name_by_number(make_measured_key))
+    measured = read_records(job.attempts, [make_measured_key(part.number) for part in to_measure], PartMeasured)
+    decided = _decide(config, shards, measured)
+    job = _tell_decision(job, decided)
+    to_mix = [MixPart(number) for number in range(job.num_parts)]
+    yield Step("mix", mix_part, (job,), to_mix, name_by_number(make_mixed_key))
+    return measured, decided, read_records(job.attempts, [make_mixed_key(part.number) for part in to_mix], PartMixed)
 
 
 def _tell_decision(job: MixJob, decided: Decision) -> MixJob:

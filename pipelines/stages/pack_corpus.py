@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 
+from pipelines.run.task import Step, do_steps, name_by_number
 from pipelines.stages.commit import require_manifest
 from pipelines.stages.stage import BuildRun, Made, StageKey, name_inputs, run_stage, write_file
-from pipelines.stages.stage_passes import ID_BYTES, find_passes
 from pipelines.stages.stored import Each, Stored
 from pipelines.store.attempts import Attempts
 from pipelines.store.crashpoints import reach
@@ -67,11 +67,9 @@ def _pack(
     attempts = job.attempts
     groups = list_groups(list_named_shards(shards), config)
     with run.progress.stage("pack"):
-        run.workers.start()
-        find_passes(run, attempts, len(groups), ID_BYTES * shards.totals.tokens).pack_groups(groups, job)
+        packed = do_steps(run.find_executor(attempts), pack_steps(groups, job), attempts)
     run.take_turn(attempts)
     reach("stage.worked")
-    packed = read_records(attempts, [make_group_key(group.number) for group in groups], GroupPacked)
     totals = _sum_up(packed, job.settings.fingerprint)
     if wrong := _find_unpacked(totals, shards):
         raise LedgerError(f"pack: {wrong}")
@@ -85,6 +83,12 @@ def _pack(
         [*((file, shard.facts) for shard in rows for file in shard.files), *((file, about) for file in indexes)],
         totals,
     )
+
+
+def pack_steps(groups: Sequence[PackGroup], job: PackJob) -> Generator[Step, bool, list[GroupPacked]]:
+    """Pack the documents of all groups into rows; what was recorded of the groups."""
+    yield Step("pack", pack_group, (job,), groups, name_by_number(make_group_key))
+    return read_records(job.attempts, [make_group_key(group.number) for group in groups], GroupPacked)
 
 
 def _sum_up(groups: Sequence[GroupPacked], fingerprint: str) -> PackedTotals:

@@ -1,19 +1,18 @@
 """Small parts of an output, each made by one worker process, from its plan to its manifest.
 
-A watcher makes such parts all the time. Beam needs longer to plan and run a pass than the work itself takes. Most of
-that work is waiting for the store, so several workers make parts at a time.
+A watcher makes such parts all the time. Most of that work is waiting for the store, so several workers make parts at a
+time, each a whole one.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import gc
-import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from pipelines.local.free_memory import freeing_memory
-from pipelines.local.pool import Pool, WorkerDied, Workers
+from pipelines.local.pool import WorkerDied, Workers
 from pipelines.local.progress import StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.local.worker_modules import WORKER_MODULES
@@ -50,7 +49,7 @@ def build_parts(
     Raises the first error of a part, after the workers have finished the parts that they had begun.
     """
     small = [number for number, one in enumerate(parts) if is_small(options, one)]
-    made = _SmallParts(config, output, parts, small).run(workers, options.num_workers)
+    made = _SmallParts(config, output, parts, small).run(workers)
     done = []
     for number, one in enumerate(parts):
         if number in made:
@@ -91,33 +90,27 @@ class _SmallParts:
     parts: Sequence[NewPart]
     numbers: Sequence[int]  # of those that are small
     made: dict[int, tuple[Part, Mapping[str, int]]] = dataclasses.field(default_factory=dict)
-    failures: list[BaseException] = dataclasses.field(default_factory=list)
 
-    def run(self, workers: Workers, num_workers: int) -> Mapping[int, tuple[Part, Mapping[str, int]]]:
+    def run(self, workers: Workers) -> Mapping[int, tuple[Part, Mapping[str, int]]]:
         """Number -> the part and what was measured."""
         if not self.numbers:
             return {}
         pool = workers.start()
         assert pool is not None  # is_small() leaves out engines, which have workers of their own
         waiting = iter(self.numbers)
-        # Daemon threads, so that a process that is told to end need not wait for them.
-        threads = [
-            threading.Thread(target=self._make, args=(pool, waiting), daemon=True)
-            for _ in range(min(num_workers, len(self.numbers)))
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if any(isinstance(failure, WorkerDied) for failure in self.failures):
-            workers.close()  # others start when they are needed
-        if self.failures:
-            raise self.failures[0]
+        failure: BaseException | None = None
+        while True:
+            while pool.has_room and failure is None and (number := next(waiting, None)) is not None:
+                pool.begin(make_small_part, (self.config, self.output, self.parts[number]), number)
+            try:
+                if (ended := pool.wait()) is None:
+                    break
+                self.made[ended[0]] = ended[1]
+            except WorkerDied:
+                workers.close()  # others start when they are needed
+                raise
+            except Exception as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
         return self.made
-
-    def _make(self, pool: Pool, waiting: Iterator[int]) -> None:
-        try:
-            while not self.failures and (number := next(waiting, None)) is not None:
-                self.made[number] = pool.run(make_small_part, self.config, self.output, self.parts[number])
-        except BaseException as error:
-            self.failures.append(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, cast
 
@@ -11,6 +12,8 @@ from pipelines.local.pool import Workers
 from pipelines.local.progress import Phase, StageProgress
 from pipelines.local.run_options import RunOptions
 from pipelines.local.terminal import format_count
+from pipelines.run.choose import choose_executor
+from pipelines.run.task import Executor
 from pipelines.slices.session import Session
 from pipelines.stages.commit import (
     MANIFEST,
@@ -57,6 +60,17 @@ class BuildRun:
     metrics: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)  # stage that ran -> what was measured
     session: Session | None = None  # with other hosts that make slices of this build
     inheritance: Inheritance | None = None  # what a part takes over from another part of its output
+
+    def find_executor(self, attempts: Attempts) -> Executor:
+        """What does the steps of a stage."""
+        return choose_executor(
+            self.options, self.workers, self.progress.say, self.session, lambda: self.is_made(attempts)
+        )
+
+    def measure(self, name: str) -> Counter[str]:
+        """An entry of metrics, for what is measured from now on."""
+        measured = self.metrics[name] = Counter[str]()
+        return measured
 
     def take_turn(self, attempts: Attempts) -> None:
         """Return when this process is the one that goes on with the stage, alone: at once, unless there are slices.

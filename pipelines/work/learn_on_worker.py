@@ -48,16 +48,16 @@ def estimate_memory(num_rows: int) -> int:
     return _WORKER_BYTES + ROW_BYTES * num_rows
 
 
-def learn_on_worker(job: LearnJob) -> LearnedFiles:
-    """Learn with all cores that this process may use. Raises LearnError as learn_tokenizers does."""
-    if (done := job.attempts.result(LEARNED_KEY, LearnedFiles)) is not None:
+def learn_on_worker(job: LearnJob, key: str = LEARNED_KEY) -> LearnedFiles:
+    """Learn with all cores that this process may use; record it as key. Raises LearnError as learn_tokenizers does."""
+    if (done := job.attempts.result(key, LearnedFiles)) is not None:
         return done
     counted = read_pinned_parts(job.counted)
     reach("learn.begin")
     learned = learn_tokenizers(job.config, job.sizes, counted, count_cores())
     reach("learn.learned")
     specs = {str(size): _keep(job.attempts, spec) for size, spec in learned.specs.items()}
-    return job.attempts.record(LEARNED_KEY, LearnedFiles(specs, learned.mix, learned.languages))
+    return job.attempts.record(key, LearnedFiles(specs, learned.mix, learned.languages))
 
 
 def read_learned(attempts: Attempts, files: LearnedFiles) -> Learned:

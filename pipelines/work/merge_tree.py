@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from pipelines.store.attempts import Attempts
 from pipelines.work.runs import merge_runs, write_count_table
-from pipelines.work.token_count_runs import make_token_counts_key, merge_id_runs
+from pipelines.work.token_count_runs import merge_id_runs
 from schemas.refs import RunRef, TableRef
 from tokcore.errors import StageError
 
@@ -69,6 +69,28 @@ def _order_by_size(run: RunRef) -> tuple[int, int, str, int]:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ToMerge:
+    """Runs that are merged: those of a language and partition, or counts of ids of a group."""
+
+    key: str  # of the record
+    runs: tuple[RunRef, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ToTable:
+    """What the count table of a language is made of."""
+
+    lang: str
+    merged: tuple[str, ...]  # merges, by the keys of their records
+    runs: tuple[RunRef, ...]  # those that needed no merge
+
+    @property
+    def key(self) -> str:
+        """Of the record."""
+        return f"table-{self.lang}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class MergedRuns:
     """The record of a merge: few runs with the same sum as many."""
 
@@ -80,31 +102,28 @@ def choose_max_runs(num_partitions: int) -> int:
     return max(1, FAN_IN // num_partitions)
 
 
-def merge_to_few(attempts: Attempts, key: str, runs: Sequence[RunRef], max_runs: int) -> MergedRuns:
-    """Merge the runs of a language and partition until at most max_runs are left. key: of the record."""
-    if (done := attempts.result(key, MergedRuns)) is not None:
+def merge_to_few(attempts: Attempts, max_runs: int, of: ToMerge) -> MergedRuns:
+    """Merge the runs of a language and partition until at most max_runs are left."""
+    if (done := attempts.result(of.key, MergedRuns)) is not None:
         return done
-    return attempts.record(key, MergedRuns(tuple(_merge_all(attempts, runs, max_runs))))
+    return attempts.record(of.key, MergedRuns(tuple(_merge_all(attempts, of.runs, max_runs))))
 
 
-def write_merged_table(
-    attempts: Attempts, lang: str, merged: Sequence[str], runs: Sequence[RunRef], result_key: str
-) -> TableRef:
-    """The count table of a language, from merges, by the keys of their records, and from runs that needed none."""
-    found = [*runs, *(run for key in merged for run in _read_merged(attempts, key).runs)]
-    return write_count_table(attempts, lang, tuple(sorted(found, key=order_runs)), result_key)
+def write_merged_table(attempts: Attempts, result_key: str, of: ToTable) -> TableRef:
+    """The count table of a language."""
+    found = [*of.runs, *(run for key in of.merged for run in _read_merged(attempts, key).runs)]
+    return write_count_table(attempts, of.lang, tuple(sorted(found, key=order_runs)), result_key)
 
 
-def keep_token_counts(attempts: Attempts, group: int, runs: Sequence[RunRef]) -> RunRef:
+def keep_token_counts(attempts: Attempts, of: ToMerge) -> RunRef:
     """Add up the counts of token ids of a group, and record them for the driver."""
-    key = make_token_counts_key(group)
-    if (done := attempts.result(key, RunRef)) is not None:
+    if (done := attempts.result(of.key, RunRef)) is not None:
         return done
 
     def merge(few: list[RunRef]) -> RunRef:
         return merge_id_runs(attempts, tuple(sorted(few, key=order_runs)))
 
-    return attempts.record(key, merge_down(runs, 1, merge)[0])
+    return attempts.record(of.key, merge_down(of.runs, 1, merge)[0])
 
 
 def _merge_all(attempts: Attempts, runs: Sequence[RunRef], num: int) -> list[RunRef]:

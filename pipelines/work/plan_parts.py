@@ -8,10 +8,11 @@ shuffle and the pack stage have to do lies in such files, too.
 from __future__ import annotations
 
 import bisect
+import itertools
 import json
 import zlib
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,12 +22,11 @@ from pipelines.store import storage
 from pipelines.store.attempts import Attempts
 from pipelines.store.redaction import redact
 from schemas.plan import AssignedRange, Assignment, Plan, ReadSettings, WorkItem
-from schemas.refs import MixPart, PackGroup, ShufflePart
 from tokcore.canonical import hash_sha256, write_canonical_json, write_canonical_lines
 from tokcore.errors import LedgerError
 from tokcore.jsonable import from_jsonable, to_jsonable
 
-T = TypeVar("T", ShufflePart, PackGroup)
+T = TypeVar("T")
 
 # The names of all parts take at most 100 kB of a graph, however large the plan is.
 MAX_PARTS = 1024
@@ -62,12 +62,19 @@ def write_plan_parts(attempts: Attempts, plan: Plan) -> list[str]:
     return _write_parts(attempts, parts)
 
 
-def write_pieces(
-    attempts: Attempts, pieces: Sequence[ShufflePart] | Sequence[MixPart] | Sequence[PackGroup]
-) -> list[str]:
-    """Write what a stage has to do, other than work items, into files of the working folder; their names."""
-    cuts = _cut_parts(len(pieces))
-    return _write_parts(attempts, (write_canonical_lines(map(to_jsonable, pieces[first:end])) for first, end in cuts))
+def write_pieces(attempts: Attempts, pieces: Iterable[Any], num: int) -> list[str]:
+    """Write what a step has to do, other than work items, into files of the working folder; their names.
+
+    num: of pieces.
+    """
+    left = iter(pieces)
+    return _write_parts(
+        attempts,
+        (
+            write_canonical_lines([{"first": first}, *map(to_jsonable, itertools.islice(left, end - first))])
+            for first, end in _cut_parts(num)
+        ),
+    )
 
 
 def _cut_parts(num_items: int) -> list[tuple[int, int]]:
@@ -104,10 +111,11 @@ def read_plan_part(attempts: Attempts, name: str) -> Iterator[tuple[int, Assignm
         )
 
 
-def read_pieces(attempts: Attempts, name: str, cls: type[T]) -> Iterator[T]:
-    """What write_pieces wrote into a file. Raises LedgerError unless it is what was written."""
-    for line in _read_lines(attempts, name):
-        yield from_jsonable(cls, json.loads(line), name)
+def read_pieces(attempts: Attempts, name: str, cls: type[T]) -> Iterator[tuple[int, T]]:
+    """What write_pieces wrote into a file, each after its rank. Raises LedgerError unless it is what was written."""
+    head, *lines = _read_lines(attempts, name)
+    for rank, line in enumerate(lines, json.loads(head)["first"]):
+        yield rank, from_jsonable(cls, json.loads(line), name)
 
 
 def _read_lines(attempts: Attempts, name: str) -> list[bytes]:

@@ -30,6 +30,11 @@ def make_token_counts_key(group: int) -> str:
     return f"token-counts-{group:02d}"
 
 
+def find_group_key(number: int, num_groups: int) -> str:
+    """The record key of the group into which the work item or part of that number is dealt."""
+    return make_token_counts_key(number % num_groups)
+
+
 def write_id_run(attempts: Attempts, name: str, rows: IdRows) -> RunRef:
     """Counts of token ids in an attempt file of their own."""
     with attempts.new_file(f"{name}.ids") as new:

@@ -22,8 +22,8 @@ from support.builds import ROOT
 from support.flink import FlinkCluster
 from support.held_worker import write_worker
 
-from pipelines.graph import count_graph
-from pipelines.graph.count_graph import KeyedRun, MergeIntoTables
+from pipelines.graph import merge_graph, task_graph
+from pipelines.graph.merge_graph import AddUpRuns, KeyedRun
 from pipelines.local.run_options import RunOptions
 from pipelines.stages.build import Build
 from pipelines.store.attempts import Attempts
@@ -35,13 +35,13 @@ from schemas.refs import RunRef, TableRef
 _Grouped = tuple[tuple[str, int, int], RunRef]
 
 
-class MergeInTwoLevels(MergeIntoTables):
-    """As MergeIntoTables: groups of about FAN_IN items are merged first, then the groups of each partition."""
+class MergeInTwoLevels(AddUpRuns):
+    """As AddUpRuns, for counts: groups of about FAN_IN items are merged first, then the groups of each partition."""
 
     num_groups = 1
 
     def expand(self, runs: beam.PCollection[KeyedRun]) -> beam.PCollection[TableRef]:
-        write = count_graph._WriteTable(self.attempts, self.pool, self.result_key)
+        write = merge_graph._Finish(self.attempts, self.adding.finish)
         return (
             runs
             | "KeyByGroup" >> beam.Map(_key_by_group, self.num_groups).with_output_types(_Grouped)
@@ -84,9 +84,9 @@ def main() -> None:
     tables: set[str] = set()
     with FlinkCluster(OUT / "cluster") as cluster:
         for number in range(given.rounds):
-            for merge in (MergeIntoTables, MergeInTwoLevels):
+            for merge in (AddUpRuns, MergeInTwoLevels):
                 output = OUT / f"{merge.__name__}-{number}"
-                with mock.patch.object(count_graph, "MergeIntoTables", merge):
+                with mock.patch.object(task_graph, "AddUpRuns", merge):
                     config = load_config(str(build), [*cluster.assignments, f"engine.worker={worker}"])
                     Build(config, RunOptions(), str(output)).count()
                 job = cluster.list_jobs("count")[-1]

@@ -33,7 +33,6 @@ import zstandard
 from measuring import Options, Result, Table, interleaved, measured, program, timed, version
 from peers import bpe_trainer, untrained_tokenizer
 
-from pipelines.stages.stage_passes import SMALL_BYTES
 from tokcore import Tokenizer
 from tokcore.patterns import PATTERNS
 
@@ -92,13 +91,10 @@ def tokcore(work: str, source: str, learn: bool, stages: Sequence[str] = ("build
         f'[shards]\nformats = ["arrow"]\n[encode]\nappend = []\n{tokenizer}'
         f"[plan]\nrange_bytes = {1 if source == 'empty' else 1 << 26}\n"  # one item per file there, else the default
     )
-    stored = sum(path.stat().st_size for path in (folder / "input").iterdir())
-    # Any of Beam's options asks for Beam, so that the start-up of two documents is that of the large build.
-    beam = ["--", "--direct_running_mode=in_memory"] if stored > NUM_WORKERS * SMALL_BYTES else []
     with timed() as cost:
         for stage in stages:
             command = [sys.executable, "-c", "from pipelines.cli import main; main()", stage, str(build)]
-            subprocess.run([*command, f"--workers={NUM_WORKERS}", *beam], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run([*command, f"--workers={NUM_WORKERS}"], check=True, stdout=subprocess.DEVNULL)
     return _done(cost, _arrow_ids(output / "shards" / "arrow"))
 
 

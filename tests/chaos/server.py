@@ -40,7 +40,7 @@ TESTS = Path(__file__).parent.parent
 # What a build imports late, to start faster; here it is imported once, for all children.
 LATE = (
     "fsspec.implementations.local",
-    "pipelines.graph.beam_passes",
+    "pipelines.run.beam",
     "pipelines.graph.runner",
     "pipelines.reading.columns",
     "pipelines.work.measure_items",

@@ -15,8 +15,9 @@ MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "yam
 MODULES |= {"subprocess", "pty", "ctypes", "joblib", "torch"}
 NUMPY_CALLS = {"load", "fromfile", "loadtxt", "genfromtxt"}
 KEYWORDS = {"shell", "allow_pickle", "trust_remote_code", "weights_only"}
-# The local runner's own pipes, which no other process can write to; modules that its command line names; our own reader
-# processes; a function of the C library, by its name; public names of tokcore and modules of commands, from tables.
+# The pipes of a machine's workers, which no other process can write to; modules that its command line names; processes
+# that read columns; a function of the C library, by its name; public names of tokcore and modules of commands, from
+# tables.
 ALLOWED = {
     "pipelines/cli.py": {"import_module()"},
     "pipelines/graph/boot_worker.py": {"import subprocess"},

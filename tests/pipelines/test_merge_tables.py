@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
 
-from pipelines.graph.count_graph import MergeToFew
+from pipelines.graph.merge_graph import MergeToFew
 from pipelines.store.attempts import Attempts
 from pipelines.work.item_results import sum_up_languages
 from pipelines.work.runs import read_section, write_section

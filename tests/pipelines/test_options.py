@@ -9,14 +9,13 @@ from concurrent import futures
 
 import grpc
 import pytest
-from apache_beam.runners.worker.statesampler import StateSampler
+from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
 from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPoolServicer
-from apache_beam.utils.counters import CounterFactory
 from support.builds import ROOT, build_file, jsonl, run, small_corpus, texts, tokcore, tree, write
 from support.listening import is_loopback, watched
 
 from pipelines.graph.bind import bind_to_loopback
-from pipelines.graph.runner import _sampling_often, check_runner_options
+from pipelines.graph.runner import check_runner_options, complete_options
 from pipelines.local.run_options import RunOptions
 from tokcore.errors import ConfigError
 
@@ -26,10 +25,10 @@ from tokcore.errors import ConfigError
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--no_such_option"], "--no_such_option: the local runner has no such option"),
+        (["--no_such_option"], "--no_such_option: Beam's own runner has no such option"),
         (["--direct_num_worker=2"], "Did you mean --direct_num_workers?"),
         (["--runner=FnApiRunner", "--no_such_option", "7"], "--no_such_option: FnApiRunner has no such option"),
-        (["word"], "word: the local runner"),
+        (["word"], "word: Beam's own runner"),
         (["--runner=Fnord"], "--runner=Fnord: no such runner. Expected one of .*FlinkRunner"),
         (["--runner", "Fnord"], "--runner=Fnord"),
         (["--runner=nothing.Like.This"], "ModuleNotFoundError"),
@@ -60,7 +59,17 @@ def test_options_that_are_fine():
         ("--runner=FlinkRunner", "--what_only_the_job_server_knows=7"),
     ):
         check_runner_options(options)
-        assert RunOptions(1, options).is_local == ("--runner" not in options[0])
+        assert not RunOptions(1, options).is_local
+
+
+def test_beams_own_runner_is_never_one_that_it_downloads():
+    for options in (("--runner=DirectRunner",), ("--runner", "direct"), ("--direct_num_workers=7",)):
+        completed = PipelineOptions(complete_options(RunOptions(3, options)))
+        assert completed.view_as(StandardOptions).runner == "FnApiRunner"
+        direct = completed.view_as(DirectOptions)
+        assert direct.direct_running_mode == "in_memory"
+        assert direct.direct_num_workers == (7 if "=7" in options[0] else 3)
+    assert complete_options(RunOptions(3, ("--runner=FlinkRunner",))) == ["--runner=FlinkRunner"]
 
 
 def test_the_command_line_says_so(tmp_path):
@@ -152,22 +161,3 @@ def test_two_at_once_do_not_lift_each_others_guard():
     assert grpc.server is guarded
     second.__exit__(None, None, None)
     assert grpc.server is not guarded
-
-
-def test_bundles_end_soon_after_their_work():
-    """Beam's sampling thread may sleep for 200 ms. The local runner changes that where Beam's class says it."""
-    periods = []
-
-    class Noted(StateSampler):
-        def start(self) -> None:
-            periods.append(self.sampling_period_ms)
-            super().start()
-
-    assert StateSampler.__init__.__defaults__ == (200,)
-    with _sampling_often():
-        samplers = [Noted("a", CounterFactory())]
-    samplers.append(Noted("a", CounterFactory()))
-    for one in samplers:
-        one.start()
-        one.stop()
-    assert periods[0] < 20 < periods[1] == 200

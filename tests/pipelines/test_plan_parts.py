@@ -7,12 +7,11 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.testing.util import assert_that
 from support import eager
-from support.graphs import list_creates, make_jobs
+from support.graphs import list_creates, make_tasks
 
-from pipelines.graph.beam_passes import add_count_graph, add_encode_graph, add_gather_graph
-from pipelines.graph.spread_items import SpreadItems, _ReadPart
+from pipelines.graph import task_graph
+from pipelines.graph.task_graph import RunTasks, _ReadPieces
 from pipelines.store.attempts import Attempts
 from pipelines.work.plan_parts import (
     count_parts,
@@ -23,7 +22,7 @@ from pipelines.work.plan_parts import (
     write_plan_parts,
 )
 from pipelines.work.token_count_runs import count_groups
-from schemas.plan import InputFile, InputRange, Plan, ReadSettings, WorkItem
+from schemas.plan import Assignment, InputFile, InputRange, Plan, ReadSettings, WorkItem
 from schemas.refs import ShufflePart
 from tokcore.errors import LedgerError
 
@@ -54,15 +53,9 @@ def test_a_graph_holds_names_of_plan_files_only(attempts, num_files):
     else:  # as they would be named: writing them takes minutes
         parts = [name_part(i, "0" * 64) for i in range(count_parts(num_files))]
     assert len(parts) == count_parts(num_files)
-    count_job, encode_job = make_jobs(attempts)
     for stage in ("count", "encode", "gather"):
         pipeline = beam.Pipeline(options=PipelineOptions(["--runner=FnApiRunner"]))
-        if stage == "count":
-            add_count_graph(pipeline, parts, count_job, None)
-        elif stage == "encode":
-            add_encode_graph(pipeline, parts, num_files, encode_job, None)
-        else:  # the parts of a shuffle are as many as there are shards
-            add_gather_graph(pipeline, parts, num_files, encode_job, None)
+        _ = pipeline | make_tasks(stage, attempts, make_plan(3), parts)
         assert len(pipeline.to_runner_api().SerializeToString()) <= MAX_GRAPH_BYTES
         assert [create.values for create in list_creates(pipeline)] == [tuple(parts)]
 
@@ -84,8 +77,9 @@ def test_parts_hold_each_item_once(attempts, num_files):
 @pytest.mark.parametrize("num_parts", [1, 1001])
 def test_parts_of_a_shuffle_lie_in_files(attempts, num_parts):
     parts = [ShufflePart(number, num_parts, 64, "key", ()) for number in range(num_parts)]
-    names = write_pieces(attempts, parts)
-    assert [one for name in names for one in read_pieces(attempts, name, ShufflePart)] == parts
+    names = write_pieces(attempts, parts, num_parts)
+    found = [one for name in names for one in read_pieces(attempts, name, ShufflePart)]
+    assert found == [*enumerate(parts)]
     path = Path(attempts.url(names[0]))
     path.write_bytes(path.read_bytes().replace(b'"key"', b'"kay"', 1))
     with pytest.raises(LedgerError, match="not the work items that were written there"):
@@ -100,37 +94,37 @@ def test_a_damaged_part_is_found(attempts):
         list(read_plan_part(attempts, part))
 
 
-def test_large_items_come_first(attempts):
-    """On the local engine, which keeps the order of arrival; and on an engine that sorts keys, as bytes."""
-    plan = make_plan(2500)
+def note_item(path: str, item: Assignment) -> None:
+    """What stands for the work of a task."""
+    with Path(path).open("a") as file:
+        file.write(f"{item.number} {item.size_bytes}\n")
+
+
+def note_all(attempts: Attempts, plan: Plan, path: Path, runner: tuple[str, ...]) -> list[list[int]]:
+    """(number, size) of the items, in the order in which a runner has them done."""
     parts = write_plan_parts(attempts, plan)
-    with beam.Pipeline(options=PipelineOptions(["--runner=FnApiRunner"])) as pipeline:
-        keys = [key for part in parts for key, _ in _ReadPart(attempts).process(part)]
-        assert keys == sorted(keys)
-        sizes = pipeline | SpreadItems(attempts, parts) | beam.Map(lambda item: item.size_bytes)
-
-        def check(found):
-            assert list(found) == sorted((file.size_bytes for file in plan.files), reverse=True)
-
-        assert_that(sizes, check)
+    with beam.Pipeline(options=PipelineOptions(list(runner))) as pipeline:
+        _ = pipeline | RunTasks("note", attempts, note_item, (str(path),), parts, Assignment)
+    return [[int(word) for word in line.split()] for line in path.read_text().splitlines()]
 
 
-def test_every_item_is_spread_once_on_a_hostile_runner(attempts, tmp_path):
+def test_large_items_come_first(attempts, tmp_path, monkeypatch):
+    """On Beam's own runner, which keeps the order of arrival; and on an engine that sorts keys, as bytes."""
+    monkeypatch.setattr(task_graph, "note_item", lambda *_: None)
+    plan = make_plan(1500)
+    keys = [
+        key for part in write_plan_parts(attempts, plan) for key, _ in _ReadPieces(attempts, Assignment).process(part)
+    ]
+    assert keys == sorted(keys)
+    found = note_all(attempts, plan, tmp_path / "items", ("--runner=FnApiRunner",))
+    assert [size for _, size in found] == sorted((file.size_bytes for file in plan.files), reverse=True)
+
+
+def test_every_item_is_done_on_a_hostile_runner(attempts, tmp_path, monkeypatch):
+    monkeypatch.setattr(task_graph, "note_item", lambda *_: None)
     eager.seed(7, share=0.7)
-    parts = write_plan_parts(attempts, make_plan(1500))
-    out = tmp_path / "numbers"
-    with beam.Pipeline(options=PipelineOptions(list(eager.RUNNER))) as pipeline:
-        _ = pipeline | SpreadItems(attempts, parts) | beam.ParDo(_Note(str(out)))
-    assert {int(line) for line in out.read_text().split()} == set(range(1500))
-
-
-class _Note(beam.DoFn):
-    def __init__(self, path):
-        self._path = path
-
-    def process(self, item):
-        with Path(self._path).open("a") as file:
-            file.write(f"{item.number}\n")
+    found = note_all(attempts, make_plan(1500), tmp_path / "items", eager.RUNNER)
+    assert {number for number, _ in found} == set(range(1500))
 
 
 @pytest.mark.parametrize(("num_items", "groups"), [(0, 0), (1, 1), (16, 1), (17, 2), (1024, 64), (10**7, 64)])

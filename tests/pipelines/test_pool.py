@@ -1,28 +1,23 @@
-"""The local runner's workers: results, errors, deaths, orphans, ports."""
+"""The workers of one machine: results, errors, deaths, orphans, ports."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import pickle
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import psutil
 import pytest
 from support.builds import ROOT, build_file, jsonl, run, texts, write
 
-from pipelines.graph.local_pool import SharedPool
 from pipelines.local.pool import Pool, WorkerDied, Workers
 from pipelines.local.run_options import RunOptions
 from pipelines.local.worker import report_progress
-from pipelines.stages import stage_passes
-from pipelines.stages.stage_passes import count_worthwhile_workers
+from pipelines.run.workers import count_worthwhile_workers
 from schemas.plan import InputFile, Plan
 from tokcore.errors import StageError
 
@@ -41,115 +36,90 @@ def test_results_and_errors_come_back():
 
 
 def test_work_is_spread_over_all_workers():
-    with contextlib.closing(Pool(2)) as pool, ThreadPoolExecutor(4) as threads:
-        list(threads.map(lambda _: pool.run(time.sleep, 0.2), range(4)))
-        assert set(threads.map(lambda _: pool.run(os.getpid), range(64))) <= set(pool.process_ids)
-
-
-def test_copies_of_a_transform_reach_their_pool_and_no_other():
-    with contextlib.closing(Pool(1)) as pool, contextlib.closing(Pool(1)) as other:
-        shared, of_other = SharedPool(pool), SharedPool(other)
-        copied = pickle.dumps((shared, of_other))
-        for copy, own in zip(pickle.loads(copied), (pool, other), strict=True):
-            assert copy.run(os.getpid) in own.process_ids
-    done = subprocess.run(
-        [sys.executable, "-c", "import pickle, sys; pickle.load(sys.stdin.buffer)[0].run(print)"],
-        input=copied,
-        capture_output=True,
-        cwd=ROOT,
-        check=False,
-    )
-    assert b"StageError: the worker processes of the local runner are not in this process" in done.stderr
-
-
-def test_a_head_start_does_each_call_once(tmp_path):
-    """run() waits for the call that has begun; if it is asked again, it does it again."""
-    reported = []
     with contextlib.closing(Pool(2)) as pool:
-        calls = [(str(tmp_path / "a"),), (str(tmp_path / "b"),)]
-        with pool.head_start(append_line, calls, lambda what, amount: reported.append((what, amount))):
-            assert [pool.run(append_line, *call) for call in calls] == ["1", "1"]
-            assert pool.run(append_line, *calls[0]) == "2"
-            assert pool.run(append_line, str(tmp_path / "c")) == "1"
-        assert reported == [("read", 1), ("read", 1)]
-        assert pool.run(append_line, *calls[1]) == "2"
+        list(pool.run_all([(time.sleep, (0.2,))] * 2))
+        found = {pid for _, pid in pool.run_all([(os.getpid, ())] * 64)}
+        assert found == set(pool.process_ids)
 
 
-def test_a_head_start_goes_on_with_the_next_call(tmp_path):
-    paths = [tmp_path / name for name in "abc"]
+def test_calls_are_asked_for_when_a_worker_is_there_for_them():
+    """So there may be any number of them."""
+    asked: list[int] = []
+
+    def list_calls():
+        for number in range(6):
+            asked.append(number)
+            yield divmod, (number, 2)
+
+    with contextlib.closing(Pool(2)) as pool:
+        found = {}
+        for number, result in pool.run_all(list_calls()):
+            assert len(asked) <= len(found) + 3
+            found[number] = result
+    assert found == {number: divmod(number, 2) for number in range(6)}
+
+
+def test_what_nobody_waits_for_any_more_is_in_nobodys_way():
+    """Its worker is used again once it is idle, and what it gives is dropped; an error, too."""
+    with contextlib.closing(Pool(2)) as pool:
+        with pytest.raises(ZeroDivisionError):
+            list(pool.run_all([(divmod, (1, 0)), (time.sleep, (0.5,)), (print, ())]))
+        assert pool.has_room
+        assert pool.wait(0) is None
+        pool.begin(time.sleep, (0.2,), "slow")
+        pool.begin(divmod, (1, 0), "fails")
+        pool.forget()
+        assert sorted(result for _, result in pool.run_all([(divmod, (n, 2)) for n in range(9)])) == [
+            divmod(n, 2) for n in range(9)
+        ]
+        pool.settle()
+        assert len(pool._idle) == 2
+
+
+def test_waiting_ends_in_time():
     with contextlib.closing(Pool(1)) as pool:
-        with pool.head_start(append_line, [(str(path),) for path in paths], None):
-            deadline = time.monotonic() + 60
-            while not all(path.exists() for path in paths):
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
-            assert [pool.run(append_line, str(path)) for path in paths] == ["1"] * 3
-        assert [pool.run(append_line, str(path)) for path in paths] == ["2"] * 3
-
-
-def test_a_call_that_has_not_begun_is_done_where_it_is_asked_for(tmp_path):
-    """Nothing of a head start goes on after its block either."""
-    wait, path, never = tmp_path / "wait", tmp_path / "path", tmp_path / "never"
-    os.mkfifo(wait)
-    calls = [(str(wait),), (str(path),), (str(never),)]
-    with contextlib.closing(Pool(1)) as pool, ThreadPoolExecutor(1) as other:
-        with pool.head_start(append_line_after, calls, None):
-            asked = other.submit(pool.run, append_line_after, str(path))
-            time.sleep(0.2)
-            assert not path.exists()
-        wait.write_text("go on")
-        assert asked.result() == "1"
-        assert pool.run(append_line_after, str(path)) == "2"
-    assert not never.exists()
-
-
-def append_line_after(path: str) -> str:
-    """append_line(); for a pipe, what someone writes into it."""
-    return Path(path).read_text() if Path(path).is_fifo() else append_line(path)
-
-
-def test_a_head_start_raises_where_its_result_is_asked_for():
-    with contextlib.closing(Pool(1)) as pool:
-        with pool.head_start(divmod, [(1, 0)], None):
-            time.sleep(0.2)
-            assert pool.run(divmod, 7, 2) == (3, 1)
-            with pytest.raises(ZeroDivisionError):
-                pool.run(divmod, 1, 0)
-        with pool.head_start(divmod, [(1, 0)], None):
-            pass  # the result is never asked for
         assert pool.run(divmod, 7, 2) == (3, 1)
+        pool.begin(time.sleep, (0.5,), "asleep")
+        assert not pool.has_room
+        began = time.monotonic()
+        assert pool.wait(0.05) is None
+        assert time.monotonic() - began < 0.4
+        assert pool.wait() == ("asleep", None)
+        assert pool.wait() is None, "nothing is under way"
+        pool.begin(time.sleep, (0.1,), "settles")
+        pool.settle()
+        assert pool.wait() is None
 
 
-def append_line(path: str) -> str:
-    """The number of lines, after one more."""
-    with Path(path).open("a+") as file:
-        file.write("line\n")
-        file.seek(0)
-        num = len(file.readlines())
-    report_progress("read", 1)
-    return str(num)
+def test_large_messages_pass():
+    """Larger than what a pipe holds, both ways."""
+    data = os.urandom(3 << 20)
+    with contextlib.closing(Pool(1)) as pool:
+        assert pool.run(bytes.__add__, data, b"x") == data + b"x"
 
 
 def test_a_killed_worker_is_named_and_nothing_hangs():
-    with contextlib.closing(Pool(2)) as pool, ThreadPoolExecutor(4) as threads:
-        calls = [threads.submit(pool.run, time.sleep, 30) for _ in range(4)]
-        time.sleep(0.3)
+    with contextlib.closing(Pool(2)) as pool:
+        pool.begin(time.sleep, (30,))
+        pool.begin(time.sleep, (30,))
         for pid in pool.process_ids:
             os.kill(pid, signal.SIGKILL)
-        errors = [call.exception(timeout=10) for call in calls]
-    assert all(isinstance(error, WorkerDied) for error in errors)
-    assert any("killed by SIGKILL" in str(error) and "resumes" in str(error) for error in errors)
+        errors = []
+        for call in (pool.wait, pool.wait, lambda: pool.run(divmod, 7, 2)):
+            with pytest.raises(WorkerDied, match=r"killed by SIGKILL .* during sleep\. .* resumes") as caught:
+                call()
+            errors.append(str(caught.value))
+        assert len({*errors}) == 1
     assert issubclass(WorkerDied, StageError)
 
 
 def test_closing_ends_workers_in_the_middle_of_their_work():
-    with ThreadPoolExecutor(1) as threads:
-        with contextlib.closing(Pool(1)) as pool:
-            call = threads.submit(pool.run, time.sleep, 60)
-            time.sleep(0.2)
-            pids = pool.process_ids
-        assert isinstance(call.exception(timeout=10), WorkerDied)
+    with contextlib.closing(Pool(1)) as pool:
+        pool.begin(time.sleep, (60,))
+        pids = pool.process_ids
     assert not any(psutil.pid_exists(pid) for pid in pids)
+    with pytest.raises(WorkerDied, match="the worker pool was closed"):
+        pool.wait()
 
 
 def is_alive(pid: int) -> bool:
@@ -160,10 +130,10 @@ def is_alive(pid: int) -> bool:
 
 
 DRIVER = """
-import sys, threading, time
+import sys, time
 from pipelines.local.pool import Pool
 pool = Pool(2)
-threading.Thread(target=pool.run, args=(time.sleep, 60), daemon=True).start()
+pool.begin(time.sleep, (60,))
 print(*pool.process_ids, flush=True)
 time.sleep(60)
 """
@@ -246,9 +216,8 @@ def test_a_pool_grows():
         pool.grow(2)  # it has more already
         assert pool.process_ids[0] == first
         found: set[int] = set()
-        with ThreadPoolExecutor(3) as threads:
-            while found != {*pool.process_ids}:
-                found |= {*threads.map(lambda _: pool.run(os.getpid), range(64))}
+        while found != {*pool.process_ids}:
+            found |= {pid for _, pid in pool.run_all([(os.getpid, ())] * 64)}
 
 
 @pytest.mark.parametrize(("workers", "numbers"), [(None, (1, 2, 4)), (3, (3, 3, 3))])
@@ -294,31 +263,20 @@ def test_a_build_keeps_its_workers_from_stage_to_stage(tmp_path, monkeypatch):
     assert not any(psutil.pid_exists(pid) for pid in started[0].process_ids)
 
 
-@pytest.mark.parametrize("ahead", [1, 8])
-def test_a_build_does_each_work_item_once(tmp_path, monkeypatch, ahead):
-    """The first ones begin while Beam is imported, and Beam gets their results."""
-    monkeypatch.setattr(stage_passes, "MOST_AHEAD", ahead)
+def test_a_build_does_each_work_item_once(tmp_path, monkeypatch):
     for name in ("a", "b", "c"):
         write(tmp_path / f"{name}.jsonl", jsonl([{"text": text} for text in texts("en", 20)]))
     source = '[[source]]\nlang = "en"\nfiles = "*.jsonl"\n'
     path = build_file(tmp_path, source, "[learn]\nvocab_size = 300\n[plan]\nrange_bytes = 5000\n")
-    begun, called = [], []
-    head_start, call = Pool.head_start, Pool._call
+    called = []
+    begin = Pool.begin
 
-    def count_begun(self, function, calls, on_progress):
-        calls = [*calls]
-        begun.extend((function.__name__, assignment.number) for _, assignment in calls)
-        return head_start(self, function, calls, on_progress)
-
-    def count_called(self, function, arguments, on_progress):
+    def count_called(self, function, arguments, tag=None):
         if function.__name__.startswith("find_or_"):
             called.append((function.__name__, arguments[1].number))
-        return call(self, function, arguments, on_progress)
+        begin(self, function, arguments, tag)
 
-    monkeypatch.setattr(Pool, "head_start", count_begun)
-    monkeypatch.setattr(Pool, "_call", count_called)
+    monkeypatch.setattr(Pool, "begin", count_called)
     run(path, tmp_path / "out", workers=2)
     assert len({*called}) > 4
-    assert len(begun) == (4 if ahead == 1 else len({*called})), "for each stage and each of two workers"
     assert len(called) == len({*called})
-    assert {*begun} <= {*called}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import threading
 from collections import Counter
 from types import SimpleNamespace
 
@@ -99,42 +98,55 @@ def make_parts(make, sizes, monkeypatch):
     monkeypatch.setattr(small_parts, "make_small_part", make_one)
     monkeypatch.setattr(small_parts, "build_part", build_one)
     plans = [SimpleNamespace(number=number, items=range(size), size_bytes=1) for number, size in enumerate(sizes)]
-    pool = SimpleNamespace(run=lambda function, *arguments: function(*arguments))
     measured = Counter()
-    workers = SimpleNamespace(start=lambda: pool)
+    workers = SimpleNamespace(start=lambda: Started(3))
     parts = [NewPart(plan, None) for plan in plans]
     made = small_parts.build_parts(None, "out", parts, RunOptions(3), None, workers, measured)
     assert measured == {"made": sum(size <= 16 for size in sizes)}
     return made
 
 
-def test_they_are_made_at_the_same_time(monkeypatch):
-    together = threading.Barrier(3)
+class Started:
+    """A pool that does what has begun when it is waited for, the newest call first."""
+
+    def __init__(self, workers):
+        self._workers, self._begun = workers, []
+
+    @property
+    def has_room(self):
+        return len(self._begun) < self._workers
+
+    def begin(self, function, arguments, tag):
+        self._begun.append((function, arguments, tag))
+
+    def wait(self):
+        if not self._begun:
+            return None
+        function, arguments, tag = self._begun.pop()
+        return tag, function(*arguments)
+
+
+def test_they_are_made_in_workers_before_the_large_ones(monkeypatch):
+    order = []
 
     def make(number):
-        if number != 1:
-            together.wait(30)
-        else:  # a large part needs Beam, which runs one pipeline at a time
-            assert threading.current_thread() is threading.main_thread()
+        order.append(number)
         return f"part {number}"
 
     assert make_parts(make, [1, 1000, 2, 16], monkeypatch) == [f"part {number}" for number in range(4)]
+    assert order == [3, 2, 0, 1], "three have begun at a time"
 
 
 def test_the_first_failure_is_raised_when_no_other_part_is_being_made(monkeypatch):
-    has_failed, ended = threading.Event(), []
+    ended = []
 
     def make(number):
-        if number == 2:
-            has_failed.set()
-            raise StageError("the first failure")
-        has_failed.wait(30)
         ended.append(number)
-        raise StageError("another one")
+        raise StageError("the first failure" if number == 2 else "another one")
 
     with pytest.raises(StageError, match="the first failure"):
         make_parts(make, [1, 1, 1, 1], monkeypatch)
-    assert sorted(ended) == [0, 1]  # and the fourth was not begun
+    assert ended == [2, 1, 0]  # and the fourth was not begun
 
 
 def test_after_a_worker_died_others_start(corpus, workers, monkeypatch):

@@ -135,16 +135,16 @@ def make_config(settings: str) -> BuildConfig:
     return parse_config(f'version = 1\n[build]\noutput = "out"\n{SOURCES}\n{settings}\n', "build.toml")
 
 
-# An option of Beam's, which makes small builds on this machine use Beam, too. It is Beam's default.
-ON_BEAM = ("--direct_running_mode=in_memory",)
+# Beam's own runner, in this process.
+ON_BEAM = ("--runner=FnApiRunner",)
 
 
 def run(path: Path, output: Path, workers: int = 0, runner: tuple[str, ...] = ()) -> BuildManifest:
-    """Run a build. workers: processes, to which Beam hands work; 0: this thread does all of it, eight times as fast.
+    """Run a build. workers: processes, which do the work; 0: this thread does all of it.
 
     runner: Beam's options.
     """
-    options = RunOptions(workers or 1, runner or (ON_BEAM if workers else ()), here=not workers and not runner)
+    options = RunOptions(workers or 1, runner, here=not workers and not runner)
     return Build(load_config(str(path)), options, str(output)).run()
 
 

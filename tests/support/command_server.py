@@ -39,7 +39,7 @@ TESTS = Path(__file__).parents[1]
 _MODULES = (
     "encodings.utf_8_sig",
     "fsspec.implementations.local",
-    "pipelines.graph.beam_passes",
+    "pipelines.run.beam",
     "pipelines.graph.runner",
     "pyarrow.dataset",
     "tokcore._native",
@@ -199,7 +199,7 @@ class _Worker(_Child):
         super().__init__(server, {**request, "group": _led}, [read, answer, 2, lifeline])
         os.close(read)
         os.close(answer)
-        self.stdin, self.stdout = os.fdopen(write, "wb"), os.fdopen(answers, "rb")
+        self.stdin, self.stdout = os.fdopen(write, "wb", 0), os.fdopen(answers, "rb", 0)
 
 
 def can_serve(environment: Mapping[str, str]) -> bool:

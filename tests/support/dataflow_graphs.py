@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, cast
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 from apache_beam.portability.api import beam_runner_api_pb2
-from support.graphs import make_jobs
+from support.graphs import make_tasks
 
-from pipelines.graph.beam_passes import add_count_graph, add_encode_graph, add_gather_graph
-from pipelines.graph.encode_graph import ScatterItems
-from pipelines.graph.spread_items import SpreadItems
 from pipelines.graph.stream_graph import FollowSources
 from pipelines.local.dataflow import make_dataflow_options
 from pipelines.store.attempts import Attempts
 from pipelines.watch.stream_steps import StreamSteps
 from schemas.build_tables import EngineTable
 from schemas.config import parse_config
+from schemas.plan import Plan
 
 _WATCHED = 'version = 1\n[build]\noutput = "out"\n[[source]]\nlang = "en"\nfiles = "gs://tokcore-tests/*.jsonl"\n'
 _LINE = re.compile(r"\.py:\d+")  # of Beam's own, which names a lambda by its place
@@ -31,29 +29,29 @@ ENGINE = EngineTable(
 )
 
 
+class _Large:
+    """Stands for a plan of so many work items, none of which is looked at."""
+
+    size_bytes = 1 << 40
+
+    def __init__(self, num_items: int) -> None:
+        self.items = range(num_items)
+
+
 def translate(stage: str, parts: list[str], num_items: int) -> Any:
     """The job of a stage over these plan files, as it would be submitted: proto is the request, proto_pipeline the
     graph.
     """
     attempts = Attempts("gs://tokcore-tests/out", "counts" if stage == "count" else "shards", "0" * 64)
-    count_job, encode_job = make_jobs(attempts)
     options = [*make_dataflow_options(ENGINE), "--dry_run=True", "--no_auth", "--job_name=tokcore"]
     pipeline = beam.Pipeline(runner="DataflowRunner", options=PipelineOptions(options))
-    if stage == "count":
-        add_count_graph(pipeline, parts, count_job, None)
-    elif stage == "encode":
-        add_encode_graph(pipeline, parts, num_items, encode_job, None)
-    elif stage == "scatter":
-        items = pipeline | "SpreadItems" >> SpreadItems(attempts, parts)
-        _ = items | "ScatterItems" >> ScatterItems(encode_job, 16, None)
-    elif stage == "gather":
-        add_gather_graph(pipeline, parts, num_items, encode_job, None)
-    elif stage == "watch":
+    if stage == "watch":
         pipeline.options.view_as(StandardOptions).streaming = True
         steps = StreamSteps(parse_config(_WATCHED, "gs://tokcore-tests/build.toml"), "gs://tokcore-tests/out")
         _ = pipeline | "FollowSources" >> FollowSources(steps, 10, 5, 30)
     else:
-        raise AssertionError(stage)
+        plan = Plan((), (), (), ()) if stage == "gather" else cast("Plan", _Large(num_items))
+        _ = pipeline | "RunTasks" >> make_tasks(stage, attempts, plan, parts)
     return pipeline.run().job
 
 

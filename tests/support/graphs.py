@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -9,15 +10,17 @@ from unittest import mock
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pipeline import PipelineVisitor
-from support.builds import SETTINGS, build_file, run, small_corpus, texts
+from support.builds import ON_BEAM, SETTINGS, build_file, run, small_corpus, texts
 from support.vocabularies import spec_of_merges
 
 import tokcore
 from pipelines import CountPretokens, EncodeDocuments, ReadDocuments, WriteShards
-from pipelines.graph.count_graph import CountItems
-from pipelines.graph.learn_graph import LearnTokenizers
-from pipelines.graph.spread_items import SpreadItems
 from pipelines.graph.stream_graph import FollowSources
+from pipelines.graph.task_graph import RunTasks
+from pipelines.run.beam import make_graph
+from pipelines.run.task import Step
+from pipelines.stages.item_steps import count_steps, encode_steps, gather_steps, scatter_steps
+from pipelines.stages.make_tokenizer import learn_steps
 from pipelines.store.attempts import Attempts
 from pipelines.watch.stream_steps import StreamSteps
 from pipelines.work.count_item import CountJob
@@ -26,6 +29,7 @@ from pipelines.work.learn_on_worker import LearnJob
 from pipelines.work.make_jobs import make_count_job, make_encode_job
 from schemas import Document
 from schemas.config import load_config
+from schemas.plan import Plan
 from schemas.stage_manifests import CountsConfig, ShardsConfig
 from tokcore.tokenizer_spec import SpecialToken
 
@@ -49,12 +53,24 @@ def make_jobs(attempts: Attempts) -> tuple[CountJob, EncodeJob]:
     )
 
 
+def make_tasks(stage: str, attempts: Attempts, plan: Plan, parts: list[str]) -> RunTasks:
+    """The graph of the first step of a stage over the files of these names. gather: the second pass of a shuffle."""
+    count_job, encode_job = make_jobs(attempts)
+    steps: dict[str, Callable[[], Generator[Step, bool, Any]]] = {
+        "count": lambda: count_steps(plan, count_job),
+        "encode": lambda: encode_steps(plan, encode_job),
+        "scatter": lambda: scatter_steps(plan, encode_job),
+        "gather": lambda: gather_steps(plan, encode_job, (), 1 << 20),
+    }
+    return make_graph(next(steps[stage]()), attempts, parts)
+
+
 def every_graph(folder: Path) -> list[beam.Pipeline]:
     """The pipelines of two builds, which are run, and one that is not: public transforms, counts in a store, learning,
     a stream.
 
-    The first build has a pipeline to count and one to encode. The second one is shuffled, mixed and packed: one more
-    for the shuffle and the rows, two for the mixture.
+    The first build has a pipeline to count, to learn and to encode. The second one is shuffled, mixed and packed: one
+    more for the shuffle and the rows, two for the mixture.
     """
     found: list[beam.Pipeline] = []
     run_pipeline = beam.Pipeline.run
@@ -65,19 +81,17 @@ def every_graph(folder: Path) -> list[beam.Pipeline]:
 
     small_corpus(folder)
     with mock.patch.object(beam.Pipeline, "run", kept):
-        run(build_file(folder), folder / "graphs", 1)
-        run(build_file(folder, settings=f"{SETTINGS}{MIXED_AND_PACKED}"), folder / "shuffled", 1)
+        run(build_file(folder), folder / "graphs", runner=ON_BEAM)
+        run(build_file(folder, settings=f"{SETTINGS}{MIXED_AND_PACKED}"), folder / "shuffled", runner=ON_BEAM)
     own = beam.Pipeline(options=PipelineOptions(["--runner=FnApiRunner"]))
     _ = own | "Documents" >> beam.Create(DOCUMENTS, reshuffle=False) | "Count" >> CountPretokens(str(folder))
     _ = own | "More" >> beam.Create(DOCUMENTS, reshuffle=False) | "Encode" >> EncodeDocuments(learned())
     read = own | "Read" >> ReadDocuments("en.jsonl.zst", str(folder), lang="en")
     _ = read.documents | "Write" >> WriteShards(str(folder / "written"), learned())
     attempts = Attempts("s3://bucket/out", "counts", "0" * 64)
-    count_job, _ = make_jobs(attempts)
-    _ = own | "Items" >> SpreadItems(count_job.attempts, ["part"]) | "CountInAStore" >> CountItems(count_job)
-    _ = own | "Learn" >> LearnTokenizers(
-        LearnJob(attempts, load_config(str(build_file(folder))), (300,), ((str(folder), "0" * 64),))
-    )
+    _ = own | "CountInAStore" >> make_tasks("count", attempts, Plan((), (), (), ()), ["part"])
+    job = LearnJob(attempts, load_config(str(build_file(folder))), (300,), ((str(folder), "0" * 64),))
+    _ = own | "Learn" >> make_graph(next(learn_steps(job)), attempts, ["part"])
     steps = StreamSteps(load_config(str(build_file(folder))), str(folder / "graphs"))
     _ = own | "FollowSources" >> FollowSources(steps, 1, 2, 3)
     return [*found, own]

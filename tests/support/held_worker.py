@@ -14,9 +14,9 @@ from typing import Any
 
 # Step -> the module and the name by which a worker calls it.
 STEPS = {
-    "count": ("pipelines.graph.count_graph", "find_or_count_item"),
-    "merge": ("pipelines.graph.count_graph", "write_count_table"),
-    "encode": ("pipelines.graph.encode_graph", "find_or_encode_item"),
+    "count": ("pipelines.work.count_item", "find_or_count_item"),
+    "merge": ("pipelines.work.runs", "write_count_table"),
+    "encode": ("pipelines.work.encode_item", "find_or_encode_item"),
 }
 
 

@@ -6,9 +6,9 @@ DEFECTS = (
     Defect(
         "retries-of-workers-lost",
         "what workers try again is not counted",
-        "_Worker.call",
+        "Pool._hear",
         "count_retry(value)  # this process counts for all",
-        "",
+        "pass",
         in_tests("stores/test_trouble.py::test_a_busy_store_costs_the_requests_that_it_refused"),
     ),
     Defect(
@@ -54,9 +54,9 @@ DEFECTS = (
     Defect(
         "dead-worker-not-named",
         "the message does not say which worker died of what",
-        "Pool._call",
-        "if not self._closed.is_set():",
-        "if self._closed.is_set():",
+        "Pool._bury",
+        "self._obituary = worker.obituary()",
+        "self._obituary = 'a worker died'",
         in_tests("pipelines/test_pool.py::test_a_killed_worker_is_named_and_nothing_hangs"),
     ),
     Defect(

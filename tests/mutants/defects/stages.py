@@ -13,11 +13,11 @@ DEFECTS = (
     ),
     Defect(
         "failure-waits",
-        "a pass without Beam waits for all of its work before it says that some has failed",
-        "_run_in_pool",
-        "return_when=FIRST_EXCEPTION",
-        'return_when="ALL_COMPLETED"',
-        in_tests("pipelines/test_local_passes.py::test_the_first_failure_ends_a_pass"),
+        "a step waits for all of its tasks before it says that one has failed",
+        "ByWorkers.do",
+        "pool.forget()",
+        "pool.settle()",
+        in_tests("pipelines/test_executors.py::test_the_first_failure_ends_a_step"),
     ),
     Defect(
         "bucket-not-asked-about",
@@ -287,8 +287,8 @@ DEFECTS = (
         "workers-overlook",
         "workers look through the first shard of an output alone",
         "find_removed",
-        "looked = threads.map(lambda one: pool.run(look_through, *one, removed), shards)",
-        "looked = [pool.run(look_through, *shards[0], removed) for _ in shards]",
+        "looked = dict(pool.run_all((look_through, (*one, removed)) for one in shards))",
+        "looked = dict(pool.run_all((look_through, (*shards[0], removed)) for _ in shards))",
         in_tests("pipelines/test_remove.py::test_workers_look_through_many_documents"),
     ),
     Defect(
@@ -369,9 +369,9 @@ DEFECTS = (
     Defect(
         "part-by-planned-bytes",
         "the number of parts follows from the number of buckets, which follows from stored bytes",
-        "_shuffle_items",
-        "make_parts(items, choose_num_parts(num_tokens, config.target_tokens), num_buckets, key)",
-        "make_parts(items, num_buckets, num_buckets, key)",
+        "gather_steps",
+        "num_parts = choose_num_parts(sum(run.tokens for item in scattered for run in item.runs), target_tokens)",
+        "num_parts = choose_num_buckets(plan.size_bytes)",
         in_tests("pipelines/test_shuffle.py"),
     ),
     Defect(
@@ -394,8 +394,8 @@ DEFECTS = (
         "a-failed-part-waits-for-no-other",
         "a batch has failed while another part of it is still being made",
         "_SmallParts.run",
-        "for thread in threads:\n    thread.join()",
-        "while not self.failures and len(self.made) < len(self.numbers):\n    threads[0].join(0.01)",
+        "failure = failure or error",
+        "raise",
         in_tests("pipelines/test_small_parts.py::test_the_first_failure_is_raised_when_no_other_part_is_being_made"),
     ),
     Defect(

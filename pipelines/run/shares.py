@@ -1,4 +1,4 @@
-"""The work of one pass, done by all slices together: each does its share, then free pieces, then those of lost slices.
+"""The tasks of a step, done by all slices together: each does its share, then free ones, then those of lost slices.
 
 A piece of work is done when it has its record, from any host. Who does it is only a matter of economy: two hosts
 may do the same piece, and the first record wins.
@@ -6,13 +6,13 @@ may do the same piece, and the first record wins.
 
 from __future__ import annotations
 
-import collections
-import dataclasses
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from pipelines.local.pool import OnProgress, Pool
+from pipelines.local.pool import OnProgress, Pool, Workers
+from pipelines.local.run_options import RunOptions
+from pipelines.run.task import Step, Task
 from pipelines.slices.claims import Claims
 from pipelines.slices.outcomes import MadeElsewhere
 from pipelines.slices.session import Session
@@ -20,16 +20,24 @@ from pipelines.store import storage, urls
 from pipelines.store.attempts import Attempts
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Task:
-    """A piece of work that leaves a record."""
+class BySlices:
+    """An Executor by several hosts, of which this is one. Dealt tasks are shares, others are claimed."""
 
-    key: str  # of the record
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...]
-    owner: int = 0  # slice whose share it is; 0: of the one that claims it
-    size_bytes: int = 0  # stored bytes that it reads
-    measure: Callable[[Any], Mapping[str, int]] | None = None  # of what the function returns
+    def __init__(self, session: Session, options: RunOptions, workers: Workers, is_made: Callable[[], bool]) -> None:
+        """is_made: whether the stage has been committed."""
+        self._session = session
+        self._options = options
+        self._workers = workers
+        self._is_made = is_made
+
+    def do(self, step: Step, attempts: Attempts, on_progress: OnProgress | None, measured: Counter[str]) -> bool:
+        """As Executor.do; measured gets what this slice did. Raises as SharedWork.run, too."""
+        pool = self._workers.start()
+        assert pool is not None  # slices have no engine
+        tasks = [*step.list_tasks(self._session.share.of)]
+        work = SharedWork(self._session, step.name, attempts, tasks, self._is_made, on_progress, measured)
+        work.run(pool, self._options.num_workers)
+        return False
 
 
 class SharedWork:
@@ -43,9 +51,10 @@ class SharedWork:
         tasks: Sequence[Task],
         is_made: Callable[[], bool],
         on_progress: OnProgress | None,
+        measured: Counter[str],
     ) -> None:
-        """what: name of the pass, for people. is_made: whether the stage has been committed."""
-        self.metrics: collections.Counter[str] = collections.Counter()
+        """what: name of the step, for people. is_made: whether the stage has been committed. measured: gets more."""
+        self._measured = measured
         self._session = session
         self._what = what
         self._attempts = attempts
@@ -54,14 +63,13 @@ class SharedWork:
         self._claims = Claims(attempts, session.share)
         self._left = {task.key: task for task in tasks}
         self._num = len(tasks)
-        self._running: dict[Future[Any], Task] = {}
-        self._at_work: set[str] = set()  # keys of what runs
+        self._at_work: dict[str, Task] = {}  # what runs, by key
         number = session.share.number
-        self._own = collections.deque(task for task in tasks if task.owner == number)
+        self._own = deque(task for task in tasks if task.owner == number)
         free = [task for task in tasks if not task.owner]
         start = len(free) * (number - 1) // session.share.of  # each slice begins elsewhere, so few claim the same
-        self._free = collections.deque([*free[start:], *free[:start]])
-        self._lost: collections.deque[Task] = collections.deque()
+        self._free = deque([*free[start:], *free[:start]])
+        self._lost: deque[Task] = deque()
 
     def run(self, pool: Pool, num_workers: int) -> None:
         """Return when every task has its record.
@@ -71,36 +79,34 @@ class SharedWork:
         """
         self._session.begin()
         self._look()
-        threads = ThreadPoolExecutor(num_workers)
-        try:
-            with pool.reporting_to(self._on_progress):
-                self._work(pool, threads, num_workers)
-        except MadeElsewhere:
-            # What runs would leave files in a folder that has been removed: it ends before that is cleaned up.
-            threads.shutdown(wait=True, cancel_futures=True)
-            raise
-        finally:
-            threads.shutdown(wait=False, cancel_futures=True)
+        with pool.reporting_to(self._on_progress):
+            try:
+                self._work(pool, num_workers)
+            except MadeElsewhere:
+                # What runs would leave files in a folder that has been removed: it ends before that is cleaned up.
+                pool.settle()
+                raise
+            finally:
+                pool.forget()
 
-    def _work(self, pool: Pool, threads: ThreadPoolExecutor, num_workers: int) -> None:
+    def _work(self, pool: Pool, num_workers: int) -> None:
         while self._left:
-            while len(self._running) < num_workers and (task := self._choose()) is not None:
-                self._at_work.add(task.key)
-                self._running[threads.submit(pool.run, task.function, *task.arguments)] = task
-            if self._running:
-                done, _ = wait(self._running, timeout=self._session.poll_s, return_when=FIRST_COMPLETED)
-                for future in done:
-                    self._finish(self._running.pop(future), future.result())
+            while len(self._at_work) < num_workers and (task := self._choose()) is not None:
+                self._at_work[task.key] = task
+                pool.begin(task.function, task.arguments, task.key)
+            if self._at_work:
+                if (ended := pool.wait(self._session.poll_s)) is not None:
+                    self._finish(self._at_work[ended[0]], ended[1])
             else:
                 self._session.wait(self._what, self._count_others())
             if self._left and self._session.is_time_to_look():
                 self._look()
 
     def _finish(self, task: Task, result: Any) -> None:
-        self._at_work.remove(task.key)
+        del self._at_work[task.key]
         self._left.pop(task.key, None)
         if task.measure is not None:
-            self.metrics.update(task.measure(result))
+            self._measured.update(task.measure(result))
 
     def _look(self) -> None:
         """See what others have done, and who is lost."""
@@ -154,5 +160,5 @@ class SharedWork:
 
     def _count_others(self) -> dict[int, str]:
         """Slice -> how much it has to do yet."""
-        counted = collections.Counter(self._find_holder(task) for task in self._left.values())
+        counted = Counter(self._find_holder(task) for task in self._left.values())
         return {number: f"{num:,} of {self._num:,} pieces of work" for number, num in counted.items()}

@@ -1,0 +1,155 @@
+"""The steps over work items, and those that add up what they leave: records into few objects, counts into tables."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from pipelines.run.task import Items, Step, name_by_number
+from pipelines.store import urls
+from pipelines.store.attempts import Attempts
+from pipelines.work.collected_results import collect_and_note, list_groups, make_collected_key
+from pipelines.work.combining import Combining, add_up_counts, add_up_token_counts
+from pipelines.work.count_item import CountJob, find_or_count_item, make_item_key
+from pipelines.work.encode_item import find_or_encode_item
+from pipelines.work.encode_job import EncodeJob
+from pipelines.work.gather_part import gather_part, make_part_key, make_parts
+from pipelines.work.item_results import read_items, read_numbered
+from pipelines.work.language_totals import refuse_many_languages
+from pipelines.work.measure_items import sum_up_item
+from pipelines.work.merge_tree import (
+    ToMerge,
+    ToTable,
+    choose_max_runs,
+    keep_token_counts,
+    merge_to_few,
+    order_runs,
+    write_merged_table,
+)
+from pipelines.work.result_keys import make_shuffled_key, make_table_key
+from pipelines.work.scatter_item import make_scatter_key, scatter_item
+from pipelines.work.token_count_runs import count_groups, find_group_key
+from schemas.plan import Plan
+from schemas.refs import ItemCounted, ItemEncoded, ItemScattered, PartGathered, RunRef
+from schemas.shuffle import choose_num_buckets, choose_num_parts
+
+K = TypeVar("K")
+T = TypeVar("T")
+StepsOf = Generator[Step, bool, T]
+
+
+def count_steps(plan: Plan, job: CountJob) -> StepsOf[list[ItemCounted]]:
+    """Count all work items, and write the tables of all languages; what was recorded of the items."""
+    attempts, result_key = job.attempts, make_table_key(job.attempts.identity)
+    combining = Combining(make_item_key, add_up_counts(job.num_partitions, result_key))
+    of_item = name_by_number(make_item_key)
+    step = Step("count", find_or_count_item, (job,), Items(plan), of_item, _measure_found, combining=combining)
+    goes_on = yield from _do_collected(step, attempts)
+    items = read_items(attempts, plan, ItemCounted)
+    if goes_on:
+        return items
+    refuse_many_languages({lang for item in items for lang in item.languages}, job.max_languages)
+    runs = _group(((run.key, run.partition), run) for item in items for run in item.runs)
+    max_runs = choose_max_runs(job.num_partitions)
+    merges = {key: ToMerge(_make_merge_key(key), own) for key, own in runs.items() if len(own) > max_runs}
+    yield Step("merge", merge_to_few, (attempts, max_runs), [*merges.values()], _get_key, is_dealt=False)
+    tables = [
+        ToTable(
+            lang,
+            tuple(one.key for key, one in merges.items() if key[0] == lang),
+            tuple(run for key, own in runs.items() if key[0] == lang and key not in merges for run in own),
+        )
+        for lang in sorted({lang for lang, _ in runs})
+    ]
+    yield Step("table", write_merged_table, (attempts, result_key), tables, _get_key, is_dealt=False)
+    return items
+
+
+def encode_steps(plan: Plan, job: EncodeJob) -> StepsOf[list[ItemEncoded]]:
+    """Tokenize all work items, and add up their counts of token ids; what was recorded of the items."""
+    combining = Combining(make_item_key, add_up_token_counts(len(plan.items)))
+    of_item = name_by_number(make_item_key)
+    step = Step("encode", find_or_encode_item, (job,), Items(plan), of_item, _measure_found, combining=combining)
+    goes_on = yield from _do_collected(step, job.attempts)
+    items = read_items(job.attempts, plan, ItemEncoded)
+    if not goes_on:
+        yield _add_up_ids(job.attempts, [item.token_counts for item in items])
+    return items
+
+
+def scatter_steps(plan: Plan, job: EncodeJob) -> StepsOf[list[ItemScattered]]:
+    """The first pass of a shuffle: tokenize all work items; what was recorded of them."""
+    shared = (job, choose_num_buckets(plan.size_bytes))
+    of_item = name_by_number(make_scatter_key)
+    combining = Combining(make_scatter_key)
+    step = Step("encode", scatter_item, shared, Items(plan), of_item, _measure_scattered, combining=combining)
+    yield from _do_collected(step, job.attempts)
+    return read_items(job.attempts, plan, ItemScattered, make_scatter_key)
+
+
+def gather_steps(
+    plan: Plan, job: EncodeJob, scattered: Sequence[ItemScattered], target_tokens: int
+) -> StepsOf[list[PartGathered]]:
+    """The second pass of a shuffle: put each part of the documents in order; what was recorded of the parts.
+
+    target_tokens: of a shard.
+    """
+    num_parts = choose_num_parts(sum(run.tokens for item in scattered for run in item.runs), target_tokens)
+    result_key = make_shuffled_key(job.settings_sha256, plan)
+    parts = make_parts(scattered, num_parts, choose_num_buckets(plan.size_bytes), result_key)
+    combining = Combining(make_part_key, add_up_token_counts(num_parts))
+    step = Step("shuffle", gather_part, (job,), parts, name_by_number(make_part_key), combining=combining)
+    goes_on = yield from _do_collected(step, job.attempts)
+    gathered = read_numbered(job.attempts, num_parts, PartGathered, make_part_key)
+    if not goes_on:
+        yield _add_up_ids(job.attempts, [part.token_counts for part in gathered])
+    return gathered
+
+
+def _do_collected(step: Step, attempts: Attempts) -> StepsOf[bool]:
+    """A step, and in a store the records of many of its pieces into one object; whether an engine goes on by itself."""
+    goes_on = yield step
+    assert step.combining is not None
+    make_key = step.combining.make_key
+    if make_key is not None and not goes_on and not urls.is_local(attempts.output):
+        groups = [tuple(numbers) for numbers in list_groups(len(step.pieces))]
+
+        def key(numbers: tuple[int, ...]) -> str:
+            return make_collected_key(make_key, numbers)
+
+        yield Step("collect", collect_and_note, (attempts, make_key), groups, key)
+    return goes_on
+
+
+def _add_up_ids(attempts: Attempts, written: Sequence[RunRef]) -> Step:
+    """The merges of counts of token ids. written: in the order of numbers."""
+    num = count_groups(len(written))
+    runs = _group((find_group_key(number, num), run) for number, run in enumerate(written))
+    merges = [ToMerge(key, own) for key, own in runs.items()]
+    return Step("add up", keep_token_counts, (attempts,), merges, _get_key, is_dealt=False)
+
+
+def _group(keyed: Iterable[tuple[K, RunRef]]) -> dict[K, tuple[RunRef, ...]]:
+    """Key -> its runs, in one order."""
+    grouped: defaultdict[K, list[RunRef]] = defaultdict(list)
+    for key, run in keyed:
+        grouped[key].append(run)
+    return {key: tuple(sorted(runs, key=order_runs)) for key, runs in grouped.items()}
+
+
+def _make_merge_key(key: tuple[str, int]) -> str:
+    lang, partition = key
+    return f"merged-{lang}-{partition:03d}"
+
+
+def _get_key(piece: Any) -> str:
+    return str(piece.key)
+
+
+def _measure_found(result: tuple[ItemCounted | ItemEncoded, bool]) -> Mapping[str, int]:
+    return sum_up_item(*result)
+
+
+def _measure_scattered(item: ItemScattered) -> Mapping[str, int]:
+    return sum_up_item(item, False)
