@@ -152,7 +152,7 @@ def list_frames(frame: FrameType | None) -> list[str]:
     """The functions of the product on a stack, the innermost last."""
     found: list[str] = []
     while frame is not None:
-        if frame.f_code.co_filename.startswith(str(ROOT / "pipelines")):
+        if os.path.realpath(frame.f_code.co_filename).startswith(str(ROOT / "pipelines")):
             found.insert(0, frame.f_code.co_qualname)
         frame = frame.f_back
     return found
