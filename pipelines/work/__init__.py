@@ -12,7 +12,7 @@ mix_part: mixtures, out of shuffled shards, which ordered_shards reads. pack_gro
 derived_shards: how both read and write shards.
 learn_model: tokenizers, out of count tables; learn_on_worker: on an engine. learn_memory: whether there is enough.
 counted_parts: the count tables of all parts of an output. added_up: totals of parts together.
-plan_parts: the files through which work items reach workers.
+plan_parts: the files through which work items reach workers. combining: what an engine may do with what they leave.
 item_results: what workers recorded, as the driver reads it. collected_results: records of many in one object.
 make_jobs, encode_job: what workers are told.
 language_totals: what manifests say of languages.
