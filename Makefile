@@ -205,7 +205,7 @@ charts: ## build the charts of reports again from their npm packages, and compar
 	cp build/charts/charts.js build/charts/LICENSES.txt build/charts/SHA256SUMS pipelines/report/page_files/charts
 
 schema: $(VENV)/installed ## write the JSON Schema of the build file again
-	$(BIN)/python -m schemas.json_schema > schemas/build.schema.json
+	$(BIN)/python -m tokcore_schemas.json_schema > schemas/build.schema.json
 
 clean: ## remove what these commands made
 	rm -rf $(VENV) build out tokcore/_native*.so

@@ -27,20 +27,20 @@ import click
 # use no linear algebra.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from pipelines.commands.command_inputs import EXIT_STAGE, EXIT_USAGE, EXIT_WAITS, fail
-from pipelines.commands.command_options import format_examples
-from pipelines.local.say import LogFormatter, say, say_message
-from pipelines.local.spare_pandas import spare_pandas
-from pipelines.local.threads import describe_shortage, describe_small_space, limit_thread_starts
-from pipelines.slices.outcomes import SliceWaits
 from tokcore.errors import ConfigError, TokError
+from tokcore_pipelines.commands.command_inputs import EXIT_STAGE, EXIT_USAGE, EXIT_WAITS, fail
+from tokcore_pipelines.commands.command_options import format_examples
+from tokcore_pipelines.local.say import LogFormatter, say, say_message
+from tokcore_pipelines.local.spare_pandas import spare_pandas
+from tokcore_pipelines.local.threads import describe_shortage, describe_small_space, limit_thread_starts
+from tokcore_pipelines.slices.outcomes import SliceWaits
 
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
 
-# Command -> its module in pipelines.commands, in the order of work, which the help keeps. Those that make one stage, by
-# the table of stages, come after "build". A module is imported when a command of it is asked for: what all of them
-# import takes half a second.
+# Command -> its module in tokcore_pipelines.commands, in the order of work, which the help keeps. Those that make one
+# stage, by the table of stages, come after "build". A module is imported when a command of it is asked for: what all of
+# them import takes half a second.
 _MODULES = {
     **dict.fromkeys(("init", "check", "build", "update"), "build_commands"),
     **dict.fromkeys(("watch", "status"), "watch_commands"),
@@ -89,7 +89,7 @@ _OF_SLICES = frozenset({"--slice", "--lease", "--wait", "--no-wait"})
 
 def _list_stage_commands() -> list[str]:
     """The commands that make one stage, in the order of work."""
-    from schemas.stage_table import STAGES
+    from tokcore_schemas.stage_table import STAGES
 
     return [stage.command for stage in STAGES.values() if stage.does]
 
@@ -109,10 +109,10 @@ class _Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _MODULES:
-            from pipelines.commands.build_commands import make_stage_command
+            from tokcore_pipelines.commands.build_commands import make_stage_command
 
             return make_stage_command(cmd_name)
-        module = import_module(f"pipelines.commands.{_MODULES[cmd_name]}")
+        module = import_module(f"tokcore_pipelines.commands.{_MODULES[cmd_name]}")
         found: click.Command = next(one for one in module.COMMANDS if one.name == cmd_name)
         return found
 
@@ -250,7 +250,7 @@ def _send_again(dropped: UnraisableHookArgs) -> None:
 
 def _show_defect(error: BaseException) -> None:
     """Print the traceback of an unexpected error, without secrets."""
-    from pipelines.store.redaction import redact
+    from tokcore_pipelines.store.redaction import redact
 
     say_message(redact("".join(traceback.format_exception(error))))
 

@@ -11,11 +11,11 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from pipelines.commands.command_inputs import EXIT_STAGE, EXIT_USAGE, fail, open_build
-from pipelines.local.dataflow import NAME
-from pipelines.local.say import say
-from schemas.stage_table import COUNTS, REJECTED, SHARDS, STAGES
 from tokcore.errors import ConfigError, TokError
+from tokcore_pipelines.commands.command_inputs import EXIT_STAGE, EXIT_USAGE, fail, open_build
+from tokcore_pipelines.local.dataflow import NAME
+from tokcore_pipelines.local.say import say
+from tokcore_schemas.stage_table import COUNTS, REJECTED, SHARDS, STAGES
 
 # What a template starts: the stages that read the corpus, or a stream.
 GRAPHS = (*(STAGES[name].command for name in REJECTED.within), "watch")
@@ -62,7 +62,7 @@ def launch(given: argparse.Namespace, more: Sequence[str]) -> str:
         assigned.append(f"engine.image={given.sdk_container_image}")
     if not any(option.startswith("--template_location=") for option in rest):
         raise ConfigError("--template_location: missing. Google's launcher gives it; for a job, run tokcore itself")
-    from pipelines.graph.dataflow_engine import TemplateWritten
+    from tokcore_pipelines.graph.dataflow_engine import TemplateWritten
 
     build: Any = open_build(given.build_file, given.output, tuple(assigned), None, tuple(rest))
     if given.stage == SHARDS.command and build.config.shuffle.seed is not None:
@@ -76,7 +76,7 @@ def launch(given: argparse.Namespace, more: Sequence[str]) -> str:
 
 def _run(build: Any, stage: str) -> None:
     if stage == "watch":
-        from pipelines.watch.stream import Stream
+        from tokcore_pipelines.watch.stream import Stream
 
         Stream(build.config, build.options, build.output, build.progress).run()
         return

@@ -10,8 +10,8 @@ from typing import Any
 
 from rich.cells import chop_cells
 
-from pipelines.local.say import say
-from pipelines.local.terminal import (
+from tokcore_pipelines.local.say import say
+from tokcore_pipelines.local.terminal import (
     MOST_ROWS,
     WIDTH,
     cut_text,
@@ -21,13 +21,13 @@ from pipelines.local.terminal import (
     format_table,
     make_printable,
 )
-from pipelines.stages.commit import describe_commit_date, read_run_facts, require_manifest
-from pipelines.stages.rejects import REJECTS
-from pipelines.stages.table import WORK
-from pipelines.store import urls
-from schemas.manifest import AnyManifest
-from schemas.stage_manifests import BuildManifest, BuiltLanguage
-from schemas.stage_table import STAGES, TOKENIZER, Stage
+from tokcore_pipelines.stages.commit import describe_commit_date, read_run_facts, require_manifest
+from tokcore_pipelines.stages.rejects import REJECTS
+from tokcore_pipelines.stages.table import WORK
+from tokcore_pipelines.store import urls
+from tokcore_schemas.manifest import AnyManifest
+from tokcore_schemas.stage_manifests import BuildManifest, BuiltLanguage
+from tokcore_schemas.stage_table import STAGES, TOKENIZER, Stage
 
 _SPECIAL_TEXT = {"ordinary": "ordinary text", "special": "the special token"}
 
@@ -115,9 +115,9 @@ def _print_records(output: str, build: BuildManifest) -> None:
 
 def _print_document(output: str) -> None:
     # A build that found all done shows no document, and need not load these.
-    from pipelines.store.tokenizers import load_checked_spec
     from tokcore.shards import open_shards
     from tokcore.tokenizer import Tokenizer
+    from tokcore_pipelines.store.tokenizers import load_checked_spec
 
     shards = open_shards(output, split="all")
     if not len(shards):

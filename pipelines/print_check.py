@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.inspect.check_estimates import check_estimates
-from pipelines.inspect.estimate import estimate
-from pipelines.local.progress import StageProgress
-from pipelines.local.say import say
-from pipelines.local.terminal import format_count, format_duration, format_number, format_size, make_printable
-from pipelines.stages.build import Build
-from pipelines.stages.plan_corpus import hash_content, plan_build
-from pipelines.stages.source_checks import FOR_CHECK, check_samples, describe, sample_plan
-from pipelines.stages.whole_checks import check_whole
-from pipelines.store.redaction import redact
-from pipelines.work.inputs import LINK, OTHER_SPLIT, LeftOut
-from schemas.plan import Plan
-from schemas.stage_table import STAGES, WHOLE
 from tokcore import kernel, unicode
 from tokcore.canonical import hash_sha256, write_canonical_json
 from tokcore.errors import ConfigError
 from tokcore.jsonable import to_jsonable
+from tokcore_pipelines.inspect.check_estimates import check_estimates
+from tokcore_pipelines.inspect.estimate import estimate
+from tokcore_pipelines.local.progress import StageProgress
+from tokcore_pipelines.local.say import say
+from tokcore_pipelines.local.terminal import format_count, format_duration, format_number, format_size, make_printable
+from tokcore_pipelines.stages.build import Build
+from tokcore_pipelines.stages.plan_corpus import hash_content, plan_build
+from tokcore_pipelines.stages.source_checks import FOR_CHECK, check_samples, describe, sample_plan
+from tokcore_pipelines.stages.whole_checks import check_whole
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.work.inputs import LINK, OTHER_SPLIT, LeftOut
+from tokcore_schemas.plan import Plan
+from tokcore_schemas.stage_table import STAGES, WHOLE
 
 
 def make_check_report(build: Build, progress: StageProgress) -> dict[str, Any]:

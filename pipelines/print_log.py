@@ -6,24 +6,24 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.local.say import say
-from pipelines.local.terminal import format_count, format_size, make_printable
-from pipelines.stages.commit import describe_commit_date
-from pipelines.stages.read_log import locate_part, read_log
-from pipelines.stages.tokenizers_beside import FOLDER, find_commit_of, list_beside
-from pipelines.store import urls
-from pipelines.store.redaction import redact
-from schemas.commit_log import OWN, Commit, Reason, sum_up_part
-from schemas.stage_table import BUILD
 from tokcore.jsonable import to_jsonable
+from tokcore_pipelines.local.say import say
+from tokcore_pipelines.local.terminal import format_count, format_size, make_printable
+from tokcore_pipelines.stages.commit import describe_commit_date
+from tokcore_pipelines.stages.read_log import locate_part, read_log
+from tokcore_pipelines.stages.tokenizers_beside import FOLDER, find_commit_of, list_beside
+from tokcore_pipelines.store import urls
+from tokcore_pipelines.store.redaction import redact
+from tokcore_schemas.commit_log import OWN, Commit, Reason, sum_up_part
+from tokcore_schemas.stage_table import BUILD
 
 if TYPE_CHECKING:  # a command that prints a log need not import what makes commits
-    from pipelines.inspect.verify_removed import RemovalReport
-    from pipelines.stages.compact_output import Compacted
-    from pipelines.stages.expire_commits import Expired
-    from pipelines.stages.learn_beside import LearnedBeside
-    from pipelines.stages.remove_documents import Removed
-    from pipelines.stages.restore_documents import Restored
+    from tokcore_pipelines.inspect.verify_removed import RemovalReport
+    from tokcore_pipelines.stages.compact_output import Compacted
+    from tokcore_pipelines.stages.expire_commits import Expired
+    from tokcore_pipelines.stages.learn_beside import LearnedBeside
+    from tokcore_pipelines.stages.remove_documents import Removed
+    from tokcore_pipelines.stages.restore_documents import Restored
 
 
 def describe_log(output: str) -> list[dict[str, Any]]:

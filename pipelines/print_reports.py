@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pipelines.inspect.gc import Collected
-from pipelines.inspect.rebuild import Rebuilt
-from pipelines.inspect.repair import Repaired
-from pipelines.inspect.verify import Report, describe_problems
-from pipelines.local.say import say
-from pipelines.local.terminal import format_count, format_size, make_printable
-from pipelines.store.redaction import redact
+from tokcore_pipelines.inspect.gc import Collected
+from tokcore_pipelines.inspect.rebuild import Rebuilt
+from tokcore_pipelines.inspect.repair import Repaired
+from tokcore_pipelines.inspect.verify import Report, describe_problems
+from tokcore_pipelines.local.say import say
+from tokcore_pipelines.local.terminal import format_count, format_size, make_printable
+from tokcore_pipelines.store.redaction import redact
 
 
 def print_verified(report: Report) -> None:

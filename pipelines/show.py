@@ -1,4 +1,4 @@
-"""What `tokcore show` shows of an output: its shards. Of one of them: pipelines.show_document."""
+"""What `tokcore show` shows of an output: its shards. Of one of them: tokcore_pipelines.show_document."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from pipelines.local.say import say
-from pipelines.local.terminal import format_count, format_number, format_size, format_table, make_printable
-from pipelines.stages.commit import find_manifest, find_manifests, get_manifest_url, require_manifest
-from pipelines.stages.read_log import locate_part, read_log
-from pipelines.store import storage, urls
-from schemas.commit_log import OWN, PARTS, Part, sum_up_part
-from schemas.cut_manifest import cut_manifest
-from schemas.manifest import AnyManifest
-from schemas.stage_manifests import TokenizerTotals
-from schemas.stage_table import SHARDS, STAGES, TOKENIZER, TOKENIZERS, WHOLE, Stage
 from tokcore.canonical import hash_sha256
 from tokcore.formats.shard_facts import ShardFacts
+from tokcore_pipelines.local.say import say
+from tokcore_pipelines.local.terminal import format_count, format_number, format_size, format_table, make_printable
+from tokcore_pipelines.stages.commit import find_manifest, find_manifests, get_manifest_url, require_manifest
+from tokcore_pipelines.stages.read_log import locate_part, read_log
+from tokcore_pipelines.store import storage, urls
+from tokcore_schemas.commit_log import OWN, PARTS, Part, sum_up_part
+from tokcore_schemas.cut_manifest import cut_manifest
+from tokcore_schemas.manifest import AnyManifest
+from tokcore_schemas.stage_manifests import TokenizerTotals
+from tokcore_schemas.stage_table import SHARDS, STAGES, TOKENIZER, TOKENIZERS, WHOLE, Stage
 
 BETWEEN = "/shards/"  # what is between an output and a shard in a URL
 
@@ -125,7 +125,7 @@ def print_shards(output: str, listed: ListedShards, at: int | None = None) -> No
         say(_describe_tokenizer(own.totals))
     derived = find_manifests(output, (one for one in STAGES.values() if one.is_derived))
     if stage.name in derived:
-        from pipelines.stages.table import WORK  # which loads all that makes stages
+        from tokcore_pipelines.stages.table import WORK  # which loads all that makes stages
 
         if (show := WORK[stage.name].show) is not None:
             say(*show(derived[stage.name]))

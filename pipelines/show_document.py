@@ -16,18 +16,18 @@ from typing import Any
 import click
 from rich.cells import cell_len
 
-from pipelines.local.say import say
-from pipelines.local.terminal import WIDTH, cut_text
-from pipelines.show import BETWEEN
-from pipelines.stages.commit import require_manifest
-from pipelines.store import urls
-from pipelines.store.local_copies import copy_if_remote
-from pipelines.store.tokenizers import load_tokenizer
-from schemas.shard_entries import list_named_shards
-from schemas.stage_table import SHARDS
 from tokcore.errors import ConfigError, FormatError, IdentityError
 from tokcore.shards import Shards, describe, open_shards
 from tokcore.tokenizer import Tokenizer
+from tokcore_pipelines.local.say import say
+from tokcore_pipelines.local.terminal import WIDTH, cut_text
+from tokcore_pipelines.show import BETWEEN
+from tokcore_pipelines.stages.commit import require_manifest
+from tokcore_pipelines.store import urls
+from tokcore_pipelines.store.local_copies import copy_if_remote
+from tokcore_pipelines.store.tokenizers import load_tokenizer
+from tokcore_schemas.shard_entries import list_named_shards
+from tokcore_schemas.stage_table import SHARDS
 
 # Folders from an output to a shard's file: shards, the format, the language.
 _LEVELS_UP = 4

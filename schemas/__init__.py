@@ -1,5 +1,5 @@
 """Nouns: what crosses a boundary between processes or machines. schemas/README.md has a map of the modules."""
 
-from schemas.document import Document, EncodedDocument
+from tokcore_schemas.document import Document, EncodedDocument
 
 __all__ = ["Document", "EncodedDocument"]

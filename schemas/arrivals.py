@@ -1,14 +1,15 @@
 """What waits to be read into an output, as it travels through a stream: arrivals, and the batches that they make.
 
-Leaves to others: finding them (pipelines.watch.stream_steps), and the stream itself (pipelines.graph.stream_graph).
+Leaves to others: finding them (tokcore_pipelines.watch.stream_steps), and the stream itself
+(tokcore_pipelines.graph.stream_graph).
 """
 
 from __future__ import annotations
 
 import dataclasses
 
-from schemas.plan import InputFile, ReadSettings
 from tokcore.canonical import hash_sha256, write_canonical_json
+from tokcore_schemas.plan import InputFile, ReadSettings
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, Literal, NamedTuple
 
-from schemas.build_tables import TABLES
-from schemas.setting import Setting, list_settings
-from schemas.toml_lines import OPTION, Key, parse_names_at_start
 from tokcore.errors import ConfigError
+from tokcore_schemas.build_tables import TABLES
+from tokcore_schemas.setting import Setting, list_settings
+from tokcore_schemas.toml_lines import OPTION, Key, parse_names_at_start
 
 _POSITION = re.compile(r"source\[(\d+)\]")  # as messages spell it
 

@@ -1,6 +1,6 @@
 """The tables of a build file: one frozen dataclass each. Defaults, meanings and limits are here and nowhere else.
 
-schemas.setting says how a setting is declared.
+tokcore_schemas.setting says how a setting is declared.
 Leaves to others: reading the file (config_reader), rules that involve several settings (config_checks), the JSON
 Schema (json_schema).
 """
@@ -13,11 +13,24 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
-from schemas.document import normalize_lang
-from schemas.encodings import ENCODINGS, OTHER_ENCODING_NAMES, UTF8
-from schemas.input_format import FileFormat
-from schemas.setting import Limits
-from schemas.stage_manifests import (
+from tokcore import mixing
+from tokcore.canonical import hash_sha256, write_canonical_json
+from tokcore.format_table import DEFAULT_FORMATS, SHARD_FORMATS, find_format
+from tokcore.mask_presets import MASK_PRESETS
+from tokcore.models import DEFAULT_MODEL, MODELS
+from tokcore.models.model import DEFAULT_COVERAGE
+from tokcore.models.piece_options import PieceOptions
+from tokcore.normalize import STEPS, name_space_step
+from tokcore.patterns import DEFAULT_PATTERN, PATTERNS
+from tokcore.pretokenizer import Pretokenizer
+from tokcore.sentencepiece_tables import NORMALIZER
+from tokcore.split_steps import StepList
+from tokcore.tokenizer_spec import TokenizerSpec
+from tokcore_schemas.document import normalize_lang
+from tokcore_schemas.encodings import ENCODINGS, OTHER_ENCODING_NAMES, UTF8
+from tokcore_schemas.input_format import FileFormat
+from tokcore_schemas.setting import Limits
+from tokcore_schemas.stage_manifests import (
     PIECE_SETTINGS,
     CountsConfig,
     ImportedConfig,
@@ -33,20 +46,7 @@ from schemas.stage_manifests import (
     UnimaxMix,
     WeightsMix,
 )
-from schemas.toml_lines import OPTION, Key, find_key_lines, find_place, spell_key
-from tokcore import mixing
-from tokcore.canonical import hash_sha256, write_canonical_json
-from tokcore.format_table import DEFAULT_FORMATS, SHARD_FORMATS, find_format
-from tokcore.mask_presets import MASK_PRESETS
-from tokcore.models import DEFAULT_MODEL, MODELS
-from tokcore.models.model import DEFAULT_COVERAGE
-from tokcore.models.piece_options import PieceOptions
-from tokcore.normalize import STEPS, name_space_step
-from tokcore.patterns import DEFAULT_PATTERN, PATTERNS
-from tokcore.pretokenizer import Pretokenizer
-from tokcore.sentencepiece_tables import NORMALIZER
-from tokcore.split_steps import StepList
-from tokcore.tokenizer_spec import TokenizerSpec
+from tokcore_schemas.toml_lines import OPTION, Key, find_key_lines, find_place, spell_key
 
 VERSION = 1
 END_OF_TEXT = "<|endoftext|>"

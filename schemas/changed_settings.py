@@ -6,8 +6,8 @@ import dataclasses
 import json
 from collections.abc import Iterator, Mapping
 
-from schemas.plan import ReadSettings
-from schemas.stage_manifests import (
+from tokcore_schemas.plan import ReadSettings
+from tokcore_schemas.stage_manifests import (
     PIECE_SETTINGS,
     CountsConfig,
     ImportedConfig,
@@ -20,8 +20,8 @@ from schemas.stage_manifests import (
     SpecialConfig,
     StageConfigs,
 )
-from schemas.tombstones import Tombstones
-from schemas.toml_lines import spell_key
+from tokcore_schemas.tombstones import Tombstones
+from tokcore_schemas.toml_lines import spell_key
 
 _MAX_SHOWN = 80  # characters of a value
 

@@ -1,7 +1,8 @@
 """The log of an output: commits, each of which says which parts the output has from now on.
 
 A part is an output of its own, made by one build of some of the files. Commit 0 is the build that made the output; its
-one part is the output's own folder. Leaves to others: making parts, reading the log (pipelines.stages.read_log).
+one part is the output's own folder. Leaves to others: making parts, reading the log
+(tokcore_pipelines.stages.read_log).
 """
 
 from __future__ import annotations
@@ -9,8 +10,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
-from schemas.merkle import hash_tree
-from schemas.stage_manifests import BuildManifest
 from tokcore.canonical import (
     COMMIT_FORMAT,
     COMMIT_VERSION,
@@ -21,6 +20,8 @@ from tokcore.canonical import (
 )
 from tokcore.errors import FormatError
 from tokcore.jsonable import LEFT_OUT, from_jsonable, require_version, to_jsonable
+from tokcore_schemas.merkle import hash_tree
+from tokcore_schemas.stage_manifests import BuildManifest
 
 LOG = "log"
 PARTS = "parts"
@@ -88,7 +89,7 @@ class Commit:
     parts: tuple[Part, ...]  # all that the output has now, in the order in which they were added
     root: str  # Merkle root over the roots of parts
     totals: CommitTotals
-    # Tombstones that this commit adds to those of earlier ones (schemas.tombstones).
+    # Tombstones that this commit adds to those of earlier ones (tokcore_schemas.tombstones).
     removed: tuple[str, ...] = dataclasses.field(default=(), metadata=LEFT_OUT)
     restored: tuple[str, ...] = dataclasses.field(default=(), metadata=LEFT_OUT)  # those that it takes back
     oldest: int = dataclasses.field(default=0, metadata=LEFT_OUT)  # commit that can be read from now on; 0: all can

@@ -11,12 +11,19 @@ import posixpath
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from schemas.build_tables import VERSION, BuildConfig, Source, make_pretokenizer, spell_plain
-from schemas.config_checks import check, check_draws_of, check_dtype_of, check_padding_of, complete, take_over_roles
-from schemas.config_reader import BuildFile, read_tables
-from schemas.extended import read_extended
-from schemas.input_format import find_format
 from tokcore.errors import ConfigError, StageError
+from tokcore_schemas.build_tables import VERSION, BuildConfig, Source, make_pretokenizer, spell_plain
+from tokcore_schemas.config_checks import (
+    check,
+    check_draws_of,
+    check_dtype_of,
+    check_padding_of,
+    complete,
+    take_over_roles,
+)
+from tokcore_schemas.config_reader import BuildFile, read_tables
+from tokcore_schemas.extended import read_extended
+from tokcore_schemas.input_format import find_format
 
 __all__ = [
     "VERSION",

@@ -9,15 +9,6 @@ import dataclasses
 from collections.abc import Iterable, Sequence, Set
 from typing import Any, cast
 
-from schemas.build_tables import END_OF_TEXT, BuildConfig, Source, SpecialTable
-from schemas.config_reader import BuildFile, show_value, suggest_nearest
-from schemas.document import find_twins, is_valid_lang
-from schemas.draws import make_randomness
-from schemas.encodings import UTF8
-from schemas.field_path import has_each
-from schemas.input_format import find_format
-from schemas.padding import find_padding
-from schemas.setting import list_settings
 from tokcore import mixing
 from tokcore.byte_alphabet import from_printable
 from tokcore.errors import ConfigError
@@ -28,6 +19,15 @@ from tokcore.models.model import find_pinned
 from tokcore.pretokenizer import Pretokenizer
 from tokcore.split_steps import StepList
 from tokcore.tokenizer_spec import PLAIN, TokenizerSpec
+from tokcore_schemas.build_tables import END_OF_TEXT, BuildConfig, Source, SpecialTable
+from tokcore_schemas.config_reader import BuildFile, show_value, suggest_nearest
+from tokcore_schemas.document import find_twins, is_valid_lang
+from tokcore_schemas.draws import make_randomness
+from tokcore_schemas.encodings import UTF8
+from tokcore_schemas.field_path import has_each
+from tokcore_schemas.input_format import find_format
+from tokcore_schemas.padding import find_padding
+from tokcore_schemas.setting import list_settings
 
 # Settings of [encode] -> the role of the tokens that they hold if they are not set.
 _ROLES = {"prepend": "document_begin", "append": "document_end"}
@@ -234,7 +234,7 @@ def _check_groups(config: BuildConfig, file: BuildFile) -> None:
 
 
 def _check_languages(config: BuildConfig, file: BuildFile) -> None:
-    if config.build.lang_normalize != "none":  # if it is not set, the output decides (pipelines.stages)
+    if config.build.lang_normalize != "none":  # if it is not set, the output decides (tokcore_pipelines.stages)
         return
     langs = [source.lang for source in config.sources]
     if (found := find_twins(filter(None, langs))) is not None:

@@ -15,12 +15,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, Literal, TypeVar
 
-from schemas.assignments import assign, parse_assignment
-from schemas.build_tables import TABLES, VERSION, SpecialTable
-from schemas.paths import expand
-from schemas.setting import MAX_INTEGER, Number, Setting, list_settings
-from schemas.toml_lines import Key, find_place, spell_key
 from tokcore.errors import ConfigError
+from tokcore_schemas.assignments import assign, parse_assignment
+from tokcore_schemas.build_tables import TABLES, VERSION, SpecialTable
+from tokcore_schemas.paths import expand
+from tokcore_schemas.setting import MAX_INTEGER, Number, Setting, list_settings
+from tokcore_schemas.toml_lines import Key, find_place, spell_key
 
 T = TypeVar("T")
 

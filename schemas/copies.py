@@ -1,7 +1,8 @@
 """Copies of documents in a mixture: which documents are taken how often, and where each copy goes.
 
-Both follow from the place that the shuffle gave a document (schemas.shuffle), so from seed, key and text alone. The
-first half of a place, its head, says where the document is; the second half, its tail, whether it is taken once more.
+Both follow from the place that the shuffle gave a document (tokcore_schemas.shuffle), so from seed, key and text alone.
+The first half of a place, its head, says where the document is; the second half, its tail, whether it is taken once
+more.
 
 Places are cut into segments, a power of two of equal intervals, each of which fits into memory. Copy 0 of a document
 stays at its place. Copy k goes from segment s to segment s XOR k with its bits in reverse order: 1 goes half of the
@@ -16,8 +17,8 @@ import hashlib
 import numpy as np
 import numpy.typing as npt
 
-from schemas.shuffle import SPAN
 from tokcore.formats.provenance import PLACE_BYTES, Places
+from tokcore_schemas.shuffle import SPAN
 
 _PREFIX = b"tokcore-copy-v1\0"
 

@@ -1,6 +1,7 @@
 """A manifest that is known to be as tokcore wrote it, without an object for each of its files: there may be millions.
 
-Who knows that: another manifest has its sha256. Any other is read by schemas.stage_manifests, which checks each field.
+Who knows that: another manifest has its sha256. Any other is read by tokcore_schemas.stage_manifests, which checks each
+field.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 from decimal import Decimal
 
-from schemas.stage_manifests import ShardsConfig
 from tokcore.sampling import Randomness
+from tokcore_schemas.stage_manifests import ShardsConfig
 
 _PREFIX = b"tokcore-draws-v1"
 
@@ -23,7 +23,7 @@ def make_randomness(config: ShardsConfig) -> Randomness | None:
 
 
 def compute_draw_seed(seed: int, epoch: int, key: bytes) -> int:
-    """The 64 bits from which a document's ids are drawn. key: as schemas.document computes it.
+    """The 64 bits from which a document's ids are drawn. key: as tokcore_schemas.document computes it.
 
     >>> compute_draw_seed(0, 0, b"k") == compute_draw_seed(0, 0, b"k")
     True

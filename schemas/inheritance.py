@@ -9,9 +9,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from schemas.plan import Assignment, Plan
-from schemas.refs import LanguageCounts, RangeLedger, RejectRef, ShardRef, StoredFile
-from schemas.tombstones import Tombstones
+from tokcore_schemas.plan import Assignment, Plan
+from tokcore_schemas.refs import LanguageCounts, RangeLedger, RejectRef, ShardRef, StoredFile
+from tokcore_schemas.tombstones import Tombstones
 
 LESS_KEY = "inherited"  # the record key of Less
 

@@ -8,12 +8,14 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from schemas.build_tables import TABLES, VERSION
-from schemas.setting import MAX_INTEGER, Setting, list_settings
+from tokcore_schemas.build_tables import TABLES, VERSION
+from tokcore_schemas.setting import MAX_INTEGER, Setting, list_settings
 
 
 def make_json_schema() -> dict[str, Any]:
-    """The schema: every table, key, type, limit and default that the classes of schemas.build_tables declare."""
+    """The schema: every table, key, type, limit and default that the classes of tokcore_schemas.build_tables
+    declare.
+    """
     tables = {name: _describe_table(cls) for name, (_, cls) in TABLES.items()}
     tables["source"]["oneOf"] = [{"required": ["lang"]}, {"required": ["lang_field"]}]
     tables["source"] = {"type": "array", "items": tables["source"], "minItems": 1}

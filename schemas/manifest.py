@@ -2,9 +2,9 @@
 
 A stage has two names. Its identity (configuration and exact inputs) says whether work can be reused. Its content id
 says what came out, whatever codec version stored it: the build's root is made of content ids alone. It is the root of
-a Merkle tree (schemas.merkle), so that a short proof shows that an output holds a file.
+a Merkle tree (tokcore_schemas.merkle), so that a short proof shows that an output holds a file.
 
-What a manifest holds differs by stage: schemas.stage_manifests says what.
+What a manifest holds differs by stage: tokcore_schemas.stage_manifests says what.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
-from schemas.merkle import Step, hash_leaf, hash_tree, prove
-from schemas.refs import StoredFile
 from tokcore.canonical import MANIFEST_FORMAT, MANIFEST_VERSION, write_canonical_json
 from tokcore.errors import FormatError
 from tokcore.jsonable import to_jsonable
+from tokcore_schemas.merkle import Step, hash_leaf, hash_tree, prove
+from tokcore_schemas.refs import StoredFile
 
 Config = TypeVar("Config")  # the settings that can change these bytes
 Totals = TypeVar("Totals")

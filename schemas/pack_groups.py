@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from schemas.refs import PackGroup, ShardRef
-from schemas.stage_manifests import PackedConfig
 from tokcore.packing import WINDOW_DOCUMENTS
+from tokcore_schemas.refs import PackGroup, ShardRef
+from tokcore_schemas.stage_manifests import PackedConfig
 
 # A group has about this many full shards, so that the last one, which is not full, hardly matters.
 SHARDS_PER_GROUP = 8

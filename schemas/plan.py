@@ -1,7 +1,7 @@
 """The plan: which bytes of which files are read, cut into ranges and dealt into work items before anything runs.
 
 Every boundary and every name of a build follows from it, so nothing depends on workers or bundles. Leaves to others:
-making one (pipelines.work.work_items).
+making one (tokcore_pipelines.work.work_items).
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Literal
 
 import numpy as np
 
-from schemas.input_format import Compression, FileFormat
-from schemas.packed_rows import PackedRows, Row
-from schemas.tombstones import Tombstones
 from tokcore.jsonable import LEFT_OUT
+from tokcore_schemas.input_format import Compression, FileFormat
+from tokcore_schemas.packed_rows import PackedRows, Row
+from tokcore_schemas.tombstones import Tombstones
 
 # One partition of the count tables per this many planned bytes, so that one merge stays within a worker's memory.
 BYTES_PER_PARTITION = 1 << 30
@@ -32,7 +32,7 @@ class ReadSettings:
 
     format: FileFormat
     compression: Compression  # of any format but Parquet and Arrow
-    text: str  # field or column, or a path (schemas.field_path)
+    text: str  # field or column, or a path (tokcore_schemas.field_path)
     id: str  # field or column; empty: there is none
     lang: str  # of all documents; empty: see lang_field
     lang_field: str  # field or column; empty: see lang
@@ -41,13 +41,14 @@ class ReadSettings:
     unit: Literal["", "file", "line", "paragraph", "separator"]  # of text files: what a document is
     separator: str  # of that unit
     forbidden: tuple[str, ...] = ()  # special texts whose occurrence rejects a document
-    encoding: str = dataclasses.field(default="", metadata=LEFT_OUT)  # one of schemas.encodings; empty: UTF-8
+    encoding: str = dataclasses.field(default="", metadata=LEFT_OUT)  # one of tokcore_schemas.encodings; empty: UTF-8
     delimiter: str = dataclasses.field(default="", metadata=LEFT_OUT)  # of csv and tsv: what stands between fields
     quotes: bool = dataclasses.field(default=True, metadata=LEFT_OUT)  # of csv and tsv: whether fields may be quoted
     validation: bool = dataclasses.field(default=False, metadata=LEFT_OUT)  # all documents are of that split
     group: str = dataclasses.field(default="", metadata=LEFT_OUT)  # field or column; its value decides the split
     name: str = dataclasses.field(default="", metadata=LEFT_OUT)  # of the source, for mixtures; empty: it has none
-    # How codes of lang_field are spelled: as BCP 47 does (schemas.document); empty: as they are, or there is no field.
+    # How codes of lang_field are spelled: as BCP 47 does (tokcore_schemas.document); empty: as they are, or there is no
+    # field.
     lang_normalize: Literal["", "bcp47"] = dataclasses.field(default="", metadata=LEFT_OUT)
     # Documents to leave out, since they were removed from the output.
     removed: Tombstones | None = dataclasses.field(default=None, metadata=LEFT_OUT)
@@ -143,7 +144,7 @@ class Assignment:
 class Plan:
     """Files sorted by uri, the settings they are read with, and the work items in order.
 
-    There may be ten million files: pipelines.work.work_items packs files and items.
+    There may be ten million files: tokcore_pipelines.work.work_items packs files and items.
     """
 
     files: Sequence[InputFile]

@@ -211,7 +211,7 @@ class Measured:
     source: str  # its name; empty if it has none
     documents: int
     tokens: int
-    cells: tuple[int, ...]  # tokens, by the second half of their documents' places: schemas.copies
+    cells: tuple[int, ...]  # tokens, by the second half of their documents' places: tokcore_schemas.copies
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -6,9 +6,15 @@ import dataclasses
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from schemas.manifest import FileEntry
-from schemas.refs import ShardRef, StoredFile
-from schemas.stage_manifests import (
+from tokcore.canonical import hash_sha256
+from tokcore.format_table import find_format, list_paths
+from tokcore.formats.pieces import get_pieces_path
+from tokcore.formats.provenance import get_provenance_path
+from tokcore.formats.shard_facts import ShardFacts
+from tokcore.formats.shard_format import ShardSettings, StoredShard
+from tokcore_schemas.manifest import FileEntry
+from tokcore_schemas.refs import ShardRef, StoredFile
+from tokcore_schemas.stage_manifests import (
     MixtureConfig,
     MixtureManifest,
     PackedConfig,
@@ -16,12 +22,6 @@ from schemas.stage_manifests import (
     ShardsConfig,
     ShardsManifest,
 )
-from tokcore.canonical import hash_sha256
-from tokcore.format_table import find_format, list_paths
-from tokcore.formats.pieces import get_pieces_path
-from tokcore.formats.provenance import get_provenance_path
-from tokcore.formats.shard_facts import ShardFacts
-from tokcore.formats.shard_format import ShardSettings, StoredShard
 
 
 def make_shard_entries(shard: ShardRef) -> tuple[FileEntry[ShardFacts], ...]:

@@ -31,7 +31,7 @@ def compute_place(seed: int, key: bytes, text: bytes) -> bytes:
     """Where a document goes: the first 16 bytes of a sha256, as a big-endian number.
 
     Of `tokcore-shuffle-v1`, a zero byte, the seed in decimal digits, a zero byte, the document key
-    (schemas.document), and the sha256 of the text as it was read.
+    (tokcore_schemas.document), and the sha256 of the text as it was read.
 
     >>> compute_place(7, b"k" * 32, b"a text").hex()
     '8874e3e5a5b317a18c7cf9a1c76e7ca1'

@@ -1,4 +1,4 @@
-"""What the manifest of each stage holds; schemas.stage_table reads them.
+"""What the manifest of each stage holds; tokcore_schemas.stage_table reads them.
 
 Of each stage four things: its configuration (the settings that can change its bytes), its totals, what it says of each
 language, and of each file. A field that is left out of the JSON form is written only where it says something.
@@ -9,11 +9,11 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Literal
 
-from schemas.manifest import Manifest
-from schemas.plan import ReadSettings, Runs
 from tokcore.canonical import hash_sha256
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.jsonable import LEFT_OUT
+from tokcore_schemas.manifest import Manifest
+from tokcore_schemas.plan import ReadSettings, Runs
 
 if TYPE_CHECKING:
     from tokcore.tokenizer_spec import TokenizerSpec
@@ -362,7 +362,7 @@ class MixtureTotals:
     validation_documents: int  # which come once each, as they are
     validation_tokens: int
     parts: int
-    segments: int  # schemas.copies says what these are
+    segments: int  # tokcore_schemas.copies says what these are
     fingerprint: str  # of the tokenizer
     sources: dict[str, MixtureShare]  # by name, for sources that have one
 

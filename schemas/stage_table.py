@@ -1,4 +1,4 @@
-"""The stages of a build: a row for each, in the order of work. What is done in a stage: pipelines.stages.table.
+"""The stages of a build: a row for each, in the order of work. What is done in a stage: tokcore_pipelines.stages.table.
 
 A stage is known by its row. Everything that goes through stages goes through STAGES, so a new one is a row here, a row
 there and its own file; a test finds code that lists stages, or asks for one by name.
@@ -11,8 +11,11 @@ import re
 from collections.abc import Container
 from typing import Any, Generic, Literal, TypeVar
 
-from schemas.manifest import AnyManifest
-from schemas.stage_manifests import (
+from tokcore.canonical import MANIFEST_FORMAT, MANIFEST_VERSIONS, parse_canonical
+from tokcore.errors import ChecksumError, FormatError
+from tokcore.jsonable import Place, from_jsonable, require_version, to_jsonable
+from tokcore_schemas.manifest import AnyManifest
+from tokcore_schemas.stage_manifests import (
     BuildManifest,
     CountsManifest,
     MixtureManifest,
@@ -24,9 +27,6 @@ from schemas.stage_manifests import (
     TokenizerManifest,
     TokenizersManifest,
 )
-from tokcore.canonical import MANIFEST_FORMAT, MANIFEST_VERSIONS, parse_canonical
-from tokcore.errors import ChecksumError, FormatError
-from tokcore.jsonable import Place, from_jsonable, require_version, to_jsonable
 
 Made = TypeVar("Made", bound=AnyManifest)
 

@@ -65,7 +65,7 @@ match d:
     assert sorted(lines) == [2, 2, 2, 2, 4]
 
 
-# "arrow" is also the name of an input format, which schemas.input_format and the reader of [[source]] know.
+# "arrow" is also the name of an input format, which tokcore_schemas.input_format and the reader of [[source]] know.
 _INPUT_FORMATS = ("pipelines/reading/input_range.py", "schemas/config_checks.py", "schemas/input_format.py")
 
 

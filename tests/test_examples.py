@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lints.import_graph import module_of
 from support.builds import ROOT, build_file, jsonl, run
 
-import pipelines
-import schemas
 import tokcore
-from schemas.config import load_config
+import tokcore_pipelines
+import tokcore_schemas
 from tokcore.encoded import Padded
 from tokcore.format_table import SHARD_FORMATS
 from tokcore.loader import Loader
@@ -29,6 +29,7 @@ from tokcore.shards import Shards
 from tokcore.stream_decoder import StreamDecoder
 from tokcore.token_spans import TokenSpans
 from tokcore.vocabulary import Vocabulary
+from tokcore_schemas.config import load_config
 
 # Reached through public functions, so just as public: what open_shards and Tokenizer give, and its base class.
 RETURNED = (Loader, Padded, Shards, StreamDecoder, TokenSpans, Vocabulary)
@@ -36,7 +37,7 @@ RETURNED = (Loader, Padded, Shards, StreamDecoder, TokenSpans, Vocabulary)
 
 def public_names() -> Iterator[tuple[str, Any]]:
     """What a user may call: the names that the packages export, and the methods and properties of their classes."""
-    for package in (tokcore, schemas, pipelines):
+    for package in (tokcore, tokcore_schemas, tokcore_pipelines):
         for name in package.__all__:
             if name != "__version__":
                 yield from with_members(f"{package.__name__}.{name}", getattr(package, name))
@@ -64,13 +65,18 @@ def test_every_public_name_has_an_example(name):
 
 def test_public_names_are_found():
     assert {"tokcore.Tokenizer", "tokcore.Tokenizer.encode", "Vocabulary.vocab_size"} <= set(PUBLIC)
-    assert {"tokcore.LearnError", "schemas.Document", "pipelines.CountPretokens", "Shards.document"} <= set(PUBLIC)
+    assert {
+        "tokcore.LearnError",
+        "tokcore_schemas.Document",
+        "tokcore_pipelines.CountPretokens",
+        "Shards.document",
+    } <= set(PUBLIC)
 
 
 # -------------------------------------------------------------------------------------------------------------- running
 
 MODULES = sorted(
-    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    module_of(path.relative_to(ROOT).as_posix())
     for package in ("tokcore", "schemas", "pipelines")
     for path in (ROOT / package).rglob("*.py")
     if ">>> " in path.read_text()

@@ -16,14 +16,14 @@ import pytest
 from support.builds import ROOT, build_file, jsonl, run, write
 from support.updates import make_texts, update_here
 
-from pipelines import cli
-from pipelines.inspect.repair import repair
-from pipelines.inspect.verify import verify
-from pipelines.local.progress import StageProgress
-from pipelines.local.say import LogFormatter, redraw, say, say_json, say_message
-from pipelines.print_reports import print_repaired, print_verified
-from pipelines.store.printable import UNPRINTABLE, escape
 from tokcore.errors import TokError
+from tokcore_pipelines import cli
+from tokcore_pipelines.inspect.repair import repair
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.local.progress import StageProgress
+from tokcore_pipelines.local.say import LogFormatter, redraw, say, say_json, say_message
+from tokcore_pipelines.print_reports import print_repaired, print_verified
+from tokcore_pipelines.store.printable import UNPRINTABLE, escape
 
 # A title, a bell, a returning carriage, a right-to-left override, CSI as one character, a line of its own.
 EVIL = "evil\x1b]0;t\x07\r\u202e\x9b31m\u2028\nFORGED"

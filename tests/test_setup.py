@@ -45,7 +45,7 @@ def list_imports(at_start: bool) -> set[str]:
                 found.update(alias.name.split(".")[0] for alias in node.names)
             elif isinstance(node, ast.ImportFrom):
                 found.add((node.module or "").split(".")[0])
-    ours = {"tokcore", "schemas", "pipelines"}
+    ours = {"tokcore", "tokcore_schemas", "tokcore_pipelines"}
     return {canonicalize_name(PACKAGES.get(name, name)) for name in found - ours - sys.stdlib_module_names}
 
 

@@ -15,10 +15,10 @@ import orjson
 
 from tokcore.errors import FormatError
 
-# The format that manifests name. It is here because tokcore.shards reads manifests and may not import schemas.
+# The format that manifests name. It is here because tokcore.shards reads manifests and may not import tokcore_schemas.
 MANIFEST_FORMAT = "tokcore-manifest"
 MANIFEST_VERSION = 2
-# Versions that this release reads. Those of 1 have another root (schemas.manifest).
+# Versions that this release reads. Those of 1 have another root (tokcore_schemas.manifest).
 MANIFEST_VERSIONS = (1, MANIFEST_VERSION)
 
 # The format that files of a log name.

@@ -1,7 +1,7 @@
 """Mixtures of training documents: how many tokens each language or source gets, and how often its documents come.
 
 Exact: integers and fractions, powers to 80 digits. tokcore.mixing weighs the counts that a tokenizer is learned from;
-here whole documents are taken and repeated. Leaves to others: which documents have which hash (schemas.copies).
+here whole documents are taken and repeated. Leaves to others: which documents have which hash (tokcore_schemas.copies).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Packed rows with their ids: documents in, rows of one length out, and which piece of which document is where.
 
-Leaves to others: which piece goes into which row (tokcore.packing), and files (pipelines.work.pack_group).
+Leaves to others: which piece goes into which row (tokcore.packing), and files (tokcore_pipelines.work.pack_group).
 """
 
 from __future__ import annotations

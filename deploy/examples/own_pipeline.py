@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from apache_beam.io import WriteToText
 
 import tokcore
-from pipelines import CountPretokens, EncodeDocuments, ReadDocuments, WriteShards
+from tokcore_pipelines import CountPretokens, EncodeDocuments, ReadDocuments, WriteShards
 
 PATTERN = "o200k"
 NUM_TOKENS = 512  # 256 bytes, and merges

@@ -2,7 +2,7 @@
 
     python deploy/examples/read_from_text.py 'corpus/*.txt' OUT --runner=FnApiRunner
 
-Any other source does as well: what matters is a PCollection of schemas.Document. Writes OUT/counts/en.parquet,
+Any other source does as well: what matters is a PCollection of tokcore_schemas.Document. Writes OUT/counts/en.parquet,
 OUT/tokenizer.json and OUT/tokens-*, a JSON list of ids for each line. Options of Beam follow OUT.
 """
 
@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 from apache_beam.io import ReadFromText, WriteToText
 
 import tokcore
-from pipelines import CountPretokens, EncodeDocuments
-from schemas import Document
+from tokcore_pipelines import CountPretokens, EncodeDocuments
+from tokcore_schemas import Document
 
 PATTERN = "o200k"
 NUM_TOKENS = 512  # 256 bytes, and merges

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import click
 
-from pipelines.commands.command_inputs import (
+from tokcore.errors import ConfigError
+from tokcore_pipelines.commands.command_inputs import (
     EXIT_USAGE,
     expand_local_path,
     expand_path,
@@ -20,7 +21,7 @@ from pipelines.commands.command_inputs import (
     print_json,
     show_progress,
 )
-from pipelines.commands.command_options import (
+from tokcore_pipelines.commands.command_options import (
     ALL,
     BUILD_FILE,
     BUILD_FILE_OR_OUTPUT,
@@ -31,9 +32,8 @@ from pipelines.commands.command_options import (
     add_run_options,
     format_examples,
 )
-from pipelines.local.say import say, write_data
-from schemas.stage_table import BUILD, COUNTS, PLAN, REJECTED, SHARDS, STAGES, TOKENIZER, list_commands
-from tokcore.errors import ConfigError
+from tokcore_pipelines.local.say import say, write_data
+from tokcore_schemas.stage_table import BUILD, COUNTS, PLAN, REJECTED, SHARDS, STAGES, TOKENIZER, list_commands
 
 
 @click.command(epilog=format_examples("tokcore init data", "tokcore init s3://bucket/corpus -o corpus.toml"))
@@ -48,10 +48,10 @@ def init(folder: str, path: str, force: bool) -> None:
     Finds formats, fields, languages (by folder, file or field) and sizes from the start of some files. The file that
     it writes has comments, passes `tokcore check`, and builds as it is.
     """
-    from pipelines.inspect.build_text import write_build_text
-    from pipelines.inspect.propose import propose
-    from pipelines.local.terminal import format_count
-    from pipelines.store import urls
+    from tokcore_pipelines.inspect.build_text import write_build_text
+    from tokcore_pipelines.inspect.propose import propose
+    from tokcore_pipelines.local.terminal import format_count
+    from tokcore_pipelines.store import urls
 
     to_stdout = path == "-"
     target = Path.cwd() / ("build.toml" if to_stdout else expand_local_path(path))
@@ -84,8 +84,8 @@ def check(build_file: str, output: str, assigned: tuple[str, ...], as_json: bool
     answers, or Dataflow's bucket for staging is there. Exit code 2 if any of these would stop a build, or if the output
     holds a different build.
     """
-    from pipelines.local.progress import StageProgress
-    from pipelines.print_check import make_check_report, print_check
+    from tokcore_pipelines.local.progress import StageProgress
+    from tokcore_pipelines.print_check import make_check_report, print_check
 
     progress = StageProgress()
     with progress.stage("check", minor=True):
@@ -207,7 +207,7 @@ def open_to_run(
 
 
 def _find_slice(share: str | None, lease: float, waits: bool) -> Any:
-    from pipelines.local.run_options import parse_slice
+    from tokcore_pipelines.local.run_options import parse_slice
 
     if share is not None:
         return parse_slice(share, lease, waits)
@@ -217,7 +217,7 @@ def _find_slice(share: str | None, lease: float, waits: bool) -> Any:
 
 
 def _print_as_json(build: Any, manifest: Any) -> None:
-    from pipelines.store.retries import list_retries
+    from tokcore_pipelines.store.retries import list_retries
 
     facts = {"output": build.output, "retries": list_retries(), "metrics": build.metrics}
     print_json({**facts, **json.loads(manifest.to_bytes())})
@@ -225,8 +225,8 @@ def _print_as_json(build: Any, manifest: Any) -> None:
 
 def _print_for_people(build: Any, manifest: Any, done: str, show_all: bool) -> None:
     """Print what the stage made. done: what the command has done, for a message. show_all: all rows of tables."""
-    from pipelines.print_build import print_build, print_metrics, print_no_work, print_stage
-    from pipelines.store.retries import describe_retries
+    from tokcore_pipelines.print_build import print_build, print_metrics, print_no_work, print_stage
+    from tokcore_pipelines.store.retries import describe_retries
 
     if manifest.stage == BUILD:
         print_build(build.output, manifest, show_all, is_new=bool(build.made))
@@ -257,8 +257,8 @@ def update(build_file: str, chosen: RunChoices, vanished: str | None, as_json: b
     its own; a new version of a file replaces its documents. Ends with one commit, which `tokcore log` shows, or with
     none if nothing changed.
     """
-    from pipelines.print_log import print_updated
-    from pipelines.stages.update_output import Update
+    from tokcore_pipelines.print_log import print_updated
+    from tokcore_pipelines.stages.update_output import Update
 
     build = open_to_run(build_file, chosen)
     rule: Any = vanished or build.config.update.vanished
@@ -275,9 +275,9 @@ def _learn_at(build: Any, chosen: RunChoices, as_json: bool, at: int | None) -> 
 
     Of a build file that was made of an output's manifests, learns from the newest commit in any case.
     """
-    from pipelines.print_log import print_learned
-    from pipelines.stages.learn_beside import learn_at
-    from pipelines.stages.read_log import has_commits
+    from tokcore_pipelines.print_log import print_learned
+    from tokcore_pipelines.stages.learn_beside import learn_at
+    from tokcore_pipelines.stages.read_log import has_commits
 
     if at is None and build.config.sources and not has_commits(build.output):
         return False
@@ -293,7 +293,7 @@ def _encode_at(
     build: Any, chosen: RunChoices, as_json: bool, at: int | None, tokenizer: str | None, target: str | None
 ) -> bool:
     """Encode the documents of a commit into a new output, if one is named."""
-    from pipelines.stages.encode_commit import is_fingerprint, make_encoding
+    from tokcore_pipelines.stages.encode_commit import is_fingerprint, make_encoding
 
     if at is None and tokenizer is None and target is None:
         return False

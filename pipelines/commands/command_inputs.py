@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 
 import click
 
-from pipelines.local.say import say_json, say_message
 from tokcore.errors import ConfigError, TokError
+from tokcore_pipelines.local.say import say_json, say_message
 
 # The exit codes that commands choose; pipelines/cli.py has those of signals.
 EXIT_PROBLEM, EXIT_USAGE, EXIT_STAGE, EXIT_WAITS = 1, 2, 3, 4
@@ -21,7 +21,7 @@ EXIT_PROBLEM, EXIT_USAGE, EXIT_STAGE, EXIT_WAITS = 1, 2, 3, 4
 
 def fail(error: Exception | str, code: int) -> NoReturn:
     """Print the error, without secrets, and end the process with this exit code."""
-    from pipelines.store.redaction import redact
+    from tokcore_pipelines.store.redaction import redact
 
     say_message(f"error: {redact(str(error))}")
     sys.exit(code)
@@ -33,14 +33,14 @@ def print_json(value: Any) -> None:
 
 def show_progress(name: str) -> AbstractContextManager[object]:
     """Show progress on stderr while the block runs."""
-    from pipelines.local.progress import StageProgress
+    from tokcore_pipelines.local.progress import StageProgress
 
     return StageProgress().stage(name, minor=True)
 
 
 def is_updated(url: str) -> bool:
     """Whether an output has changed since its build; not if that cannot be known: the command says what is wrong."""
-    from pipelines.stages.read_log import has_commits
+    from tokcore_pipelines.stages.read_log import has_commits
 
     with contextlib.suppress(TokError):
         return has_commits(url)
@@ -52,7 +52,7 @@ def make_absolute(output: str) -> str:
 
     Raises ConfigError for a build file, with what to write in its place.
     """
-    from pipelines.store import urls
+    from tokcore_pipelines.store import urls
 
     url = urls.resolve(os.getcwd(), expand_path(output))  # noqa: PTH109 - resolve wants a str
     if url.endswith(".toml") and urls.is_local(url) and Path(url).is_file():
@@ -61,8 +61,8 @@ def make_absolute(output: str) -> str:
 
 
 def _find_output(build_file: str) -> str:
-    from pipelines.store import urls
-    from schemas.config import load_config
+    from tokcore_pipelines.store import urls
+    from tokcore_schemas.config import load_config
 
     try:
         config = load_config(build_file)
@@ -72,7 +72,7 @@ def _find_output(build_file: str) -> str:
 
 
 def expand_path(path: str) -> str:
-    from schemas.paths import expand
+    from tokcore_schemas.paths import expand
 
     try:
         return expand(path)
@@ -90,7 +90,7 @@ def read_lines(path: str) -> list[str]:
 
 def expand_local_path(path: str) -> Path:
     """The path of a file to write on this machine. Raises ConfigError for a URL."""
-    from pipelines.store import urls
+    from tokcore_pipelines.store import urls
 
     if not urls.is_local(expanded := expand_path(path)):
         raise ConfigError(f"-o {path}: is written on this machine only: name a path, then copy the file there")
@@ -99,8 +99,8 @@ def expand_local_path(path: str) -> Path:
 
 def load_tokenizer(path: str, pattern: str | None = None, vocab_size: int | None = None) -> Any:
     """The tokenizer at a path or URL, in any form that [tokenizer] from takes. vocab_size: the one of several sizes."""
-    from pipelines.stages.tokenizer_files import find_tokenizer_of_size, read_tokenizer
     from tokcore import Tokenizer
+    from tokcore_pipelines.stages.tokenizer_files import find_tokenizer_of_size, read_tokenizer
 
     url = make_absolute(path)
     if vocab_size is not None:
@@ -125,10 +125,10 @@ def open_build(
 
     is_to_work: whether the command needs workers unless the build is finished.
     """
-    from pipelines.local.run_options import RunOptions
-    from pipelines.store.options import use_options
-    from pipelines.store.storage import read_bytes
-    from schemas.config import load_config
+    from tokcore_pipelines.local.run_options import RunOptions
+    from tokcore_pipelines.store.options import use_options
+    from tokcore_pipelines.store.storage import read_bytes
+    from tokcore_schemas.config import load_config
 
     if runner_options and not runner_options[0].startswith("-"):
         raise click.UsageError(f"unexpected argument {runner_options[0]!r} (runner options begin with --)")
@@ -145,7 +145,7 @@ def open_build(
     where = make_absolute(output) if output else ""
     options = RunOptions(workers, runner_options, detach, share=share)
     started = _start_workers_early(config, options, where) if is_to_work else None
-    from pipelines.stages.build import Build
+    from tokcore_pipelines.stages.build import Build
 
     build = Build(config, options, where, **how)
     if started is not None:
@@ -158,9 +158,9 @@ def _start_workers_early(config: Any, options: Any, output: str) -> Any:
 
     An engine has workers of its own, and a finished build needs none. No store is asked whether a build is finished.
     """
-    from pipelines.local.pool import Workers
-    from pipelines.local.worker_modules import WORKER_MODULES
-    from pipelines.store import urls
+    from tokcore_pipelines.local.pool import Workers
+    from tokcore_pipelines.local.worker_modules import WORKER_MODULES
+    from tokcore_pipelines.store import urls
 
     output = output or urls.resolve(config.base, config.build.output)
     if config.engine.name != "local" or not options.is_local or not urls.is_local(output):
@@ -174,7 +174,7 @@ def _start_workers_early(config: Any, options: Any, output: str) -> Any:
 
 def _is_output(path: str) -> bool:
     """Whether a path or URL is that of an output, and not of a build file."""
-    from pipelines.store import storage, urls
+    from tokcore_pipelines.store import storage, urls
 
     if urls.is_local(path):
         return (Path(path) if urls.find_scheme(path) is None else urls.get_local_path(path)).is_dir()
@@ -182,7 +182,7 @@ def _is_output(path: str) -> bool:
 
 
 def _read_learn_config(named: str, output: str, assigned: tuple[str, ...]) -> Any:
-    from pipelines.stages.learn_settings import read_learn_config
+    from tokcore_pipelines.stages.learn_settings import read_learn_config
 
     if output:
         raise ConfigError(f"--output: {named} is the output that is learned from. Leave it out.")

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pipelines.commands.command_inputs import expand_local_path, load_tokenizer, make_absolute, show_progress
-from pipelines.commands.command_options import AT, format_examples
-from pipelines.local.say import say
-from schemas.stage_table import SHARDS
 from tokcore.errors import ConfigError
 from tokcore.patterns import PATTERNS
+from tokcore_pipelines.commands.command_inputs import expand_local_path, load_tokenizer, make_absolute, show_progress
+from tokcore_pipelines.commands.command_options import AT, format_examples
+from tokcore_pipelines.local.say import say
+from tokcore_schemas.stage_table import SHARDS
 
 if TYPE_CHECKING:
-    from pipelines.view.shelf import Shelf
     from tokcore.tokenizer import Tokenizer
+    from tokcore_pipelines.view.shelf import Shelf
 
 _MOST_AGAINST = 7
 
@@ -71,11 +71,11 @@ def report(
     build came from. Totals are exact; what needs text is estimated from texts that are drawn by hash, with margins.
     Nothing is written into OUTPUT.
     """
-    from pipelines.local.progress import StageProgress
-    from pipelines.report.compose import SAMPLE, Wishes, make_report
-    from pipelines.report.money import MODEL_SIZES, parse_model_size
-    from pipelines.report.report_files import check_place, write_report
-    from pipelines.stages.output import read_output
+    from tokcore_pipelines.local.progress import StageProgress
+    from tokcore_pipelines.report.compose import SAMPLE, Wishes, make_report
+    from tokcore_pipelines.report.money import MODEL_SIZES, parse_model_size
+    from tokcore_pipelines.report.report_files import check_place, write_report
+    from tokcore_pipelines.stages.output import read_output
 
     if reference and not parallel:
         raise click.UsageError("--reference is a language of the parallel text: name its folder with --parallel")
@@ -113,8 +113,8 @@ def view(named: tuple[str, ...], port: int, at: int | None) -> None:
     that is not a published one has the name of its pattern before it: cl100k@ranks.tiktoken. Outputs are shown as they
     were at the commit --at, or as they are when the command begins. Nothing is written.
     """
-    from pipelines.view.server import ViewServer
-    from pipelines.view.shelf import MOST
+    from tokcore_pipelines.view.server import ViewServer
+    from tokcore_pipelines.view.shelf import MOST
 
     if len(named) > MOST:
         raise ConfigError(f"{len(named)} outputs and tokenizers named, at most {MOST} fit beside each other")
@@ -130,10 +130,10 @@ def view(named: tuple[str, ...], port: int, at: int | None) -> None:
 
 
 def _fill_shelf(named: tuple[str, ...], at: int | None) -> Shelf:
-    from pipelines.stages.commit import find_manifest
-    from pipelines.stages.output import read_output
-    from pipelines.store import urls
-    from pipelines.view.shelf import Volume
+    from tokcore_pipelines.stages.commit import find_manifest
+    from tokcore_pipelines.stages.output import read_output
+    from tokcore_pipelines.store import urls
+    from tokcore_pipelines.view.shelf import Volume
 
     volumes: dict[str, Volume] = {}
     for text in named:

@@ -7,10 +7,10 @@ import sys
 
 import click
 
-from pipelines.commands.command_inputs import EXIT_PROBLEM, make_absolute, print_json, show_progress
-from pipelines.commands.command_options import AT, JSON, format_examples
-from pipelines.local.say import say
 from tokcore.format_table import SHARD_FORMATS
+from tokcore_pipelines.commands.command_inputs import EXIT_PROBLEM, make_absolute, print_json, show_progress
+from tokcore_pipelines.commands.command_options import AT, JSON, format_examples
+from tokcore_pipelines.local.say import say
 
 _FORMATS_TO = f"One of {', '.join(sorted(SHARD_FORMATS))}."
 
@@ -77,9 +77,9 @@ def convert(
     format's own reader opens FOLDER. Ids, languages and sources are kept; formats without room for them get a
     .documents file beside each shard. FOLDER appears only when it is complete. If the command is killed, run it again.
     """
-    from pipelines.inspect.convert import convert_shards
-    from pipelines.local.terminal import format_count
     from tokcore.conversion import Reading
+    from tokcore_pipelines.inspect.convert import convert_shards
+    from tokcore_pipelines.local.terminal import format_count
 
     if end is not None and whole:
         raise click.UsageError("--end and --whole exclude each other: leave one of them out")
@@ -118,9 +118,9 @@ def fsck(path: str, repair: bool, end: int | None, read_dtype: str, vocab_size: 
     byte, row or document. --repair makes these again: the .idx of Megatron, the bounds of datatrove and OLMo (from
     documents files, or with --end), and index.json. Exit code 1 if something is wrong.
     """
-    from pipelines.inspect.fsck import check_shards
-    from pipelines.local.terminal import format_count
     from tokcore.shard_checks import Rules
+    from tokcore_pipelines.inspect.fsck import check_shards
+    from tokcore_pipelines.local.terminal import format_count
 
     with show_progress("fsck"):
         report = check_shards(make_absolute(path), Rules(vocab_size, end, read_dtype), repair)

@@ -7,11 +7,17 @@ import sys
 
 import click
 
-from pipelines.commands.command_inputs import expand_local_path, expand_path, load_tokenizer, make_absolute, print_json
-from pipelines.commands.command_options import AT, JSON, PATTERN, TOKENIZER, VOCAB_SIZE, format_examples
-from pipelines.local.say import say, write_data
 from tokcore.errors import ConfigError
 from tokcore.formats.exports import EXPORTS, export_to
+from tokcore_pipelines.commands.command_inputs import (
+    expand_local_path,
+    expand_path,
+    load_tokenizer,
+    make_absolute,
+    print_json,
+)
+from tokcore_pipelines.commands.command_options import AT, JSON, PATTERN, TOKENIZER, VOCAB_SIZE, format_examples
+from tokcore_pipelines.local.say import say, write_data
 
 
 @click.command(
@@ -43,10 +49,10 @@ def export(
     All commits of an output have one tokenizer; --tokenizer names another that was learned from one. Folders are made;
     a file that is there is not replaced.
     """
-    from pipelines.stages.read_log import read_log
-    from pipelines.stages.tokenizer_files import export_to_store
-    from pipelines.stages.tokenizers_beside import find_tokenizer
-    from pipelines.store import urls
+    from tokcore_pipelines.stages.read_log import read_log
+    from tokcore_pipelines.stages.tokenizer_files import export_to_store
+    from tokcore_pipelines.stages.tokenizers_beside import find_tokenizer
+    from tokcore_pipelines.store import urls
 
     if named is not None and vocab_size is not None:
         raise click.UsageError("--tokenizer and --vocab-size both choose a tokenizer: leave one of them out")
@@ -104,8 +110,8 @@ def explain(text: str, path: str, pattern: str | None, with_special: bool, as_js
     TEXT is the text itself, or - for stdin. A line for each token: its id, its text (invisible characters as escapes),
     its bytes, and how it came to be. Below it are the merges that made it, in their order, each with its rank.
     """
-    from pipelines.inspect.explained import format_explained, list_explained
     from tokcore.explain import Explainer
+    from tokcore_pipelines.inspect.explained import format_explained, list_explained
 
     data = sys.stdin.buffer.read() if text == "-" else os.fsencode(text)
     explainer = Explainer(load_tokenizer(path, pattern))

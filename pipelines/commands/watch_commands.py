@@ -7,10 +7,16 @@ from typing import Any
 
 import click
 
-from pipelines.commands.build_commands import open_to_run
-from pipelines.commands.command_inputs import make_absolute, print_json
-from pipelines.commands.command_options import BUILD_FILE, JSON, RunChoices, add_unsliced_run_options, format_examples
 from tokcore.errors import ConfigError
+from tokcore_pipelines.commands.build_commands import open_to_run
+from tokcore_pipelines.commands.command_inputs import make_absolute, print_json
+from tokcore_pipelines.commands.command_options import (
+    BUILD_FILE,
+    JSON,
+    RunChoices,
+    add_unsliced_run_options,
+    format_examples,
+)
 
 
 @click.command(
@@ -50,9 +56,9 @@ def watch(
     Does what `tokcore update` does, again and again, in batches. Takes files that have settled. SIGTERM and Ctrl-C end
     it after the batch; SIGHUP has it read the build file again. Start it twice, and one stands by for the other.
     """
-    from pipelines.watch.service import Service
-    from pipelines.watch.stream import Stream
-    from schemas.build_tables import TokenizerTable
+    from tokcore_pipelines.watch.service import Service
+    from tokcore_pipelines.watch.stream import Stream
+    from tokcore_schemas.build_tables import TokenizerTable
 
     if chosen.detach and not streaming:
         raise ConfigError("watch: --detach is for builds and --streaming. Leave it out.")
@@ -88,8 +94,8 @@ def watch(
 @JSON
 def status(output: str, with_drift: bool, baseline: str | None, as_json: bool) -> None:
     """Show who watches for an output, what waits, which files are left alone, and whether the tokenizer still fits."""
-    from pipelines.print_log import print_status
-    from pipelines.watch.read_status import read_status
+    from tokcore_pipelines.print_log import print_status
+    from tokcore_pipelines.watch.read_status import read_status
 
     url = make_absolute(output)
     if baseline is not None and not with_drift:

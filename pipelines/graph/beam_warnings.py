@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from pipelines.store.redaction import redact
+from tokcore_pipelines.store.redaction import redact
 
 # Of threads, which we ask for on purpose: they wait for our own worker processes. And of options that only a job server
 # knows: graph/runner.py refuses those that nobody does.

@@ -15,9 +15,9 @@ from pathlib import Path
 from apache_beam.portability.api import endpoints_pb2
 from google.protobuf import text_format
 
-from pipelines.graph.driver_options import answer_driver
-from pipelines.work.worker_notes import SERVES
 from tokcore.errors import TokError
+from tokcore_pipelines.graph.driver_options import answer_driver
+from tokcore_pipelines.work.worker_notes import SERVES
 
 _CONTROL = "CONTROL_API_SERVICE_DESCRIPTOR"
 

@@ -28,10 +28,10 @@ import grpc
 from apache_beam.portability.api import beam_provision_api_pb2, beam_provision_api_pb2_grpc, endpoints_pb2
 from google.protobuf import json_format, text_format
 
-from pipelines.graph.bind import LOOPBACK, bind_to
-from pipelines.graph.driver_options import answer_driver, describe_version
-from pipelines.work.worker_notes import SERVES
 from tokcore.errors import TokError
+from tokcore_pipelines.graph.bind import LOOPBACK, bind_to
+from tokcore_pipelines.graph.driver_options import answer_driver, describe_version
+from tokcore_pipelines.work.worker_notes import SERVES
 
 _TIMEOUT_S = 60
 _POLL_S = 0.2
@@ -117,7 +117,7 @@ def serve_pool(host: str, port: int) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that workers are ended by what Beam leaves for the exit
     with bind_to(host):
         BeamFnExternalWorkerPoolServicer.start(use_process=True, port=port, container_executable=sys.argv[0])
-    from pipelines.local.say import say
+    from tokcore_pipelines.local.say import say
 
     say(f"tokcore-worker: a pool of {describe_version()} listens on {host}:{port}", err=True)
     threading.Event().wait()

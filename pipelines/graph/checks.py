@@ -8,8 +8,8 @@ from apache_beam.transforms.trigger import DefaultTrigger
 from apache_beam.transforms.window import GlobalWindows, TimestampedValue
 from apache_beam.typehints import typehints
 
-from schemas.document import Document
 from tokcore.errors import ConfigError
+from tokcore_schemas.document import Document
 
 
 def check_documents(transform: str, documents: Any) -> None:
@@ -20,8 +20,8 @@ def check_documents(transform: str, documents: Any) -> None:
     if not typehints.is_consistent_with(kind or typehints.Any, Document):
         found = getattr(kind, "__name__", None) or str(kind)
         raise TypeError(
-            f"{transform}: expected a PCollection of schemas.Document, found one of {found}. Make documents first, for "
-            f"example beam.Map(lambda text: Document('en', None, text))."
+            f"{transform}: expected a PCollection of tokcore_schemas.Document, found one of {found}. Make documents "
+            f"first, for example beam.Map(lambda text: Document('en', None, text))."
         )
 
 
@@ -47,4 +47,6 @@ def check_document(transform: str, element: object) -> None:
     """Raise TypeError for an element that is no Document, which a PCollection of unknown type may hold."""
     if not isinstance(element, Document):
         found = type(element).__name__
-        raise TypeError(f"{transform}: expected elements of type schemas.Document, found {found}: {element!r:.80}")
+        raise TypeError(
+            f"{transform}: expected elements of type tokcore_schemas.Document, found {found}: {element!r:.80}"
+        )

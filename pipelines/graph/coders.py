@@ -12,12 +12,14 @@ from apache_beam.io.restriction_trackers import OffsetRange
 from apache_beam.options.pipeline_options import SetupOptions
 from apache_beam.utils.timestamp import Timestamp
 
-from pipelines.graph.driver_options import tell_workers
-from pipelines.work.read_source import Record
-from schemas.arrivals import Arrival, Batch, PaneCommitted
-from schemas.document import Document, EncodedDocument, RejectedRecord
-from schemas.plan import Assignment
-from schemas.refs import (
+from tokcore.canonical import write_canonical_json
+from tokcore.jsonable import from_jsonable, to_jsonable
+from tokcore_pipelines.graph.driver_options import tell_workers
+from tokcore_pipelines.work.read_source import Record
+from tokcore_schemas.arrivals import Arrival, Batch, PaneCommitted
+from tokcore_schemas.document import Document, EncodedDocument, RejectedRecord
+from tokcore_schemas.plan import Assignment
+from tokcore_schemas.refs import (
     ItemEncoded,
     MixPart,
     PackGroup,
@@ -26,11 +28,9 @@ from schemas.refs import (
     ShufflePart,
     TableRef,
 )
-from tokcore.canonical import write_canonical_json
-from tokcore.jsonable import from_jsonable, to_jsonable
 
 _URN = "tokcore:coder:json:v1"
-_BOOT_PLUGIN = "pipelines.graph.boot_plugin"
+_BOOT_PLUGIN = "tokcore_pipelines.graph.boot_plugin"
 _REFS = (
     Arrival,
     Assignment,

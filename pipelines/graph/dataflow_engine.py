@@ -9,15 +9,15 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions
 from apache_beam.runners.dataflow.internal.apiclient import DataflowJobAlreadyExistsError
 
-from pipelines.graph.dataflow_jobs import DataflowJob, Service, ask
-from pipelines.graph.driver_options import ask_for_greetings
-from pipelines.graph.engine_jobs import follow_job
-from pipelines.graph.jobs import make_job_name
-from pipelines.graph.stage_on_beam import StageOnBeam
-from pipelines.local.dataflow import JOB_LABEL
-from pipelines.store import storage
-from pipelines.work.worker_notes import get_greetings
 from tokcore.errors import StageError, TokError
+from tokcore_pipelines.graph.dataflow_jobs import DataflowJob, Service, ask
+from tokcore_pipelines.graph.driver_options import ask_for_greetings
+from tokcore_pipelines.graph.engine_jobs import follow_job
+from tokcore_pipelines.graph.jobs import make_job_name
+from tokcore_pipelines.graph.stage_on_beam import StageOnBeam
+from tokcore_pipelines.local.dataflow import JOB_LABEL
+from tokcore_pipelines.store import storage
+from tokcore_pipelines.work.worker_notes import get_greetings
 
 # Hosts take minutes to start and to fetch the image.
 SILENCE_S = 900.0

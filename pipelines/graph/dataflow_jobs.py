@@ -16,11 +16,11 @@ from google.api_core.exceptions import GoogleAPICallError
 from google.auth.exceptions import GoogleAuthError
 from google.cloud import dataflow
 
-from pipelines.graph.jobs import ENDED
-from pipelines.graph.measure import NAMESPACE
-from pipelines.graph.shorten_failure import shorten_failure
-from pipelines.local.dataflow import JOB_LABEL
 from tokcore.errors import ConfigError, StageError, TokError
+from tokcore_pipelines.graph.jobs import ENDED
+from tokcore_pipelines.graph.measure import NAMESPACE
+from tokcore_pipelines.graph.shorten_failure import shorten_failure
+from tokcore_pipelines.local.dataflow import JOB_LABEL
 
 T = TypeVar("T")
 

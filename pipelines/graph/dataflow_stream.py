@@ -8,14 +8,14 @@ from collections.abc import Callable
 import apache_beam as beam
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions
 
-from pipelines.graph.dataflow_engine import HINT, SILENCE_S, TemplateWritten
-from pipelines.graph.dataflow_jobs import DataflowJob, Service, ask
-from pipelines.graph.engine_jobs import watch_workers
-from pipelines.graph.stream_graph import FollowSources
-from pipelines.graph.stream_job import StreamJob
-from pipelines.graph.watch_job import JobWorkers, RemoteJob
-from pipelines.local.dataflow import JOB_LABEL
-from pipelines.local.run_options import RunOptions
+from tokcore_pipelines.graph.dataflow_engine import HINT, SILENCE_S, TemplateWritten
+from tokcore_pipelines.graph.dataflow_jobs import DataflowJob, Service, ask
+from tokcore_pipelines.graph.engine_jobs import watch_workers
+from tokcore_pipelines.graph.stream_graph import FollowSources
+from tokcore_pipelines.graph.stream_job import StreamJob
+from tokcore_pipelines.graph.watch_job import JobWorkers, RemoteJob
+from tokcore_pipelines.local.dataflow import JOB_LABEL
+from tokcore_pipelines.local.run_options import RunOptions
 
 
 class DataflowStreamJob(StreamJob):

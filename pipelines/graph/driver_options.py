@@ -11,11 +11,11 @@ from typing import Any
 from apache_beam.options.pipeline_options import PipelineOptions
 
 import tokcore
-from pipelines.store import options as storage_options
-from pipelines.work.semantics import SEMANTICS
-from pipelines.work.worker_notes import greet
 from tokcore.canonical import hash_sha256, write_canonical_json
 from tokcore.errors import ConfigError
+from tokcore_pipelines.store import options as storage_options
+from tokcore_pipelines.work.semantics import SEMANTICS
+from tokcore_pipelines.work.worker_notes import greet
 
 DRIVER_OPTION = "tokcore_driver"
 _STORAGE_OPTION = "tokcore_storage"

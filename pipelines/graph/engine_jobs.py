@@ -11,18 +11,18 @@ from contextlib import contextmanager
 import apache_beam as beam
 from apache_beam.options.pipeline_options import FlinkRunnerOptions, PipelineOptions, PortableOptions
 
-from pipelines.graph.driver_options import ask_for_greetings
-from pipelines.graph.flink_jobs import SubmittedJob, count_slots, find_flink_job, find_page
-from pipelines.graph.jobs import Job, MakeJob, NamedRunner, find_job, make_job_name, submit_job
-from pipelines.graph.recorded import Recorded
-from pipelines.graph.shorten_failure import shorten_failure
-from pipelines.graph.stage_on_beam import StageOnBeam
-from pipelines.graph.watch_job import JobWorkers, RemoteJob, watch_job
-from pipelines.local.run_options import RunOptions
-from pipelines.store import storage, urls
-from pipelines.store.redaction import redact
-from pipelines.work.worker_notes import get_greetings, read_greetings
 from tokcore.errors import ConfigError, StageError, TokError
+from tokcore_pipelines.graph.driver_options import ask_for_greetings
+from tokcore_pipelines.graph.flink_jobs import SubmittedJob, count_slots, find_flink_job, find_page
+from tokcore_pipelines.graph.jobs import Job, MakeJob, NamedRunner, find_job, make_job_name, submit_job
+from tokcore_pipelines.graph.recorded import Recorded
+from tokcore_pipelines.graph.shorten_failure import shorten_failure
+from tokcore_pipelines.graph.stage_on_beam import StageOnBeam
+from tokcore_pipelines.graph.watch_job import JobWorkers, RemoteJob, watch_job
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.work.worker_notes import get_greetings, read_greetings
 
 # So long a worker may take to start. Prism waits for ever for one that does not.
 SILENCE_S = 120.0

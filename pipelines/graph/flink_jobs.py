@@ -9,8 +9,8 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-from pipelines.graph.jobs import Job
 from tokcore.errors import StageError
+from tokcore_pipelines.graph.jobs import Job
 
 # Flink's names of states in which a job has ended -> Beam's.
 _ENDED = {"FINISHED": "DONE", "FAILED": "FAILED", "CANCELED": "CANCELLED"}

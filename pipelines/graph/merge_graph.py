@@ -2,7 +2,7 @@
 
     ((name, partition), run) -> MergeToFew -> (name, runs) -> Finish
 
-The merges themselves are in pipelines.work.runs and token_count_runs.
+The merges themselves are in tokcore_pipelines.work.runs and token_count_runs.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any
 import apache_beam as beam
 from apache_beam import coders
 
-from pipelines.graph.across import run_here
-from pipelines.graph.coders import JsonCoder
-from pipelines.store.attempts import Attempts
-from pipelines.work.combining import Adding
-from pipelines.work.merge_tree import FAN_IN, bound_runs, order_runs, reduce_runs
-from pipelines.work.runs import merge_runs
-from schemas.refs import RunRef
+from tokcore_pipelines.graph.across import run_here
+from tokcore_pipelines.graph.coders import JsonCoder
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.work.combining import Adding
+from tokcore_pipelines.work.merge_tree import FAN_IN, bound_runs, order_runs, reduce_runs
+from tokcore_pipelines.work.runs import merge_runs
+from tokcore_schemas.refs import RunRef
 
 # Key: (name, partition). Named so that Beam finds our coders; it falls back to pickle where it cannot tell.
 KeyedRun = tuple[tuple[str, int], RunRef]
@@ -52,7 +52,7 @@ class AddUpRuns(beam.PTransform):
 class MergeToFew(beam.CombineFn):
     """Adds up sorted runs to at most max_runs; an accumulator is a bounded list of references to files, never a table.
 
-    pipelines.work.merge_tree says which are merged.
+    tokcore_pipelines.work.merge_tree says which are merged.
     """
 
     def __init__(

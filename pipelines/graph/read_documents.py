@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 import apache_beam as beam
 
-from pipelines.graph.across import pass_errors, run_here
-from pipelines.graph.coders import import_in_workers
-from pipelines.graph.measure import count_in_metrics
-from pipelines.graph.spread_items import RankedItem, Spread, rank_piece
-from pipelines.work.read_source import Record, list_source_items, parse_source, read_item
-from schemas.document import Document, RejectedRecord
-from schemas.plan import Assignment
+from tokcore_pipelines.graph.across import pass_errors, run_here
+from tokcore_pipelines.graph.coders import import_in_workers
+from tokcore_pipelines.graph.measure import count_in_metrics
+from tokcore_pipelines.graph.spread_items import RankedItem, Spread, rank_piece
+from tokcore_pipelines.work.read_source import Record, list_source_items, parse_source, read_item
+from tokcore_schemas.document import Document, RejectedRecord
+from tokcore_schemas.plan import Assignment
 
 
 class ReadRecords(NamedTuple):

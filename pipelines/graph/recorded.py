@@ -11,9 +11,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-from pipelines.local.pool import OnProgress
-from pipelines.store import storage, urls
-from pipelines.store.attempts import Attempts
+from tokcore_pipelines.local.pool import OnProgress
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.attempts import Attempts
 
 _EVERY_S = 2.0
 # Listing many records takes long. At most this share of the time is spent on it.

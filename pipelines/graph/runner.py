@@ -2,7 +2,7 @@
 
 We never use Beam's default runner: it may download another engine. Beam's own is FnApiRunner in memory, which opens no
 port: its threads do the work in this process. Runners that open ports get them on the loopback interface only
-(pipelines.graph.bind).
+(tokcore_pipelines.graph.bind).
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from apache_beam.options.pipeline_options import PipelineOptions, StandardOption
 from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.runners.runner import PipelineRunner, create_runner
 
-from pipelines.graph.across import find_error
-from pipelines.graph.beam_warnings import tell_warnings
-from pipelines.graph.bind import bind_to_loopback
-from pipelines.graph.measure import collect_metrics
-from pipelines.graph.recorded import Recorded, telling
-from pipelines.graph.stage_on_beam import StageOnBeam
-from pipelines.local.dataflow import NAME as DATAFLOW
-from pipelines.local.run_options import RunOptions
-from pipelines.store.redaction import make_cause, redact
 from tokcore.errors import ConfigError, StageError, TokError
+from tokcore_pipelines.graph.across import find_error
+from tokcore_pipelines.graph.beam_warnings import tell_warnings
+from tokcore_pipelines.graph.bind import bind_to_loopback
+from tokcore_pipelines.graph.measure import collect_metrics
+from tokcore_pipelines.graph.recorded import Recorded, telling
+from tokcore_pipelines.graph.stage_on_beam import StageOnBeam
+from tokcore_pipelines.local.dataflow import NAME as DATAFLOW
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.store.redaction import make_cause, redact
 
 # "direct" is what Beam calls a choice of its own, which may fall on an engine that it downloads.
 _OWN = {"direct", "switchingdirect", "fnapi"}
@@ -67,13 +67,13 @@ def open_pipeline(run: StageOnBeam) -> Iterator[beam.Pipeline]:
 def _run_on_engine(run: StageOnBeam, options: PipelineOptions) -> Iterator[beam.Pipeline]:
     if run.options.engine == DATAFLOW:
         # Its packages come with an extra.
-        from pipelines.graph.dataflow_engine import run_dataflow_job
+        from tokcore_pipelines.graph.dataflow_engine import run_dataflow_job
 
         with run_dataflow_job(run, options) as pipeline:
             yield pipeline
         return
     # Local builds need none of this, and should not wait for its import.
-    from pipelines.graph.engine_jobs import find_endpoint, run_job
+    from tokcore_pipelines.graph.engine_jobs import find_endpoint, run_job
 
     if (endpoint := find_endpoint(options)) is None:
         with telling(Recorded(run.attempts, run.pieces), run.on_progress), beam.Pipeline(options=options) as pipeline:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import apache_beam as beam
 
-from schemas.plan import Assignment
+from tokcore_schemas.plan import Assignment
 
 T = TypeVar("T")
 RankedItem = tuple[bytes, Assignment]  # as rank_piece spells the key

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from pipelines.graph.recorded import Pieces
-from pipelines.local.pool import OnProgress
-from pipelines.local.run_options import RunOptions
-from pipelines.store.attempts import Attempts
+from tokcore_pipelines.graph.recorded import Pieces
+from tokcore_pipelines.local.pool import OnProgress
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.store.attempts import Attempts
 
 
 @dataclasses.dataclass(slots=True)

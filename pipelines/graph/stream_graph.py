@@ -25,11 +25,11 @@ from apache_beam.transforms.core import RestrictionProvider, WatermarkEstimatorP
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.utils.timestamp import Duration, Timestamp
 
-from pipelines.graph.across import run_here
-from pipelines.graph.coders import RangeCoder, TimeCoder, import_in_workers
-from pipelines.graph.measure import count_in_metrics
-from pipelines.graph.spread_items import Spread
-from schemas.arrivals import Arrival, Batch, PaneCommitted
+from tokcore_pipelines.graph.across import run_here
+from tokcore_pipelines.graph.coders import RangeCoder, TimeCoder, import_in_workers
+from tokcore_pipelines.graph.measure import count_in_metrics
+from tokcore_pipelines.graph.spread_items import Spread
+from tokcore_schemas.arrivals import Arrival, Batch, PaneCommitted
 
 # An arrival that is not committed for so long after it was let through is let through again. So nothing is lost for
 # ever, whatever an engine forgets; and what is remembered of arrivals does not grow.
@@ -40,7 +40,7 @@ _ONE_KEY = "output"
 
 
 class Steps(Protocol):
-    """What the steps of the stream do; pipelines.watch.stream_steps has them."""
+    """What the steps of the stream do; tokcore_pipelines.watch.stream_steps has them."""
 
     def look(self) -> Iterable[Arrival]:
         """All that waits."""

@@ -11,11 +11,11 @@ from typing import NamedTuple
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from pipelines.graph.across import find_error
-from pipelines.graph.beam_warnings import tell_warnings
-from pipelines.graph.bind import bind_to_loopback
-from pipelines.graph.driver_options import ask_for_greetings
-from pipelines.graph.engine_jobs import (
+from tokcore_pipelines.graph.across import find_error
+from tokcore_pipelines.graph.beam_warnings import tell_warnings
+from tokcore_pipelines.graph.bind import bind_to_loopback
+from tokcore_pipelines.graph.driver_options import ask_for_greetings
+from tokcore_pipelines.graph.engine_jobs import (
     choose_job,
     find_alive,
     find_endpoint,
@@ -23,17 +23,17 @@ from pipelines.graph.engine_jobs import (
     give_slots_processes,
     watch_workers,
 )
-from pipelines.graph.flink_jobs import find_flink_job
-from pipelines.graph.jobs import ENDED, NamedRunner, make_job_name, submit_job
-from pipelines.graph.recorded import Pieces
-from pipelines.graph.stage_on_beam import StageOnBeam
-from pipelines.graph.stream_graph import FollowSources
-from pipelines.graph.watch_job import JobWorkers, RemoteJob
-from pipelines.local.run_options import RunOptions
-from pipelines.store import storage, urls
-from pipelines.store.attempts import Attempts
-from pipelines.store.redaction import redact
-from pipelines.work.worker_notes import get_greetings
+from tokcore_pipelines.graph.flink_jobs import find_flink_job
+from tokcore_pipelines.graph.jobs import ENDED, NamedRunner, make_job_name, submit_job
+from tokcore_pipelines.graph.recorded import Pieces
+from tokcore_pipelines.graph.stage_on_beam import StageOnBeam
+from tokcore_pipelines.graph.stream_graph import FollowSources
+from tokcore_pipelines.graph.watch_job import JobWorkers, RemoteJob
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.work.worker_notes import get_greetings
 
 # Folders of savepoints below that of a run's checkpoints: people put one into `stopped` to go on from it later. A run
 # that has drained is over.

@@ -19,18 +19,18 @@ from typing import Any
 
 import apache_beam as beam
 
-from pipelines.graph.across import run_here
-from pipelines.graph.coders import import_in_workers
-from pipelines.graph.measure import count_in_metrics
-from pipelines.graph.merge_graph import AddUpRuns, KeyedRun
-from pipelines.graph.spread_items import Spread, rank_piece
-from pipelines.store import urls
-from pipelines.store.attempts import Attempts
-from pipelines.work.collected_results import collect_results, find_group
-from pipelines.work.combining import Combining
-from pipelines.work.plan_parts import read_pieces, read_plan_part
-from pipelines.work.worker_notes import note_item
-from schemas.plan import Assignment
+from tokcore_pipelines.graph.across import run_here
+from tokcore_pipelines.graph.coders import import_in_workers
+from tokcore_pipelines.graph.measure import count_in_metrics
+from tokcore_pipelines.graph.merge_graph import AddUpRuns, KeyedRun
+from tokcore_pipelines.graph.spread_items import Spread, rank_piece
+from tokcore_pipelines.store import urls
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.work.collected_results import collect_results, find_group
+from tokcore_pipelines.work.combining import Combining
+from tokcore_pipelines.work.plan_parts import read_pieces, read_plan_part
+from tokcore_pipelines.work.worker_notes import note_item
+from tokcore_schemas.plan import Assignment
 
 _Left = tuple[int, Iterable[KeyedRun]]  # the number of a piece, and what it left for AddUpRuns
 _GroupedNumber = tuple[int, int]

@@ -15,17 +15,6 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
-from pipelines.graph.across import run_here
-from pipelines.graph.checks import check_document, check_documents, check_ends
-from pipelines.graph.coders import import_in_workers
-from pipelines.graph.measure import count_in_metrics
-from pipelines.graph.merge_graph import AddUpRuns, KeyedRun
-from pipelines.store.attempts import Attempts, publish, remove_attempts
-from pipelines.work.combining import add_up_counts
-from pipelines.work.count_item import LanguageTables
-from pipelines.work.item_reader import LanguageTally
-from schemas.document import Document, EncodedDocument
-from schemas.refs import TableRef
 from tokcore.errors import ConfigError
 from tokcore.masking import check_mask
 from tokcore.normalize import Normalizer
@@ -34,6 +23,17 @@ from tokcore.pretokenizer import Pretokenizer
 from tokcore.texts import make_texts_from_strings
 from tokcore.token_batch import add_ids
 from tokcore.tokenizer import Tokenizer
+from tokcore_pipelines.graph.across import run_here
+from tokcore_pipelines.graph.checks import check_document, check_documents, check_ends
+from tokcore_pipelines.graph.coders import import_in_workers
+from tokcore_pipelines.graph.measure import count_in_metrics
+from tokcore_pipelines.graph.merge_graph import AddUpRuns, KeyedRun
+from tokcore_pipelines.store.attempts import Attempts, publish, remove_attempts
+from tokcore_pipelines.work.combining import add_up_counts
+from tokcore_pipelines.work.count_item import LanguageTables
+from tokcore_pipelines.work.item_reader import LanguageTally
+from tokcore_schemas.document import Document, EncodedDocument
+from tokcore_schemas.refs import TableRef
 
 # The kernel gets documents in batches of about this many bytes.
 BATCH_BYTES = 4 << 20
@@ -48,7 +48,7 @@ class CountPretokens(beam.PTransform):
     that is unbounded or in other windows than the global one raises ConfigError, one of other elements TypeError.
 
     >>> import pyarrow.parquet
-    >>> from schemas import Document
+    >>> from tokcore_schemas import Document
     >>> with beam.Pipeline("FnApiRunner") as pipeline:
     ...     documents = pipeline | beam.Create([Document("en", None, "a cat"), Document("en", None, "a dog")])
     ...     tables = documents | CountPretokens("counts")
@@ -162,7 +162,7 @@ class EncodeDocuments(beam.PTransform):
     Text that spells a special token is ordinary text. prepend, append: special tokens to put before and after each
     document. Raises ConfigError for a name in them that is not a special token, TypeError for elements of another type.
 
-    >>> from schemas import Document
+    >>> from tokcore_schemas import Document
     >>> tokenizer = Tokenizer.load("out/first")
     >>> with beam.Pipeline("FnApiRunner") as pipeline:
     ...     documents = pipeline | beam.Create([Document("en", None, "lower")])

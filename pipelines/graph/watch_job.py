@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from pipelines.graph.across import find_error
-from pipelines.graph.jobs import ENDED
-from pipelines.graph.recorded import Recorded
-from pipelines.local.pool import OnProgress
-from pipelines.store.redaction import redact
 from tokcore.errors import TokError
+from tokcore_pipelines.graph.across import find_error
+from tokcore_pipelines.graph.jobs import ENDED
+from tokcore_pipelines.graph.recorded import Recorded
+from tokcore_pipelines.local.pool import OnProgress
+from tokcore_pipelines.store.redaction import redact
 
 _POLL_S = 0.5
 _LINE_S = 10.0

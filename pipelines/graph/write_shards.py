@@ -8,22 +8,22 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import apache_beam as beam
 
-from pipelines.graph.across import run_here
-from pipelines.graph.checks import check_document, check_documents, check_ends
-from pipelines.graph.coders import import_in_workers
-from pipelines.graph.measure import count_in_metrics
-from pipelines.store.attempts import Attempts, remove_attempts
-from pipelines.work.commit_shards import commit_shards
-from pipelines.work.encode_job import EncodeJob
-from pipelines.work.make_jobs import make_encode_job
-from pipelines.work.sort_documents import choose_bucket
-from pipelines.work.write_bucket import write_bucket
-from schemas.document import Document
-from schemas.refs import ItemEncoded, ShardsCommitted
-from schemas.stage_manifests import ShardsConfig
 from tokcore.errors import ConfigError
 from tokcore.format_table import SHARD_FORMATS
 from tokcore.tokenizer import Tokenizer
+from tokcore_pipelines.graph.across import run_here
+from tokcore_pipelines.graph.checks import check_document, check_documents, check_ends
+from tokcore_pipelines.graph.coders import import_in_workers
+from tokcore_pipelines.graph.measure import count_in_metrics
+from tokcore_pipelines.store.attempts import Attempts, remove_attempts
+from tokcore_pipelines.work.commit_shards import commit_shards
+from tokcore_pipelines.work.encode_job import EncodeJob
+from tokcore_pipelines.work.make_jobs import make_encode_job
+from tokcore_pipelines.work.sort_documents import choose_bucket
+from tokcore_pipelines.work.write_bucket import write_bucket
+from tokcore_schemas.document import Document
+from tokcore_schemas.refs import ItemEncoded, ShardsCommitted
+from tokcore_schemas.stage_manifests import ShardsConfig
 
 
 @dataclasses.dataclass
@@ -38,7 +38,7 @@ class WriteShards(beam.PTransform):
     raises ConfigError, one of other elements TypeError. A folder that holds other shards fails the pipeline with
     ConfigError; the same shards are left alone. Without any document, nothing is written.
 
-    >>> from schemas import Document
+    >>> from tokcore_schemas import Document
     >>> tokenizer = Tokenizer.load("out/first")
     >>> with beam.Pipeline("FnApiRunner") as pipeline:
     ...     documents = pipeline | beam.Create([Document("en", "a", "lower"), Document("en", "b", "low")])

@@ -12,15 +12,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipelines.inspect.top_sources import TopSource, find_top_sources
-from pipelines.local.say import say
-from pipelines.stages.commit import require_manifest
-from pipelines.stages.output import Output
-from pipelines.stages.tokenizers_beside import list_fingerprints
-from pipelines.store.redaction import redact
-from pipelines.work.counted_parts import CountedParts
-from schemas.stage_manifests import ShardsManifest
-from schemas.stage_table import PLAN, SHARDS
 from tokcore.errors import FormatError, IdentityError
 from tokcore.odd_tokens import (
     CHARACTER_KINDS,
@@ -31,6 +22,15 @@ from tokcore.odd_tokens import (
     spell_token,
 )
 from tokcore.tokenizer import Tokenizer
+from tokcore_pipelines.inspect.top_sources import TopSource, find_top_sources
+from tokcore_pipelines.local.say import say
+from tokcore_pipelines.stages.commit import require_manifest
+from tokcore_pipelines.stages.output import Output
+from tokcore_pipelines.stages.tokenizers_beside import list_fingerprints
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.work.counted_parts import CountedParts
+from tokcore_schemas.stage_manifests import ShardsManifest
+from tokcore_schemas.stage_table import PLAN, SHARDS
 
 RARE = 10
 

@@ -8,19 +8,19 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from pipelines.inspect.estimate import Estimate, estimate
-from pipelines.inspect.propose import UNKNOWN_LANGUAGE, Proposal, Proposed
-from pipelines.local.terminal import format_count, format_number, format_size, make_printable
-from pipelines.stages.plan_corpus import plan_build
-from pipelines.stages.source_checks import FOR_CHECK, check_samples, describe, sample_plan
-from pipelines.store import urls
-from pipelines.store.disk_listing import Link
-from pipelines.store.patterns import compile_glob, compile_holders, quote
-from pipelines.store.redaction import redact
-from schemas.build_tables import VERSION
-from schemas.config import Source, parse_config
 from tokcore.errors import ConfigError
 from tokcore.models import DEFAULT_MODEL, MODELS
+from tokcore_pipelines.inspect.estimate import Estimate, estimate
+from tokcore_pipelines.inspect.propose import UNKNOWN_LANGUAGE, Proposal, Proposed
+from tokcore_pipelines.local.terminal import format_count, format_number, format_size, make_printable
+from tokcore_pipelines.stages.plan_corpus import plan_build
+from tokcore_pipelines.stages.source_checks import FOR_CHECK, check_samples, describe, sample_plan
+from tokcore_pipelines.store import urls
+from tokcore_pipelines.store.disk_listing import Link
+from tokcore_pipelines.store.patterns import compile_glob, compile_holders, quote
+from tokcore_pipelines.store.redaction import redact
+from tokcore_schemas.build_tables import VERSION
+from tokcore_schemas.config import Source, parse_config
 
 # The sizes that are proposed: the largest one that the corpus surely gives.
 _SIZES = (131_072, 65_536, 32_768, 16_384, 8_192, 4_096, 2_048, 1_024, 512)

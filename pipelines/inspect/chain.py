@@ -10,15 +10,15 @@ import dataclasses
 import hashlib
 from collections.abc import Iterator, Mapping
 
-from pipelines.inspect.verify_log import check_log
-from pipelines.stages.commit import MANIFEST, find_manifest, get_path_below, name_once
-from pipelines.stages.read_log import Log, list_numbers
-from pipelines.store import storage, urls
-from schemas.manifest import AnyManifest
-from schemas.stage_manifests import BuildManifest
-from schemas.stage_table import BUILD, STAGES, WHOLE, parse_manifest
 from tokcore.canonical import hash_sha256
 from tokcore.errors import ConfigError, TokError
+from tokcore_pipelines.inspect.verify_log import check_log
+from tokcore_pipelines.stages.commit import MANIFEST, find_manifest, get_path_below, name_once
+from tokcore_pipelines.stages.read_log import Log, list_numbers
+from tokcore_pipelines.store import storage, urls
+from tokcore_schemas.manifest import AnyManifest
+from tokcore_schemas.stage_manifests import BuildManifest
+from tokcore_schemas.stage_table import BUILD, STAGES, WHOLE, parse_manifest
 
 _NOT_FINISHED = f"{MANIFEST}: missing; the build did not finish, or it was removed"
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from decimal import Decimal
 
-from pipelines.inspect.estimate import Estimate
-from pipelines.stages.samples import Finding
-from schemas.config import BuildConfig
 from tokcore.models import MODELS
+from tokcore_pipelines.inspect.estimate import Estimate
+from tokcore_pipelines.stages.samples import Finding
+from tokcore_schemas.config import BuildConfig
 
 
 def check_estimates(config: BuildConfig, told: Estimate) -> list[Finding]:

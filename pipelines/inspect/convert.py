@@ -7,20 +7,20 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
-from pipelines.inspect.new_folder import NewFolder, make_folder, require_free
-from pipelines.stages.commit import find_manifest, require_manifest
-from pipelines.stages.output import read_output
-from pipelines.store import urls
-from pipelines.store.crashpoints import reach
-from pipelines.store.main_files import copy_shard_if_remote, find_main_files
-from pipelines.store.tokenizers import load_spec
-from schemas.shard_entries import list_named_shards
-from schemas.stage_manifests import BuildManifest
-from schemas.stage_table import SHARDS, WHOLE
 from tokcore.conversion import Converted, Origin, Reading, convert, find_settings, list_origins
 from tokcore.errors import ConfigError, TokError
 from tokcore.format_table import FormatFile, find_format
 from tokcore.shards import find_shard_files
+from tokcore_pipelines.inspect.new_folder import NewFolder, make_folder, require_free
+from tokcore_pipelines.stages.commit import find_manifest, require_manifest
+from tokcore_pipelines.stages.output import read_output
+from tokcore_pipelines.store import urls
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.store.main_files import copy_shard_if_remote, find_main_files
+from tokcore_pipelines.store.tokenizers import load_spec
+from tokcore_schemas.shard_entries import list_named_shards
+from tokcore_schemas.stage_manifests import BuildManifest
+from tokcore_schemas.stage_table import SHARDS, WHOLE
 
 # Folders from an output to a shard's file: shards, the format, the split, the language.
 _LEVELS_UP = 5

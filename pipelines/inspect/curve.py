@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.local.say import say
-from pipelines.local.terminal import format_table, make_printable
-from pipelines.stages.output import Output
-from schemas.stage_table import COUNTS
 from tokcore.curve import count_tokens_by_size
 from tokcore.errors import ConfigError
 from tokcore.models.bpe import require_learned
 from tokcore.tokenizer import Tokenizer
+from tokcore_pipelines.local.say import say
+from tokcore_pipelines.local.terminal import format_table, make_printable
+from tokcore_pipelines.stages.output import Output
+from tokcore_schemas.stage_table import COUNTS
 
 
 def compute_curve(output: Output, tokenizer: Tokenizer, sizes: Sequence[int] = ()) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.plan import Plan
+from tokcore_schemas.plan import Plan
 
 _MOST_NAMED = 3
 

@@ -10,14 +10,21 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from pipelines.stages.dataset_card import CARD
-from pipelines.stages.stored import Stored
-from pipelines.store import storage, urls
-from pipelines.store.redaction import redact
-from schemas.manifest import AnyManifest, remove_result_key
-from schemas.plan import InputFile, Plan, ReadSettings
-from schemas.shard_entries import list_named_shards
-from schemas.stage_manifests import (
+from tokcore.errors import ConfigError
+from tokcore.formats.shard_facts import ShardFacts
+from tokcore.jsonable import to_jsonable
+from tokcore.models.model import Rules
+from tokcore.pretoken_rows import CountRows, list_rows
+from tokcore.pretoken_tables import read_table
+from tokcore.tokenizer_spec import SpecialToken
+from tokcore_pipelines.stages.dataset_card import CARD
+from tokcore_pipelines.stages.stored import Stored
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.redaction import redact
+from tokcore_schemas.manifest import AnyManifest, remove_result_key
+from tokcore_schemas.plan import InputFile, Plan, ReadSettings
+from tokcore_schemas.shard_entries import list_named_shards
+from tokcore_schemas.stage_manifests import (
     BuildManifest,
     CountsManifest,
     PlanManifest,
@@ -26,7 +33,7 @@ from schemas.stage_manifests import (
     TokenizerManifest,
     TokenizersManifest,
 )
-from schemas.stage_table import (
+from tokcore_schemas.stage_table import (
     BUILD,
     COUNTS,
     PLAN,
@@ -38,13 +45,6 @@ from schemas.stage_table import (
     WHOLE,
     Stage,
 )
-from tokcore.errors import ConfigError
-from tokcore.formats.shard_facts import ShardFacts
-from tokcore.jsonable import to_jsonable
-from tokcore.models.model import Rules
-from tokcore.pretoken_rows import CountRows, list_rows
-from tokcore.pretoken_tables import read_table
-from tokcore.tokenizer_spec import SpecialToken
 
 Row = tuple[bytes, int, int]
 Files = Mapping[str, tuple[InputFile, ReadSettings]]  # by uri, with the settings they are read with

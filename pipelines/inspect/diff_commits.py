@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipelines.inspect.diff import Files, diff_by_key, diff_files, find_different_rows, make_pair
-from pipelines.stages.commit import find_manifest
-from pipelines.stages.held_files import read_held, strip_settings
-from pipelines.stages.read_log import Log, locate_part, read_log
-from schemas.commit_log import CommitTotals, sum_up_part
-from schemas.stage_table import COUNTS
 from tokcore.count_tables import open_counts
 from tokcore.jsonable import to_jsonable
 from tokcore.pretoken_tables import convert_table_to_rows
+from tokcore_pipelines.inspect.diff import Files, diff_by_key, diff_files, find_different_rows, make_pair
+from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_pipelines.stages.held_files import read_held, strip_settings
+from tokcore_pipelines.stages.read_log import Log, locate_part, read_log
+from tokcore_schemas.commit_log import CommitTotals, sum_up_part
+from tokcore_schemas.stage_table import COUNTS
 
 
 def diff_commits(one: str, other: str, at: int | None = None, other_at: int | None = None) -> dict[str, Any]:

@@ -8,17 +8,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipelines.reading.records import BATCH_BYTES, BATCH_RECORDS, Batch
-from pipelines.stages.samples import Seen, SourceSample
-from pipelines.work.learn_memory import ROW_BYTES
-from schemas.config import BuildConfig, make_pretokenizer
-from schemas.input_format import COLUMN_FORMATS
 from tokcore import kernel
 from tokcore.masking import add_texts
 from tokcore.models import MODELS, LearnOptions
 from tokcore.normalize import Normalizer
 from tokcore.pretoken_rows import CountRows
 from tokcore.texts import Texts
+from tokcore_pipelines.reading.records import BATCH_BYTES, BATCH_RECORDS, Batch
+from tokcore_pipelines.stages.samples import Seen, SourceSample
+from tokcore_pipelines.work.learn_memory import ROW_BYTES
+from tokcore_schemas.config import BuildConfig, make_pretokenizer
+from tokcore_schemas.input_format import COLUMN_FORMATS
 
 _SAMPLE_BYTES = 1 << 24  # of text; more makes the check slow and the estimate hardly better
 _WORKER_BYTES = 250_000_000  # of a worker beside its counts

@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from pipelines.store import local_files, urls
-from pipelines.store.crashpoints import reach
 from tokcore.errors import ConfigError, FormatError, TokError
 from tokcore.format_table import SHARD_FORMATS
 from tokcore.shard_checks import (
@@ -23,6 +21,8 @@ from tokcore.shard_checks import (
     write_index,
 )
 from tokcore.shards import MANIFEST
+from tokcore_pipelines.store import local_files, urls
+from tokcore_pipelines.store.crashpoints import reach
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

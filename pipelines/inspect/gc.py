@@ -11,17 +11,17 @@ import re
 import time
 from collections.abc import Sequence
 
-from pipelines.stages.commit import MANIFEST, RUN, find_manifests, get_path_below, require_output
-from pipelines.stages.dataset_card import CARD, is_card
-from pipelines.stages.expire_commits import list_expired
-from pipelines.stages.read_log import read_log
-from pipelines.stages.tokenizers_beside import list_named_beside
-from pipelines.store import storage, urls
-from pipelines.store.attempts import FOLDER, WATCHERS
-from pipelines.store.redaction import redact
-from schemas.commit_log import OWN, PARTS, find_number, name_commit
-from schemas.stage_table import STAGES, WHOLE
 from tokcore.errors import ConfigError, FormatError
+from tokcore_pipelines.stages.commit import MANIFEST, RUN, find_manifests, get_path_below, require_output
+from tokcore_pipelines.stages.dataset_card import CARD, is_card
+from tokcore_pipelines.stages.expire_commits import list_expired
+from tokcore_pipelines.stages.read_log import read_log
+from tokcore_pipelines.stages.tokenizers_beside import list_named_beside
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.attempts import FOLDER, WATCHERS
+from tokcore_pipelines.store.redaction import redact
+from tokcore_schemas.commit_log import OWN, PARTS, find_number, name_commit
+from tokcore_schemas.stage_table import STAGES, WHOLE
 
 DEFAULT_AGE = "24h"
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}

@@ -6,14 +6,14 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from pipelines.stages.commit import find_package_versions, read_run_facts
-from pipelines.store import urls
-from pipelines.store.attempts import Attempts, publish
-from pipelines.store.main_files import copy_shard_if_remote, find_main_files
-from schemas.refs import ShardRef
 from tokcore.errors import TokError
 from tokcore.format_table import SHARD_FORMATS, FormatFile, list_paths
 from tokcore.formats.arrow_columns import RecordBatches
+from tokcore_pipelines.stages.commit import find_package_versions, read_run_facts
+from tokcore_pipelines.store import urls
+from tokcore_pipelines.store.attempts import Attempts, publish
+from tokcore_pipelines.store.main_files import copy_shard_if_remote, find_main_files
+from tokcore_schemas.refs import ShardRef
 
 
 class Compared(NamedTuple):

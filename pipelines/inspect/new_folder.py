@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from pipelines.store import local_files
-from pipelines.store.crashpoints import reach
 from tokcore.errors import ConfigError
+from tokcore_pipelines.store import local_files
+from tokcore_pipelines.store.crashpoints import reach
 
 
 class NewFolder:

@@ -13,23 +13,23 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pipelines.inspect.language_names import guess_file_language, guess_folder_language
-from pipelines.reading.input_range import make_read_settings
-from pipelines.reading.peek import Field, Peek, find_fields, peek, read_first_documents
-from pipelines.reading.records import FileRejected
-from pipelines.reading.sniff import WORDS
-from pipelines.stages.guess_fields import Guess, fill_values, guess_fields
-from pipelines.stages.suggest_fixes import describe_fields, describe_wrong_content
-from pipelines.store import storage, urls
-from pipelines.store.disk_listing import Link, Links, describe_missing
-from pipelines.store.not_data import OwnOutputs, explain_bad_name, explain_not_data
-from pipelines.store.patterns import compile_glob, name_all_below, quote
-from pipelines.store.redaction import redact
-from schemas.config import Source, find_format
-from schemas.document import is_valid_lang
-from schemas.input_format import COLUMN_FORMATS, FileFormat
-from schemas.plan import ReadSettings
 from tokcore.errors import ConfigError
+from tokcore_pipelines.inspect.language_names import guess_file_language, guess_folder_language
+from tokcore_pipelines.reading.input_range import make_read_settings
+from tokcore_pipelines.reading.peek import Field, Peek, find_fields, peek, read_first_documents
+from tokcore_pipelines.reading.records import FileRejected
+from tokcore_pipelines.reading.sniff import WORDS
+from tokcore_pipelines.stages.guess_fields import Guess, fill_values, guess_fields
+from tokcore_pipelines.stages.suggest_fixes import describe_fields, describe_wrong_content
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.disk_listing import Link, Links, describe_missing
+from tokcore_pipelines.store.not_data import OwnOutputs, explain_bad_name, explain_not_data
+from tokcore_pipelines.store.patterns import compile_glob, name_all_below, quote
+from tokcore_pipelines.store.redaction import redact
+from tokcore_schemas.config import Source, find_format
+from tokcore_schemas.document import is_valid_lang
+from tokcore_schemas.input_format import COLUMN_FORMATS, FileFormat
+from tokcore_schemas.plan import ReadSettings
 
 UNKNOWN_LANGUAGE = "und"  # "undetermined", ISO 639-2
 

@@ -6,17 +6,17 @@ import dataclasses
 import hashlib
 from collections.abc import Sequence
 
-from pipelines.inspect.verify import check_file
-from pipelines.stages.commit import MANIFEST, get_path_below, require_manifest
-from pipelines.stages.dataset_card import CARD
-from pipelines.stages.read_log import locate_part, read_log
-from pipelines.store.redaction import redact
-from schemas.commit_log import OWN, Part, hash_parts
-from schemas.manifest import AnyManifest
-from schemas.merkle import follow, hash_leaf, prove
-from schemas.stage_manifests import BuildManifest
-from schemas.stage_table import BUILD, STAGES, WHOLE, get_stage
 from tokcore.errors import ChecksumError, ConfigError
+from tokcore_pipelines.inspect.verify import check_file
+from tokcore_pipelines.stages.commit import MANIFEST, get_path_below, require_manifest
+from tokcore_pipelines.stages.dataset_card import CARD
+from tokcore_pipelines.stages.read_log import locate_part, read_log
+from tokcore_pipelines.store.redaction import redact
+from tokcore_schemas.commit_log import OWN, Part, hash_parts
+from tokcore_schemas.manifest import AnyManifest
+from tokcore_schemas.merkle import follow, hash_leaf, prove
+from tokcore_schemas.stage_manifests import BuildManifest
+from tokcore_schemas.stage_table import BUILD, STAGES, WHOLE, get_stage
 
 _MOST_NAMED = 3
 

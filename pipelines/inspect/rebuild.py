@@ -10,22 +10,22 @@ import tempfile
 import time
 from typing import Any
 
-from pipelines.inspect.chain import read_manifests
-from pipelines.inspect.decoded_files import describe_decoded, find_decoded
-from pipelines.inspect.made_again import Compared, compare
-from pipelines.inspect.verify import check_file
-from pipelines.inspect.verify_manifests import require_whole
-from pipelines.stages.commit import require_output
-from pipelines.stages.stored import Stored
-from pipelines.stages.table import WORK
-from pipelines.store import urls
-from pipelines.store.attempts import Attempts
-from schemas.manifest import AnyManifest
-from schemas.refs import ShardRef
-from schemas.shard_entries import list_named_shards
-from schemas.stage_table import PLAN, TOKENIZER
 from tokcore.errors import ConfigError
 from tokcore.tokenizer_spec import FILE_NAME
+from tokcore_pipelines.inspect.chain import read_manifests
+from tokcore_pipelines.inspect.decoded_files import describe_decoded, find_decoded
+from tokcore_pipelines.inspect.made_again import Compared, compare
+from tokcore_pipelines.inspect.verify import check_file
+from tokcore_pipelines.inspect.verify_manifests import require_whole
+from tokcore_pipelines.stages.commit import require_output
+from tokcore_pipelines.stages.stored import Stored
+from tokcore_pipelines.stages.table import WORK
+from tokcore_pipelines.store import urls
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_schemas.manifest import AnyManifest
+from tokcore_schemas.refs import ShardRef
+from tokcore_schemas.shard_entries import list_named_shards
+from tokcore_schemas.stage_table import PLAN, TOKENIZER
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

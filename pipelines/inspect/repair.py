@@ -20,32 +20,44 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from pipelines.inspect.chain import Chain, Manifests, read_chain, read_manifests, require_commit
-from pipelines.inspect.decoded_files import describe_decoded, find_decoded
-from pipelines.inspect.repair_beside import repair_beside
-from pipelines.inspect.stored_shards import open_formats
-from pipelines.inspect.verify import check_file, verify
-from pipelines.inspect.verify_log import check_commit_card
-from pipelines.local.run_options import RunOptions
-from pipelines.stages.commit import MANIFEST, get_folder, get_path_below, name_once, require_manifest, require_output
-from pipelines.stages.count_corpus import count_again
-from pipelines.stages.dataset_card import CARD, follow_commits, is_card, write_dataset_card
-from pipelines.stages.read_log import Log
-from pipelines.stages.standing import describe_way_out
-from pipelines.stages.stored import Stored
-from pipelines.stages.table import WORK
-from pipelines.stages.token_count_table import TOKEN_COUNTS
-from pipelines.stages.tokenizer_files import find_artifact
-from pipelines.store import storage, urls
-from pipelines.store.attempts import FOLDER, Attempts, publish
-from pipelines.store.main_files import copy_shard_if_remote
-from schemas.commit_log import OWN, PARTS
-from schemas.manifest import AnyManifest, FileEntry
-from schemas.plan import Plan
-from schemas.refs import StoredFile
-from schemas.shard_entries import list_named_shards, make_shard_settings, write_folder_indexes
-from schemas.stage_manifests import CountsManifest, ImportedConfig
-from schemas.stage_table import (
+from tokcore import token_counts
+from tokcore.errors import TokError
+from tokcore.formats.shard_facts import ShardFacts
+from tokcore.kernel import IdCounter
+from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
+from tokcore_pipelines.inspect.chain import Chain, Manifests, read_chain, read_manifests, require_commit
+from tokcore_pipelines.inspect.decoded_files import describe_decoded, find_decoded
+from tokcore_pipelines.inspect.repair_beside import repair_beside
+from tokcore_pipelines.inspect.stored_shards import open_formats
+from tokcore_pipelines.inspect.verify import check_file, verify
+from tokcore_pipelines.inspect.verify_log import check_commit_card
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.stages.commit import (
+    MANIFEST,
+    get_folder,
+    get_path_below,
+    name_once,
+    require_manifest,
+    require_output,
+)
+from tokcore_pipelines.stages.count_corpus import count_again
+from tokcore_pipelines.stages.dataset_card import CARD, follow_commits, is_card, write_dataset_card
+from tokcore_pipelines.stages.read_log import Log
+from tokcore_pipelines.stages.standing import describe_way_out
+from tokcore_pipelines.stages.stored import Stored
+from tokcore_pipelines.stages.table import WORK
+from tokcore_pipelines.stages.token_count_table import TOKEN_COUNTS
+from tokcore_pipelines.stages.tokenizer_files import find_artifact
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.attempts import FOLDER, Attempts, publish
+from tokcore_pipelines.store.main_files import copy_shard_if_remote
+from tokcore_schemas.commit_log import OWN, PARTS
+from tokcore_schemas.manifest import AnyManifest, FileEntry
+from tokcore_schemas.plan import Plan
+from tokcore_schemas.refs import StoredFile
+from tokcore_schemas.shard_entries import list_named_shards, make_shard_settings, write_folder_indexes
+from tokcore_schemas.stage_manifests import CountsManifest, ImportedConfig
+from tokcore_schemas.stage_table import (
     BUILD,
     COUNTS,
     PLAN,
@@ -56,11 +68,6 @@ from schemas.stage_table import (
     Stage,
     find_command,
 )
-from tokcore import token_counts
-from tokcore.errors import TokError
-from tokcore.formats.shard_facts import ShardFacts
-from tokcore.kernel import IdCounter
-from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
 
 _BLOCK_BYTES = 1 << 20
 _MOST_CARD_BYTES = 1 << 26

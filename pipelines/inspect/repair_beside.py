@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from pipelines.stages.commit import name_once
-from pipelines.stages.tokenizer_files import find_artifact
-from pipelines.stages.tokenizers_beside import FOLDER, list_beside
-from pipelines.store import storage, urls
-from pipelines.store.attempts import FOLDER as ATTEMPTS
-from schemas.manifest import FileEntry
 from tokcore.canonical import hash_sha256
 from tokcore.errors import FormatError, TokError
 from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
+from tokcore_pipelines.stages.commit import name_once
+from tokcore_pipelines.stages.tokenizer_files import find_artifact
+from tokcore_pipelines.stages.tokenizers_beside import FOLDER, list_beside
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.attempts import FOLDER as ATTEMPTS
+from tokcore_schemas.manifest import FileEntry
 
 _SCRATCH = "repair-beside"
 

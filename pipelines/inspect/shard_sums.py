@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from pipelines.inspect.verify_shards import Found
-from pipelines.stages.commit import MANIFEST
-from pipelines.stages.token_count_table import check_token_counts
-from schemas.stage_manifests import EncodedLanguage, ShardsManifest
 from tokcore.documents_digest import DocumentsDigest
 from tokcore.token_counts import add_up
+from tokcore_pipelines.inspect.verify_shards import Found
+from tokcore_pipelines.stages.commit import MANIFEST
+from tokcore_pipelines.stages.token_count_table import check_token_counts
+from tokcore_schemas.stage_manifests import EncodedLanguage, ShardsManifest
 
 
 class ShardSums:

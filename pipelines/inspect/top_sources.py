@@ -18,19 +18,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipelines.inspect.stored_shards import open_provenance
-from pipelines.store.main_files import copy_shard_if_remote, find_main_files
-from pipelines.work.read_plan import read_plan
-from schemas.plan import AssignedRange, Plan
-from schemas.refs import ShardRef
-from schemas.shard_entries import list_named_shards
-from schemas.stage_manifests import PlanManifest, ShardsManifest
 from tokcore.errors import FormatError
 from tokcore.format_table import FormatFile
 from tokcore.formats.shard_format import ShardReader
 from tokcore.kernel import IdCounter, IdRows
 from tokcore.token_batch import TokenBatch
 from tokcore.token_counts import add_up
+from tokcore_pipelines.inspect.stored_shards import open_provenance
+from tokcore_pipelines.store.main_files import copy_shard_if_remote, find_main_files
+from tokcore_pipelines.work.read_plan import read_plan
+from tokcore_schemas.plan import AssignedRange, Plan
+from tokcore_schemas.refs import ShardRef
+from tokcore_schemas.shard_entries import list_named_shards
+from tokcore_schemas.stage_manifests import PlanManifest, ShardsManifest
 
 # Tokens of the documents whose counts are in one temporary file, about; and the most such files.
 SPILL_TOKENS = 1 << 24

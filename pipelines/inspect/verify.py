@@ -17,25 +17,27 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-from pipelines.inspect.chain import Manifests, read_build, read_chain, read_manifests, require_commit
-from pipelines.inspect.made_again import compare
-from pipelines.inspect.shard_sums import ShardSums
-from pipelines.inspect.verify_beside import CheckedBeside, check_beside
-from pipelines.inspect.verify_log import check_commit_card, check_kind, find_brought_back
-from pipelines.inspect.verify_manifests import (
+from tokcore.errors import ConfigError, FormatError, TokError
+from tokcore.jsonable import to_jsonable
+from tokcore_pipelines.inspect.chain import Manifests, read_build, read_chain, read_manifests, require_commit
+from tokcore_pipelines.inspect.made_again import compare
+from tokcore_pipelines.inspect.shard_sums import ShardSums
+from tokcore_pipelines.inspect.verify_beside import CheckedBeside, check_beside
+from tokcore_pipelines.inspect.verify_log import check_commit_card, check_kind, find_brought_back
+from tokcore_pipelines.inspect.verify_manifests import (
     check_count_table,
     check_manifests,
     list_differences,
     read_file_ledgers,
     require_whole,
 )
-from pipelines.inspect.verify_order import Origins, list_ordinal_ends
-from pipelines.inspect.verify_shards import Found, Rules, check_item, check_part, make_rules
-from pipelines.inspect.verify_written import Checked, check_names, check_written
-from pipelines.local.pool import Workers
-from pipelines.local.progress import Phase, StageProgress
-from pipelines.local.run_options import RunOptions
-from pipelines.stages.commit import (
+from tokcore_pipelines.inspect.verify_order import Origins, list_ordinal_ends
+from tokcore_pipelines.inspect.verify_shards import Found, Rules, check_item, check_part, make_rules
+from tokcore_pipelines.inspect.verify_written import Checked, check_names, check_written
+from tokcore_pipelines.local.pool import Workers
+from tokcore_pipelines.local.progress import Phase, StageProgress
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.stages.commit import (
     MANIFEST,
     RUN,
     find_written,
@@ -44,26 +46,24 @@ from pipelines.stages.commit import (
     name_once,
     require_output,
 )
-from pipelines.stages.dataset_card import CARD
-from pipelines.stages.expire_commits import list_expired
-from pipelines.stages.read_log import Log, locate_part
-from pipelines.stages.stored import Stored
-from pipelines.stages.table import WORK, DerivedWork
-from pipelines.store import storage, urls
-from pipelines.store.attempts import FOLDER, WATCHERS, Attempts
-from pipelines.store.main_files import find_main_files
-from pipelines.store.redaction import redact
-from pipelines.work.decode_item import DecodeJob, StoredPart, decode_items
-from schemas.commit_log import PARTS, hash_parts, is_of_history, name_commit
-from schemas.manifest import AnyManifest, FileEntry
-from schemas.plan import Plan
-from schemas.refs import ShardRef, StoredFile
-from schemas.shard_entries import list_named_shards
-from schemas.shuffle import choose_num_parts, get_interval
-from schemas.stage_manifests import ShardsManifest, TokenizerTotals
-from schemas.stage_table import BUILD, COUNTS, SHARDS, STAGES, TOKENIZER, Stage
-from tokcore.errors import ConfigError, FormatError, TokError
-from tokcore.jsonable import to_jsonable
+from tokcore_pipelines.stages.dataset_card import CARD
+from tokcore_pipelines.stages.expire_commits import list_expired
+from tokcore_pipelines.stages.read_log import Log, locate_part
+from tokcore_pipelines.stages.stored import Stored
+from tokcore_pipelines.stages.table import WORK, DerivedWork
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.attempts import FOLDER, WATCHERS, Attempts
+from tokcore_pipelines.store.main_files import find_main_files
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.work.decode_item import DecodeJob, StoredPart, decode_items
+from tokcore_schemas.commit_log import PARTS, hash_parts, is_of_history, name_commit
+from tokcore_schemas.manifest import AnyManifest, FileEntry
+from tokcore_schemas.plan import Plan
+from tokcore_schemas.refs import ShardRef, StoredFile
+from tokcore_schemas.shard_entries import list_named_shards
+from tokcore_schemas.shuffle import choose_num_parts, get_interval
+from tokcore_schemas.stage_manifests import ShardsManifest, TokenizerTotals
+from tokcore_schemas.stage_table import BUILD, COUNTS, SHARDS, STAGES, TOKENIZER, Stage
 
 _OF_WATCHERS = f"{FOLDER}/{WATCHERS}/"
 _BLOCK_BYTES = 1 << 20

@@ -6,18 +6,18 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from pipelines.inspect.verify_manifests import KNOWN, compute_identity_under
-from pipelines.stages.commit import MANIFEST, RUN, find_manifest
-from pipelines.stages.make_tokenizer import sum_up_tokenizer
-from pipelines.stages.read_log import Log
-from pipelines.stages.tokenizer_files import find_foreign_artifacts
-from pipelines.stages.tokenizers_beside import FOLDER, find_beside, find_commit_of, find_folders
-from pipelines.store import storage, urls
-from schemas.stage_manifests import TokenizerManifest
-from schemas.stage_table import TOKENIZERS
 from tokcore.errors import TokError
 from tokcore.jsonable import to_jsonable
 from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
+from tokcore_pipelines.inspect.verify_manifests import KNOWN, compute_identity_under
+from tokcore_pipelines.stages.commit import MANIFEST, RUN, find_manifest
+from tokcore_pipelines.stages.make_tokenizer import sum_up_tokenizer
+from tokcore_pipelines.stages.read_log import Log
+from tokcore_pipelines.stages.tokenizer_files import find_foreign_artifacts
+from tokcore_pipelines.stages.tokenizers_beside import FOLDER, find_beside, find_commit_of, find_folders
+from tokcore_pipelines.store import storage, urls
+from tokcore_schemas.stage_manifests import TokenizerManifest
+from tokcore_schemas.stage_table import TOKENIZERS
 
 _FINGERPRINT = re.compile("[0-9a-f]{64}")
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
-from schemas.manifest import Manifest
-from schemas.refs import ShardRef, spell_shard_name
-from schemas.shard_entries import list_apart, make_shard_entries, make_shard_settings, write_folder_indexes
-from schemas.stage_manifests import CorpusAbout
-from schemas.stage_table import STAGES
 from tokcore.canonical import hash_sha256
 from tokcore.format_table import list_all_paths
 from tokcore.formats.shard_facts import ShardFacts
+from tokcore_schemas.manifest import Manifest
+from tokcore_schemas.refs import ShardRef, spell_shard_name
+from tokcore_schemas.shard_entries import list_apart, make_shard_entries, make_shard_settings, write_folder_indexes
+from tokcore_schemas.stage_manifests import CorpusAbout
+from tokcore_schemas.stage_table import STAGES
 
 OfShards = Manifest[Any, Any, Any, ShardFacts | CorpusAbout]
 

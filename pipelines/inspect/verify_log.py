@@ -10,16 +10,17 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from pipelines.inspect.verify_manifests import compute_identity_under
-from pipelines.local.pool import Workers
-from pipelines.stages.commit import MANIFEST, find_manifest, name_once
-from pipelines.stages.dataset_card import CARD, write_commit_card
-from pipelines.stages.find_removed import find_removed
-from pipelines.stages.read_log import Log, describe_break, list_numbers, locate_part
-from pipelines.store import storage, urls
-from pipelines.store.pinned_files import FILES, read_pinned_files
-from pipelines.work.semantics import SEMANTICS
-from schemas.commit_log import (
+from tokcore.errors import TokError
+from tokcore_pipelines.inspect.verify_manifests import compute_identity_under
+from tokcore_pipelines.local.pool import Workers
+from tokcore_pipelines.stages.commit import MANIFEST, find_manifest, name_once
+from tokcore_pipelines.stages.dataset_card import CARD, write_commit_card
+from tokcore_pipelines.stages.find_removed import find_removed
+from tokcore_pipelines.stages.read_log import Log, describe_break, list_numbers, locate_part
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.pinned_files import FILES, read_pinned_files
+from tokcore_pipelines.work.semantics import SEMANTICS
+from tokcore_schemas.commit_log import (
     OWN,
     Commit,
     CommitTotals,
@@ -30,10 +31,9 @@ from schemas.commit_log import (
     parse_commit,
     sum_up_parts,
 )
-from schemas.stage_manifests import BuildManifest, PlanManifest
-from schemas.stage_table import PLAN, SHARDS, WHOLE
-from schemas.tombstones import Tombstones
-from tokcore.errors import TokError
+from tokcore_schemas.stage_manifests import BuildManifest, PlanManifest
+from tokcore_schemas.stage_table import PLAN, SHARDS, WHOLE
+from tokcore_schemas.tombstones import Tombstones
 
 _MOST_NAMED = 5
 _DIGEST_DIGITS = 16

@@ -12,32 +12,38 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from pipelines.inspect.verify_derived import check_folder_indexes, check_shards, check_totals
-from pipelines.stages import ledger
-from pipelines.stages.commit import MANIFEST
-from pipelines.stages.dataset_card import CARD, write_dataset_card
-from pipelines.stages.finish import sum_up_build, sum_up_languages
-from pipelines.stages.make_tokenizer import sum_up_tokenizer
-from pipelines.stages.plan_corpus import hash_content, sum_up_plan
-from pipelines.stages.rejects import REJECTS
-from pipelines.stages.stored import Stored
-from pipelines.stages.table import WORK, DerivedWork
-from pipelines.stages.token_count_table import TOKEN_COUNTS
-from pipelines.stages.tokenizer_files import find_foreign_artifacts
-from pipelines.store import storage, urls
-from pipelines.store.json_lines import read_lines, read_table
-from pipelines.store.pinned_files import FILES
-from pipelines.store.tokenizers import load_spec_of_folder
-from pipelines.work.language_totals import format_ratio
-from pipelines.work.result_keys import hash_shards_settings, make_shards_key, make_shuffled_key, make_table_key
-from pipelines.work.semantics import EARLIER, SEMANTICS, has_these_layouts
-from schemas.manifest import AnyManifest, FileEntry, Input, compute_identity
-from schemas.plan import Plan
-from schemas.shard_entries import (
+from tokcore.canonical import hash_sha256
+from tokcore.errors import FormatError, TokError, VersionError
+from tokcore.formats.shard_facts import ShardFacts
+from tokcore.jsonable import to_jsonable
+from tokcore.pretoken_tables import read_table_totals
+from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
+from tokcore_pipelines.inspect.verify_derived import check_folder_indexes, check_shards, check_totals
+from tokcore_pipelines.stages import ledger
+from tokcore_pipelines.stages.commit import MANIFEST
+from tokcore_pipelines.stages.dataset_card import CARD, write_dataset_card
+from tokcore_pipelines.stages.finish import sum_up_build, sum_up_languages
+from tokcore_pipelines.stages.make_tokenizer import sum_up_tokenizer
+from tokcore_pipelines.stages.plan_corpus import hash_content, sum_up_plan
+from tokcore_pipelines.stages.rejects import REJECTS
+from tokcore_pipelines.stages.stored import Stored
+from tokcore_pipelines.stages.table import WORK, DerivedWork
+from tokcore_pipelines.stages.token_count_table import TOKEN_COUNTS
+from tokcore_pipelines.stages.tokenizer_files import find_foreign_artifacts
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.json_lines import read_lines, read_table
+from tokcore_pipelines.store.pinned_files import FILES
+from tokcore_pipelines.store.tokenizers import load_spec_of_folder
+from tokcore_pipelines.work.language_totals import format_ratio
+from tokcore_pipelines.work.result_keys import hash_shards_settings, make_shards_key, make_shuffled_key, make_table_key
+from tokcore_pipelines.work.semantics import EARLIER, SEMANTICS, has_these_layouts
+from tokcore_schemas.manifest import AnyManifest, FileEntry, Input, compute_identity
+from tokcore_schemas.plan import Plan
+from tokcore_schemas.shard_entries import (
     list_named_shards,
 )
-from schemas.shuffle import choose_num_parts
-from schemas.stage_manifests import (
+from tokcore_schemas.shuffle import choose_num_parts
+from tokcore_schemas.stage_manifests import (
     BuildManifest,
     ImportedConfig,
     LearnedConfig,
@@ -46,7 +52,7 @@ from schemas.stage_manifests import (
     StageConfigs,
     TableAbout,
 )
-from schemas.stage_table import (
+from tokcore_schemas.stage_table import (
     BUILD,
     COUNTS,
     PLAN,
@@ -59,12 +65,6 @@ from schemas.stage_table import (
     Stage,
     get_stage,
 )
-from tokcore.canonical import hash_sha256
-from tokcore.errors import FormatError, TokError, VersionError
-from tokcore.formats.shard_facts import ShardFacts
-from tokcore.jsonable import to_jsonable
-from tokcore.pretoken_tables import read_table_totals
-from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
 
 # Of this release, and of those that laid out their files like it.
 KNOWN = (SEMANTICS, *filter(has_these_layouts, EARLIER))

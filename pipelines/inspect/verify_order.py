@@ -10,11 +10,11 @@ from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
-from schemas.plan import AssignedRange, Plan
-from schemas.shuffle import get_heads
 from tokcore.formats.provenance import Places
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.token_batch import TokenBatch
+from tokcore_schemas.plan import AssignedRange, Plan
+from tokcore_schemas.shuffle import get_heads
 
 _HASH_BYTES = 32
 

@@ -2,7 +2,7 @@
 
 Shards are read, and each document is looked up by its id, language and source. Count tables follow: a part's tables
 were counted from the documents that are in its shards, which `tokcore verify` checks. Rejects are looked through for
-the ids as text (pipelines.stages.find_quoted).
+the ids as text (tokcore_pipelines.stages.find_quoted).
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ import dataclasses
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from pipelines.local.pool import Workers
-from pipelines.local.run_options import RunOptions
-from pipelines.local.terminal import format_count
-from pipelines.stages.commit import find_manifest, require_manifest
-from pipelines.stages.find_quoted import read_quoted
-from pipelines.stages.find_removed import find_removed
-from pipelines.stages.read_log import Log, locate_part, read_log
-from pipelines.stages.tokenizers_beside import FOLDER, find_commit_of, list_beside
-from pipelines.store.pinned_files import read_pinned_files
-from schemas.commit_log import EXPIRE, Part
-from schemas.stage_manifests import LearnedConfig
-from schemas.stage_table import SHARDS, TOKENIZER
-from schemas.tombstones import Tombstones, merge_tombstones, spell_tombstone
+from tokcore_pipelines.local.pool import Workers
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.local.terminal import format_count
+from tokcore_pipelines.stages.commit import find_manifest, require_manifest
+from tokcore_pipelines.stages.find_quoted import read_quoted
+from tokcore_pipelines.stages.find_removed import find_removed
+from tokcore_pipelines.stages.read_log import Log, locate_part, read_log
+from tokcore_pipelines.stages.tokenizers_beside import FOLDER, find_commit_of, list_beside
+from tokcore_pipelines.store.pinned_files import read_pinned_files
+from tokcore_schemas.commit_log import EXPIRE, Part
+from tokcore_schemas.stage_manifests import LearnedConfig
+from tokcore_schemas.stage_table import SHARDS, TOKENIZER
+from tokcore_schemas.tombstones import Tombstones, merge_tombstones, spell_tombstone
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -15,14 +15,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipelines.inspect.stored_shards import OpenShard, open_documents, open_formats, open_provenance
-from pipelines.inspect.verify_order import AnyOrder, Order, PlanOrder, ShuffledOrder
-from pipelines.store.main_files import copy_shard_if_remote
-from pipelines.work.make_jobs import find_special_ids
-from schemas.plan import Assignment, Plan
-from schemas.refs import ShardRef
-from schemas.shard_entries import make_shard_settings
-from schemas.stage_manifests import ShardsConfig
 from tokcore.documents_digest import DocumentsDigest
 from tokcore.errors import ConfigError, FormatError, TokError
 from tokcore.formats.documents import Documents
@@ -32,6 +24,14 @@ from tokcore.formats.shard_format import ShardReader, ShardSettings
 from tokcore.kernel import IdCounter
 from tokcore.token_batch import ShardContent, TokenBatch, compute_document_digests, count_in_rows
 from tokcore.tokenizer_spec import TokenizerSpec
+from tokcore_pipelines.inspect.stored_shards import OpenShard, open_documents, open_formats, open_provenance
+from tokcore_pipelines.inspect.verify_order import AnyOrder, Order, PlanOrder, ShuffledOrder
+from tokcore_pipelines.store.main_files import copy_shard_if_remote
+from tokcore_pipelines.work.make_jobs import find_special_ids
+from tokcore_schemas.plan import Assignment, Plan
+from tokcore_schemas.refs import ShardRef
+from tokcore_schemas.shard_entries import make_shard_settings
+from tokcore_schemas.stage_manifests import ShardsConfig
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

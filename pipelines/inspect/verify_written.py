@@ -10,21 +10,21 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-from pipelines.inspect.shard_sums import ShardSums
-from pipelines.inspect.verify_derived import check_entries, check_folder_indexes, check_place
-from pipelines.inspect.verify_manifests import KNOWN
-from pipelines.inspect.verify_shards import Found, check_written_shard, make_rules
-from pipelines.local.run_options import RunOptions
-from pipelines.stages.commit import MANIFEST
-from pipelines.stages.token_count_table import TOKEN_COUNTS
-from pipelines.store import storage
-from pipelines.store.attempts import FOLDER
-from pipelines.store.tokenizers import load_spec
-from schemas.manifest import compute_identity
-from schemas.shard_entries import list_named_shards
-from schemas.stage_manifests import ShardsManifest
 from tokcore.errors import TokError
 from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
+from tokcore_pipelines.inspect.shard_sums import ShardSums
+from tokcore_pipelines.inspect.verify_derived import check_entries, check_folder_indexes, check_place
+from tokcore_pipelines.inspect.verify_manifests import KNOWN
+from tokcore_pipelines.inspect.verify_shards import Found, check_written_shard, make_rules
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.stages.commit import MANIFEST
+from tokcore_pipelines.stages.token_count_table import TOKEN_COUNTS
+from tokcore_pipelines.store import storage
+from tokcore_pipelines.store.attempts import FOLDER
+from tokcore_pipelines.store.tokenizers import load_spec
+from tokcore_schemas.manifest import compute_identity
+from tokcore_schemas.shard_entries import list_named_shards
+from tokcore_schemas.stage_manifests import ShardsManifest
 
 _SPEC = f"tokenizer/{FILE_NAME}"
 

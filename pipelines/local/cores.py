@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from pipelines.local.control_groups import list_groups
+from tokcore_pipelines.local.control_groups import list_groups
 
 
 def count_cores(root: Path = Path("/")) -> int:

@@ -10,9 +10,9 @@ import importlib.util
 import re
 from collections.abc import Callable
 
-from pipelines.store import storage
-from schemas.build_tables import EngineTable
 from tokcore.errors import ConfigError
+from tokcore_pipelines.store import storage
+from tokcore_schemas.build_tables import EngineTable
 
 NAME = "dataflow"
 DEFAULT_MACHINE = "n2-standard-4"

@@ -14,20 +14,20 @@ import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
-from pipelines.local.dataflow import NAME as DATAFLOW
-from pipelines.local.dataflow import (
+from tokcore import kernel
+from tokcore.errors import ConfigError
+from tokcore_pipelines.local.dataflow import NAME as DATAFLOW
+from tokcore_pipelines.local.dataflow import (
     NO_PACKAGE_LIST,
     make_dataflow_options,
     refuse_settings_of_dataflow,
     require_staging,
 )
-from pipelines.local.run_options import DIRECT
-from pipelines.store import urls
-from pipelines.store.redaction import redact
-from schemas.build_tables import EngineTable
-from schemas.config import BuildConfig
-from tokcore import kernel
-from tokcore.errors import ConfigError
+from tokcore_pipelines.local.run_options import DIRECT
+from tokcore_pipelines.store import urls
+from tokcore_pipelines.store.redaction import redact
+from tokcore_schemas.build_tables import EngineTable
+from tokcore_schemas.config import BuildConfig
 
 WORKER = "tokcore-worker"
 _DEFAULT_ENDPOINTS = {"flink": "127.0.0.1:8099", "prism": "127.0.0.1:8073"}

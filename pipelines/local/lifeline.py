@@ -1,4 +1,6 @@
-"""The entry of a worker process: `python -m pipelines.local.lifeline LIFELINE MODULE...`. See pipelines.local.pool.
+"""The entry of a worker process: `python -m tokcore_pipelines.local.lifeline LIFELINE MODULE...`.
+
+See tokcore_pipelines.local.pool.
 
 The worker ends as soon as its parent ends, even in another process group. The lifeline is a pipe whose only write end
 the parent holds, so when the parent ends, the worker reads end-of-file. It watches the pipe before any slow import.
@@ -18,6 +20,6 @@ def _end_with_parent(lifeline: int) -> None:
 
 if __name__ == "__main__":
     threading.Thread(target=_end_with_parent, args=(int(sys.argv[1]),), daemon=True).start()
-    from pipelines.local.worker import main
+    from tokcore_pipelines.local.worker import main
 
     main(sys.argv[2:])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from pipelines.local.control_groups import ControlGroup, list_groups, read_text
+from tokcore_pipelines.local.control_groups import ControlGroup, list_groups, read_text
 
 
 class Available(NamedTuple):

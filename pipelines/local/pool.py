@@ -1,7 +1,8 @@
 """Worker processes of this machine: plain pipes, no ports, no orphans, no hang when one dies.
 
 The work that costs time (one work item, one merge) is a plain function: this machine's workers get it through a `Pool`,
-the workers of an engine call it directly. A worker does not import Beam. Only this module and pipelines.local.worker
+the workers of an engine call it directly. A worker does not import Beam. Only this module and
+tokcore_pipelines.local.worker
 know the protocol: pickled (function, arguments) go down one pipe, which no other process can write to, and replies come
 up another.
 """
@@ -21,9 +22,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, Literal, NoReturn, TypeVar, cast
 
-from pipelines.local.run_options import RunOptions
-from pipelines.store.retries import count_retry
 from tokcore.errors import StageError
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.store.retries import count_retry
 
 T = TypeVar("T")
 
@@ -230,7 +231,7 @@ class _Worker:
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
         try:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "pipelines.local.lifeline", str(lifeline), *modules],
+                [sys.executable, "-P", "-m", "tokcore_pipelines.local.lifeline", str(lifeline), *modules],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 bufsize=0,  # what a buffer holds, a selector does not see

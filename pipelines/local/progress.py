@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal, Protocol
 
-from pipelines.local.pool import Report
-from pipelines.local.say import redraw, say, say_json
-from pipelines.local.terminal import WIDTH, cut_text, format_number, format_size
+from tokcore_pipelines.local.pool import Report
+from tokcore_pipelines.local.say import redraw, say, say_json
+from tokcore_pipelines.local.terminal import WIDTH, cut_text, format_number, format_size
 
 Unit = Literal["bytes", "merges", "rows", "files", "documents"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from pipelines.local.cores import count_cores
 from tokcore.errors import ConfigError
+from tokcore_pipelines.local.cores import count_cores
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

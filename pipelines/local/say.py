@@ -2,7 +2,7 @@
 
 Messages name files, ids, languages and keys that others chose. So what could move the cursor, colour the terminal,
 reorder, hide or break a line is shown as an escape, line feeds included: what is said as one line is one. Leaves to
-others: secrets (pipelines.store.redaction), widths (terminal).
+others: secrets (tokcore_pipelines.store.redaction), widths (terminal).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 import sys
 from typing import Any, TextIO
 
-from pipelines.store.printable import UNPRINTABLE, escape
+from tokcore_pipelines.store.printable import UNPRINTABLE, escape
 
 _COLOR = re.compile("(\x1b\\[[0-9;]*m)")
 _INDENT = "  "

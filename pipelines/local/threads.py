@@ -7,7 +7,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from pipelines.local.terminal import format_size
+from tokcore_pipelines.local.terminal import format_size
 
 START_SECONDS = 20.0  # in which a thread begins, on a machine however busy
 _LEAST_BYTES = 512 << 20  # of address space: what a command's libraries take, and some work

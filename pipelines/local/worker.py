@@ -1,4 +1,5 @@
-"""The loop of a worker process; pipelines.local.lifeline starts it, and pipelines.local.pool talks to it.
+"""The loop of a worker process; tokcore_pipelines.local.lifeline starts it, and tokcore_pipelines.local.pool talks to
+it.
 
 Only the parent handles Ctrl-C and SIGTERM.
 """
@@ -14,11 +15,11 @@ import traceback
 from collections.abc import Sequence
 from typing import Any, BinaryIO
 
-from pipelines.local.free_memory import share_arena
-from pipelines.local.pool import Report, receive, send
-from pipelines.local.spare_pandas import spare_pandas
-from pipelines.store import retries
 from tokcore.errors import StageError
+from tokcore_pipelines.local.free_memory import share_arena
+from tokcore_pipelines.local.pool import Report, receive, send
+from tokcore_pipelines.local.spare_pandas import spare_pandas
+from tokcore_pipelines.store import retries
 
 _replies: BinaryIO | None = None
 _one_at_a_time = threading.Lock()  # the libraries of stores have threads of their own

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from pipelines.reading.row_file import RowFile
+from tokcore_pipelines.reading.row_file import RowFile
 
 _CONTINUATION = 0xFFFFFFFF
 _DICTIONARY_BATCH, _RECORD_BATCH = 2, 3  # MessageHeader

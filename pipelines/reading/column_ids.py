@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.reading.fields import NoText
+from tokcore_pipelines.reading.fields import NoText
 
 _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _EPOCH = datetime.datetime(1970, 1, 1)

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from pipelines.reading.thrift import read_struct
+from tokcore_pipelines.reading.thrift import read_struct
 
 _MAX_DEPTH = 16
 _MAX_COLUMNS = 10_000

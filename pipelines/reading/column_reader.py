@@ -18,13 +18,13 @@ from collections.abc import Generator, Iterator
 from contextlib import closing, suppress
 from typing import BinaryIO, NoReturn
 
-from pipelines.reading import column_reader_messages as messages
-from pipelines.reading import limits
-from pipelines.reading.records import Batch, FileRejected, make_printable
-from pipelines.store.redaction import redact
-from pipelines.store.storage import FileId, ReadFile, open_pinned
-from schemas.plan import ReadSettings
 from tokcore.errors import StageError
+from tokcore_pipelines.reading import column_reader_messages as messages
+from tokcore_pipelines.reading import limits
+from tokcore_pipelines.reading.records import Batch, FileRejected, make_printable
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.store.storage import FileId, ReadFile, open_pinned
+from tokcore_schemas.plan import ReadSettings
 
 # How a library ends its own process. Anything else came from outside.
 _CRASHES = frozenset(
@@ -108,7 +108,7 @@ class _Reader:
         try:
             self._shared = mmap.mmap(file, messages.SHARED_BYTES)
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "pipelines.reading.column_reader_process", str(file)],
+                [sys.executable, "-P", "-m", "tokcore_pipelines.reading.column_reader_process", str(file)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._stderr,

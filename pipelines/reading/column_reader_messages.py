@@ -18,12 +18,12 @@ from typing import Annotated, Any, BinaryIO, TypeVar
 
 import numpy as np
 
-from pipelines.reading.records import Batch, Reject
-from schemas.plan import ReadSettings
 from tokcore.errors import FormatError
 from tokcore.jsonable import Place, Read, from_jsonable
 from tokcore.labels import Labels
 from tokcore.texts import Texts
+from tokcore_pipelines.reading.records import Batch, Reject
+from tokcore_schemas.plan import ReadSettings
 
 SHARED_BYTES = 1 << 23
 

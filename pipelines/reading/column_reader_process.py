@@ -1,4 +1,4 @@
-"""The loop of a reader process, which pipelines.reading.column_reader starts and talks to.
+"""The loop of a reader process, which tokcore_pipelines.reading.column_reader starts and talks to.
 
 It decodes parquet and Arrow files. It opens no file: the parent, which knows the store and the pins, hands it the bytes
 that it asks for. If the library ends the process, the parent lives.
@@ -31,11 +31,11 @@ import traceback  # noqa: E402
 from contextlib import suppress  # noqa: E402
 from typing import Any  # noqa: E402
 
-from pipelines.reading import column_reader_messages as messages  # noqa: E402
-from pipelines.reading import limits  # noqa: E402
-from pipelines.reading.columns import decode_columns  # noqa: E402
-from pipelines.reading.records import Batch, FileRejected  # noqa: E402
-from pipelines.reading.row_file import RowFile  # noqa: E402
+from tokcore_pipelines.reading import column_reader_messages as messages  # noqa: E402
+from tokcore_pipelines.reading import limits  # noqa: E402
+from tokcore_pipelines.reading.columns import decode_columns  # noqa: E402
+from tokcore_pipelines.reading.records import Batch, FileRejected  # noqa: E402
+from tokcore_pipelines.reading.row_file import RowFile  # noqa: E402
 
 
 class _Parent:

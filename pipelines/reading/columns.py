@@ -17,16 +17,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipelines.reading.arrow_messages import read_batch_sizes
-from pipelines.reading.column_ids import extract_ids, validate_ids
-from pipelines.reading.fields import NoText, add_document
-from pipelines.reading.limits import FREE_BYTES, MAX_RATIO, read_to_end_first
-from pipelines.reading.list_texts import ListTexts, find_text_leaves, suggest_path
-from pipelines.reading.parquet_layout import RowGroup, read_row_groups, require_bounded
-from pipelines.reading.records import BATCH_BYTES, Batch, BatchBuilder, FileRejected, make_printable
-from pipelines.reading.row_file import MAX_DECODED_BYTES, RowFile
-from schemas.field_path import EACH, Step, parse_steps
-from schemas.plan import ReadSettings
+from tokcore_pipelines.reading.arrow_messages import read_batch_sizes
+from tokcore_pipelines.reading.column_ids import extract_ids, validate_ids
+from tokcore_pipelines.reading.fields import NoText, add_document
+from tokcore_pipelines.reading.limits import FREE_BYTES, MAX_RATIO, read_to_end_first
+from tokcore_pipelines.reading.list_texts import ListTexts, find_text_leaves, suggest_path
+from tokcore_pipelines.reading.parquet_layout import RowGroup, read_row_groups, require_bounded
+from tokcore_pipelines.reading.records import BATCH_BYTES, Batch, BatchBuilder, FileRejected, make_printable
+from tokcore_pipelines.reading.row_file import MAX_DECODED_BYTES, RowFile
+from tokcore_schemas.field_path import EACH, Step, parse_steps
+from tokcore_schemas.plan import ReadSettings
 
 # Rows decoded at once. This bounds memory: a few stored bytes may repeat one long text in every row.
 MAX_ROWS = 1 << 8

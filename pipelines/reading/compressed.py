@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import zstandard
 from isal import igzip_lib
 
-from pipelines.reading.records import FileRejected, make_printable
-from pipelines.store.storage import ReadFile
-from schemas.input_format import Compression
+from tokcore_pipelines.reading.records import FileRejected, make_printable
+from tokcore_pipelines.store.storage import ReadFile
+from tokcore_schemas.input_format import Compression
 
 READ_BYTES = 1 << 20
 PIECE_BYTES = 1 << 20  # of what gz, bz2 and xz unfold to in one step

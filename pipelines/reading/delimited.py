@@ -13,10 +13,10 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 
-from pipelines.reading.fields import add_document
-from pipelines.reading.records import Batch, BatchBuilder, FileRejected, make_printable
-from pipelines.reading.streams import LongPiece, Pending, PieceLimit, split_lines
-from schemas.plan import ReadSettings
+from tokcore_pipelines.reading.fields import add_document
+from tokcore_pipelines.reading.records import Batch, BatchBuilder, FileRejected, make_printable
+from tokcore_pipelines.reading.streams import LongPiece, Pending, PieceLimit, split_lines
+from tokcore_schemas.plan import ReadSettings
 
 # A longer row is not read: this much, besides its text, may be other fields.
 OTHER_FIELDS_BYTES = 1 << 24

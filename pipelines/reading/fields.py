@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from pipelines.reading.records import BatchBuilder, LongText, describe_too_large, encode_utf8, make_printable, to_id
-from pipelines.reading.utf8 import describe_not_utf8
-from schemas.document import is_valid_lang
-from schemas.plan import ReadSettings
+from tokcore_pipelines.reading.records import (
+    BatchBuilder,
+    LongText,
+    describe_too_large,
+    encode_utf8,
+    make_printable,
+    to_id,
+)
+from tokcore_pipelines.reading.utf8 import describe_not_utf8
+from tokcore_schemas.document import is_valid_lang
+from tokcore_schemas.plan import ReadSettings
 
 
 class NoText(NamedTuple):

@@ -4,7 +4,7 @@ A rejection depends only on bytes and settings; a failing store raises a StageEr
 end properly is rejected before any of its records is yielded. Memory is bounded, whatever the bytes are: a few blocks,
 a batch, the largest document allowed, and KEPT_BYTES of a compressed file.
 
-The ranges come from schemas.plan, access to URLs from pipelines.store.
+The ranges come from tokcore_schemas.plan, access to URLs from tokcore_pipelines.store.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pipelines.reading.jsonl import read_json_lines
-from pipelines.reading.limits import read_to_end_first
-from pipelines.reading.plain import read_plain_text
-from pipelines.reading.records import REASONS, Batch, FileRejected, Reject, normalize_langs
-from pipelines.reading.streams import Meter, read_file_blocks, read_whole_file
-from pipelines.store.storage import FileId
-from pipelines.store.urls import explain_unreadable
-from schemas.document import normalize_lang
-from schemas.encodings import UTF8
-from schemas.input_format import Compression, FileFormat
-from schemas.plan import ReadSettings
+from tokcore_pipelines.reading.jsonl import read_json_lines
+from tokcore_pipelines.reading.limits import read_to_end_first
+from tokcore_pipelines.reading.plain import read_plain_text
+from tokcore_pipelines.reading.records import REASONS, Batch, FileRejected, Reject, normalize_langs
+from tokcore_pipelines.reading.streams import Meter, read_file_blocks, read_whole_file
+from tokcore_pipelines.store.storage import FileId
+from tokcore_pipelines.store.urls import explain_unreadable
+from tokcore_schemas.document import normalize_lang
+from tokcore_schemas.encodings import UTF8
+from tokcore_schemas.input_format import Compression, FileFormat
+from tokcore_schemas.plan import ReadSettings
 
 if TYPE_CHECKING:
-    from schemas.config import Source
+    from tokcore_schemas.config import Source
 
 _RECORD_BYTES = 200  # of a record beside its text, or of a reject, about
 
@@ -97,12 +97,12 @@ def _read_as_written(file: FileId, start: int, end: int, settings: ReadSettings,
         raise FileRejected("unreadable_name", unreadable)
     if settings.format in ("parquet", "arrow"):
         # Imported late: few callers need it.
-        from pipelines.reading.column_reader import read_columns
+        from tokcore_pipelines.reading.column_reader import read_columns
 
         return _count_whole_file(read_columns(file, settings), file, meter)
     if settings.format in ("csv", "tsv", "warc"):
-        from pipelines.reading.delimited import read_delimited
-        from pipelines.reading.warc import read_warc
+        from tokcore_pipelines.reading.delimited import read_delimited
+        from tokcore_pipelines.reading.warc import read_warc
 
         read = read_warc if settings.format == "warc" else read_delimited
         return read_to_end_first(lambda: read(read_whole_file(file, settings, meter), settings), _estimate_size)

@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from pipelines.reading.json_line import parse_json_line, tame_numbers
-from pipelines.reading.records import MAX_ID_BYTES, Batch, BatchBuilder, make_printable, to_id
-from pipelines.reading.streams import LongPiece, PieceLimit, cut_into_whole_lines
-from pipelines.reading.utf8 import describe_not_utf8, guess_encoding
-from schemas.document import is_valid_lang
-from schemas.field_path import EACH, JOINER, MAX_HINT_LENGTH, TEXT_NAMES, Step, has_each, parse_steps
-from schemas.plan import ReadSettings
 from tokcore import kernel
 from tokcore.labels import Labels, repeat_label
 from tokcore.texts import decode_texts
+from tokcore_pipelines.reading.json_line import parse_json_line, tame_numbers
+from tokcore_pipelines.reading.records import MAX_ID_BYTES, Batch, BatchBuilder, make_printable, to_id
+from tokcore_pipelines.reading.streams import LongPiece, PieceLimit, cut_into_whole_lines
+from tokcore_pipelines.reading.utf8 import describe_not_utf8, guess_encoding
+from tokcore_schemas.document import is_valid_lang
+from tokcore_schemas.field_path import EACH, JOINER, MAX_HINT_LENGTH, TEXT_NAMES, Step, has_each, parse_steps
+from tokcore_schemas.plan import ReadSettings
 
 # A longer record is not read: this much, besides its text, may be other fields and syntax.
 OTHER_FIELDS_BYTES = 1 << 24

@@ -1,4 +1,6 @@
-"""Texts in lists of a column: the path after a `[*]`, in Arrow's arrays. See schemas.field_path for what it means.
+"""Texts in lists of a column: the path after a `[*]`, in Arrow's arrays.
+
+See tokcore_schemas.field_path for what it means.
 
 Nothing is flattened or copied before it is validated: offsets of lists are checked here, and the values at the end of
 the path by the caller.
@@ -14,8 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.reading.records import FileRejected, LongText
-from schemas.field_path import EACH, JOINER, MAX_HINT_LENGTH, TEXT_NAMES, Step
+from tokcore_pipelines.reading.records import FileRejected, LongText
+from tokcore_schemas.field_path import EACH, JOINER, MAX_HINT_LENGTH, TEXT_NAMES, Step
 
 _MOST_MEMBERS = 1 << 27  # that views may show, of a batch: any number of them may show the same
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from pipelines.reading.limits import MAX_RATIO
-from pipelines.reading.records import FileRejected
-from pipelines.reading.row_file import MAX_DECODED_BYTES, RowFile
-from pipelines.reading.thrift import Struct, read_struct
+from tokcore_pipelines.reading.limits import MAX_RATIO
+from tokcore_pipelines.reading.records import FileRejected
+from tokcore_pipelines.reading.row_file import MAX_DECODED_BYTES, RowFile
+from tokcore_pipelines.reading.thrift import Struct, read_struct
 
 _TAIL_BYTES = 8  # length of the footer, magic
 _MAX_FOOTER_BYTES = 1 << 26

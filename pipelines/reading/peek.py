@@ -14,18 +14,18 @@ from typing import Any, Literal
 
 import orjson
 
-from pipelines.reading.column_names import read_arrow_columns, read_parquet_columns
-from pipelines.reading.compressed import decompress
-from pipelines.reading.input_range import read_documents
-from pipelines.reading.json_line import parse_json_line
-from pipelines.reading.jsonl import name_json_type, read_json_lines
-from pipelines.reading.plain import read_plain_text
-from pipelines.reading.records import Batch, FileRejected, normalize_langs
-from pipelines.reading.sniff import COMPRESSED, Content, detect_content
-from pipelines.reading.utf8 import convert_to_utf8
-from pipelines.store import storage
-from schemas.input_format import COLUMN_FORMATS, Compression
-from schemas.plan import ReadSettings
+from tokcore_pipelines.reading.column_names import read_arrow_columns, read_parquet_columns
+from tokcore_pipelines.reading.compressed import decompress
+from tokcore_pipelines.reading.input_range import read_documents
+from tokcore_pipelines.reading.json_line import parse_json_line
+from tokcore_pipelines.reading.jsonl import name_json_type, read_json_lines
+from tokcore_pipelines.reading.plain import read_plain_text
+from tokcore_pipelines.reading.records import Batch, FileRejected, normalize_langs
+from tokcore_pipelines.reading.sniff import COMPRESSED, Content, detect_content
+from tokcore_pipelines.reading.utf8 import convert_to_utf8
+from tokcore_pipelines.store import storage
+from tokcore_schemas.input_format import COLUMN_FORMATS, Compression
+from tokcore_schemas.plan import ReadSettings
 
 # A larger file of columns is not decoded: its rows are known only when it was read to its end.
 _MAX_COLUMNS_BYTES = 1 << 24
@@ -141,7 +141,7 @@ def _read_first_as_written(seen: Peek, settings: ReadSettings) -> Batch | None:
         return next(read_json_lines([data], settings), None)
     if settings.format == "text":
         return next(read_plain_text([data], settings), None)
-    from pipelines.reading.delimited import read_delimited
+    from tokcore_pipelines.reading.delimited import read_delimited
 
     while data:
         try:
@@ -152,7 +152,7 @@ def _read_first_as_written(seen: Peek, settings: ReadSettings) -> Batch | None:
 
 
 def _read_first_answers(seen: Peek, settings: ReadSettings) -> Batch | None:
-    from pipelines.reading.warc import read_warc
+    from tokcore_pipelines.reading.warc import read_warc
 
     end = len(seen.head) if seen.is_whole else seen.head.rfind(_NEXT_ANSWER)
     if end < 0:

@@ -10,10 +10,10 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator
 
-from pipelines.reading.records import Batch, BatchBuilder, encode_utf8
-from pipelines.reading.streams import LongPiece, Pending, PieceLimit, split_lines
-from pipelines.reading.utf8 import describe_not_utf8
-from schemas.plan import ReadSettings
+from tokcore_pipelines.reading.records import Batch, BatchBuilder, encode_utf8
+from tokcore_pipelines.reading.streams import LongPiece, Pending, PieceLimit, split_lines
+from tokcore_pipelines.reading.utf8 import describe_not_utf8
+from tokcore_schemas.plan import ReadSettings
 
 # A record may have this much more than max_document_bytes before it is stripped. More than a block, see PieceLimit.
 SLACK_BYTES = 1 << 22

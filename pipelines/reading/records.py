@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.store.printable import UNPRINTABLE, escape_match
-from schemas.document import compute_document_key, normalize_lang
-from schemas.plan import ReadSettings
 from tokcore.errors import FormatError
 from tokcore.labels import Labels
 from tokcore.texts import Texts
+from tokcore_pipelines.store.printable import UNPRINTABLE, escape_match
+from tokcore_schemas.document import compute_document_key, normalize_lang
+from tokcore_schemas.plan import ReadSettings
 
 # The record that reaches one of these limits closes the batch.
 BATCH_BYTES = 1 << 22

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from pipelines.reading import limits
+from tokcore_pipelines.reading import limits
 
 # Limit of the rows decoded at once, and of a row group's column, which may have MAX_RATIO times its stored size more.
 MAX_DECODED_BYTES = 1 << 28

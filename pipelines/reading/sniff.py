@@ -7,8 +7,8 @@ from typing import Literal
 
 import orjson
 
-from pipelines.reading.json_line import parse_json_line
-from schemas.input_format import FileFormat
+from tokcore_pipelines.reading.json_line import parse_json_line
+from tokcore_schemas.input_format import FileFormat
 
 Content = Literal[
     "empty", "gz", "zst", "bz2", "xz", "parquet", "arrow", "utf-16", "binary",

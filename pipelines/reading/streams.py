@@ -3,7 +3,7 @@
 A stream is an iterator over blocks of about BLOCK_BYTES bytes. Memory stays bounded, whatever the bytes are: the
 decompressors give their output in steps, and a line is kept only up to its limit.
 
-What the compressions are, and how each proves its end: pipelines.reading.compressed.
+What the compressions are, and how each proves its end: tokcore_pipelines.reading.compressed.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.reading.compressed import decompress
-from pipelines.reading.limits import FREE_BYTES, MAX_RATIO, read_to_end_first
-from pipelines.reading.records import SAMPLE_BYTES, FileRejected
-from pipelines.reading.utf8 import MARK_BYTES, check_mark, convert_to_utf8
-from pipelines.store.storage import FileId, ReadFile, open_pinned
-from schemas.plan import ReadSettings
+from tokcore_pipelines.reading.compressed import decompress
+from tokcore_pipelines.reading.limits import FREE_BYTES, MAX_RATIO, read_to_end_first
+from tokcore_pipelines.reading.records import SAMPLE_BYTES, FileRejected
+from tokcore_pipelines.reading.utf8 import MARK_BYTES, check_mark, convert_to_utf8
+from tokcore_pipelines.store.storage import FileId, ReadFile, open_pinned
+from tokcore_schemas.plan import ReadSettings
 
 BLOCK_BYTES = 1 << 20
 

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NoReturn
 
-from pipelines.reading.records import FileRejected
-from schemas.encodings import UTF16
-from schemas.plan import ReadSettings
+from tokcore_pipelines.reading.records import FileRejected
+from tokcore_schemas.encodings import UTF16
+from tokcore_schemas.plan import ReadSettings
 
 MARK_BYTES = 4  # the longest byte order mark
 

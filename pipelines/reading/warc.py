@@ -19,9 +19,9 @@ from typing import NamedTuple
 
 from warcio.statusandheaders import StatusAndHeaders, StatusAndHeadersParser, StatusAndHeadersParserException
 
-from pipelines.reading.fields import add_document
-from pipelines.reading.records import SAMPLE_BYTES, Batch, BatchBuilder, FileRejected, make_printable
-from schemas.plan import ReadSettings
+from tokcore_pipelines.reading.fields import add_document
+from tokcore_pipelines.reading.records import SAMPLE_BYTES, Batch, BatchBuilder, FileRejected, make_printable
+from tokcore_schemas.plan import ReadSettings
 
 MAX_HEADER_BYTES = 1 << 20
 _ABOUT_RECORDS = frozenset({"warcinfo", "request", "metadata", "revisit"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipelines.report.html_parts import make_visible
+from tokcore_pipelines.report.html_parts import make_visible
 
 _MOST_LANGUAGES = 30  # in a chart; the tables have all
 _MOST_LINES = 10

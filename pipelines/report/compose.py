@@ -8,29 +8,29 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipelines.inspect.curve import count_table_ids
-from pipelines.local.progress import StageProgress
-from pipelines.report.corpus_facts import tell_corpus, tell_mixture
-from pipelines.report.estimates import Drawing
-from pipelines.report.health import examine_health
-from pipelines.report.merge_history import tell_history
-from pipelines.report.money import MODEL_SIZES, ModelSize, tell_costs
-from pipelines.report.origin import tell_origin
-from pipelines.report.parallel_text import choose_reference, compute_premiums, read_parallel_text
-from pipelines.report.probes import draw_words, probe_tokenizer
-from pipelines.report.shard_pass import DrawnText, ShardPass, read_all_shards
-from pipelines.report.text_measures import Measured, measure_texts
-from pipelines.report.tokenizer_tables import compare_tokenizers, find_copies
-from pipelines.report.vocabulary_facts import compute_efficiency, count_scripts, measure_lengths
-from pipelines.stages.commit import find_manifest
-from pipelines.stages.output import Output
-from pipelines.store.redaction import redact
-from pipelines.store.tokenizers import load_tokenizer
-from schemas.stage_manifests import BuildManifest
-from schemas.stage_table import MIXED, SHARDS, TOKENIZER
 from tokcore.curve import count_tokens_by_size
 from tokcore.models.bpe import is_learned
 from tokcore.tokenizer import Tokenizer
+from tokcore_pipelines.inspect.curve import count_table_ids
+from tokcore_pipelines.local.progress import StageProgress
+from tokcore_pipelines.report.corpus_facts import tell_corpus, tell_mixture
+from tokcore_pipelines.report.estimates import Drawing
+from tokcore_pipelines.report.health import examine_health
+from tokcore_pipelines.report.merge_history import tell_history
+from tokcore_pipelines.report.money import MODEL_SIZES, ModelSize, tell_costs
+from tokcore_pipelines.report.origin import tell_origin
+from tokcore_pipelines.report.parallel_text import choose_reference, compute_premiums, read_parallel_text
+from tokcore_pipelines.report.probes import draw_words, probe_tokenizer
+from tokcore_pipelines.report.shard_pass import DrawnText, ShardPass, read_all_shards
+from tokcore_pipelines.report.text_measures import Measured, measure_texts
+from tokcore_pipelines.report.tokenizer_tables import compare_tokenizers, find_copies
+from tokcore_pipelines.report.vocabulary_facts import compute_efficiency, count_scripts, measure_lengths
+from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_pipelines.stages.output import Output
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.store.tokenizers import load_tokenizer
+from tokcore_schemas.stage_manifests import BuildManifest
+from tokcore_schemas.stage_table import MIXED, SHARDS, TOKENIZER
 
 FORMAT, VERSION = "tokcore-report", 1
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pipelines.report.estimates import DIGITS
-from pipelines.report.shard_pass import Amount, ShardPass
-from pipelines.report.tokenizer_tables import group_sources
-from pipelines.store.redaction import redact
-from schemas.stage_manifests import BuildManifest, MixtureManifest, MixtureShare
 from tokcore.jsonable import to_jsonable
+from tokcore_pipelines.report.estimates import DIGITS
+from tokcore_pipelines.report.shard_pass import Amount, ShardPass
+from tokcore_pipelines.report.tokenizer_tables import group_sources
+from tokcore_pipelines.store.redaction import redact
+from tokcore_schemas.stage_manifests import BuildManifest, MixtureManifest, MixtureShare
 
 # Of a receipt, what counts documents and tokens.
 _COUNTED = ("documents", "tokens", "mixed_documents", "mixed_tokens", "left_out", "repeated")

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipelines.report.html_parts import (
+from tokcore_pipelines.report.html_parts import (
     Html,
     Number,
     Rows,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.report.text_measures import Amounts
+from tokcore_pipelines.report.text_measures import Amounts
 
 _Z = 1.96
 DIGITS = 6  # of what the report says of an estimate, after the point

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pipelines.inspect.audit import audit
-from pipelines.report.vocabulary_facts import MOST_LISTED, find_near_duplicates
-from pipelines.stages.output import Output
 from tokcore.tokenizer import Tokenizer
+from tokcore_pipelines.inspect.audit import audit
+from tokcore_pipelines.report.vocabulary_facts import MOST_LISTED, find_near_duplicates
+from tokcore_pipelines.stages.output import Output
 
 # The audit's lists that the report takes.
 LISTS = ("never", "rare", "unreachable", "partial_utf8", "mostly_one_document", "mostly_one_source", "invisible_tokens")

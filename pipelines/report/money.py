@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from pipelines.report.estimates import DIGITS
-from pipelines.report.shard_pass import CONTEXTS
 from tokcore.errors import ConfigError
+from tokcore_pipelines.report.estimates import DIGITS
+from tokcore_pipelines.report.shard_pass import CONTEXTS
 
 _PERPLEXITIES = (2, 5, 10, 20, 50)
 _BYTES_OF_A_VALUE = 2  # 16 bits

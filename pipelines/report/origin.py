@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipelines.stages.commit import find_manifests, read_run_facts
-from pipelines.stages.output import Output
-from pipelines.store.pinned_files import read_pinned_files
-from pipelines.store.redaction import redact
-from schemas.stage_table import BUILD, PLAN, STAGES, WHOLE
 from tokcore.jsonable import to_jsonable
+from tokcore_pipelines.stages.commit import find_manifests, read_run_facts
+from tokcore_pipelines.stages.output import Output
+from tokcore_pipelines.store.pinned_files import read_pinned_files
+from tokcore_pipelines.store.redaction import redact
+from tokcore_schemas.stage_table import BUILD, PLAN, STAGES, WHOLE
 
 _MOST_INPUTS = 1000
 

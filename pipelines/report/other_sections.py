@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipelines.report.html_parts import (
+from tokcore_pipelines.report.html_parts import (
     Cell,
     Html,
     Number,

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipelines.report.chart_specs import make_charts
-from pipelines.report.corpus_sections import write_corpus, write_provenance
-from pipelines.report.html_parts import Html, join, make_visible, tag, write_facts, write_name, write_section
-from pipelines.report.other_sections import write_health, write_money
-from pipelines.report.tokenizer_sections import write_tokenizer
+from tokcore_pipelines.report.chart_specs import make_charts
+from tokcore_pipelines.report.corpus_sections import write_corpus, write_provenance
+from tokcore_pipelines.report.html_parts import Html, join, make_visible, tag, write_facts, write_name, write_section
+from tokcore_pipelines.report.other_sections import write_health, write_money
+from tokcore_pipelines.report.tokenizer_sections import write_tokenizer
 
 MOST_BYTES = 5_000_000  # of a page
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import zstandard
 
-from pipelines.report.estimates import DIGITS
-from pipelines.store import storage, urls
-from pipelines.store.redaction import redact
 from tokcore.errors import ConfigError
 from tokcore.tokenizer import Tokenizer
+from tokcore_pipelines.report.estimates import DIGITS
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.redaction import redact
 
 _SUFFIXES = (".txt", ".txt.zst")
 _FIRST_CHOICES = ("en", "eng", "eng_Latn")  # of the reference, where the user names none

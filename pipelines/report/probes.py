@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipelines.report.estimates import DIGITS
 from tokcore.tokenizer import Tokenizer
+from tokcore_pipelines.report.estimates import DIGITS
 
 _NUMBERS_OF_A_LENGTH = 100
 _WORDS_OF_A_LANGUAGE = 200

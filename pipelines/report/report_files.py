@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pipelines.report.page import write_page
-from pipelines.store import urls
 from tokcore.errors import ConfigError
+from tokcore_pipelines.report.page import write_page
+from tokcore_pipelines.store import urls
 
 
 def check_place(page: Path, output: str, force: bool) -> None:

@@ -15,17 +15,17 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.inspect.stored_shards import open_provenance
-from pipelines.store.main_files import copy_shard_if_remote, find_main_files
-from schemas.refs import ShardRef
-from schemas.shard_entries import list_named_shards
-from schemas.stage_manifests import ShardsManifest
 from tokcore.format_table import FormatFile
 from tokcore.formats.provenance import get_provenance_path
 from tokcore.labels import Labels
 from tokcore.models.model import Ids
 from tokcore.token_batch import TokenBatch, compute_document_digests
 from tokcore.tokenizer import Tokenizer
+from tokcore_pipelines.inspect.stored_shards import open_provenance
+from tokcore_pipelines.store.main_files import copy_shard_if_remote, find_main_files
+from tokcore_schemas.refs import ShardRef
+from tokcore_schemas.shard_entries import list_named_shards
+from tokcore_schemas.stage_manifests import ShardsManifest
 
 # Lengths of contexts, in tokens, for which documents that fit are counted.
 CONTEXTS = (512, 2048, 4096, 8192, 32_768, 131_072)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipelines.report.html_parts import (
+from tokcore_pipelines.report.html_parts import (
     Html,
     Number,
     Rows,
@@ -18,7 +18,7 @@ from pipelines.report.html_parts import (
     write_section,
     write_table,
 )
-from pipelines.report.probes import list_emoji
+from tokcore_pipelines.report.probes import list_emoji
 
 _MOST_SOURCES = 60
 _MEASURES = (

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.report.estimates import Drawing
-from pipelines.report.shard_pass import Amount, DrawnText, ShardPass
-from pipelines.report.text_measures import Amounts, Measured
 from tokcore.scripts import SCRIPTS
+from tokcore_pipelines.report.estimates import Drawing
+from tokcore_pipelines.report.shard_pass import Amount, DrawnText, ShardPass
+from tokcore_pipelines.report.text_measures import Amounts, Measured
 
 # More files than this are told by their folders.
 _MOST_FILES = 100

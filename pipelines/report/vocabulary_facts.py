@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.report.estimates import DIGITS
 from tokcore.odd_tokens import spell_token
 from tokcore.scripts import SCRIPTS, find_scripts
 from tokcore.tokenizer import Tokenizer
+from tokcore_pipelines.report.estimates import DIGITS
 
 ALPHA = 2.5  # of the Rényi efficiency, as Zouhar et al. (2023) found it to predict best
 _LONGEST = 32  # longer tokens are counted together

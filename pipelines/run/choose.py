@@ -6,13 +6,13 @@ import gc
 import sys
 from collections.abc import Callable
 
-from pipelines.local.pool import Workers
-from pipelines.local.run_options import RunOptions
-from pipelines.run.here import Here
-from pipelines.run.shares import BySlices
-from pipelines.run.task import Executor
-from pipelines.run.workers import ByWorkers
-from pipelines.slices.session import Session
+from tokcore_pipelines.local.pool import Workers
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.run.here import Here
+from tokcore_pipelines.run.shares import BySlices
+from tokcore_pipelines.run.task import Executor
+from tokcore_pipelines.run.workers import ByWorkers
+from tokcore_pipelines.slices.session import Session
 
 
 def choose_executor(
@@ -33,7 +33,7 @@ def choose_executor(
     if options.is_local:
         return ByWorkers(workers)
     is_first = "apache_beam" not in sys.modules
-    from pipelines.run.beam import OnBeam
+    from tokcore_pipelines.run.beam import OnBeam
 
     if is_first:
         gc.freeze()  # so that collections do not visit the objects of Beam's modules

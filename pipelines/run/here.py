@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from pipelines.local.pool import OnProgress
-from pipelines.run.task import Step
-from pipelines.store import storage, urls
-from pipelines.store.attempts import Attempts
+from tokcore_pipelines.local.pool import OnProgress
+from tokcore_pipelines.run.task import Step
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.attempts import Attempts
 
 
 class Here:

@@ -10,14 +10,14 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pipelines.local.pool import OnProgress, Pool, Workers
-from pipelines.local.run_options import RunOptions
-from pipelines.run.task import Step, Task
-from pipelines.slices.claims import Claims
-from pipelines.slices.outcomes import MadeElsewhere
-from pipelines.slices.session import Session
-from pipelines.store import storage, urls
-from pipelines.store.attempts import Attempts
+from tokcore_pipelines.local.pool import OnProgress, Pool, Workers
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.run.task import Step, Task
+from tokcore_pipelines.slices.claims import Claims
+from tokcore_pipelines.slices.outcomes import MadeElsewhere
+from tokcore_pipelines.slices.session import Session
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.attempts import Attempts
 
 
 class BySlices:

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any, Protocol, TypeVar, cast
 
-from pipelines.local.pool import OnProgress
-from pipelines.store.attempts import Attempts
-from pipelines.work.combining import Combining
-from schemas.plan import Assignment, Plan, WorkItem
+from tokcore_pipelines.local.pool import OnProgress
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.work.combining import Combining
+from tokcore_schemas.plan import Assignment, Plan, WorkItem
 
 T = TypeVar("T")
 

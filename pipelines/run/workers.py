@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from pipelines.local.pool import OnProgress, Workers
-from pipelines.run.task import Step
-from pipelines.store.attempts import Attempts
-from pipelines.store.redaction import make_cause, redact
-from schemas.plan import Plan
 from tokcore.errors import StageError, TokError
+from tokcore_pipelines.local.pool import OnProgress, Workers
+from tokcore_pipelines.run.task import Step
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.store.redaction import make_cause, redact
+from tokcore_schemas.plan import Plan
 
 # What is worth starting another worker for: it takes a third of a second, in which a running one reads that much.
 _WORTH_BYTES = 2 << 20

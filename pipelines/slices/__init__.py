@@ -4,5 +4,5 @@ Each host runs the same command with its own `--slice I/N`. No host speaks to an
 in the output.
 
 session: this host's part; waits for turns. presence: signs of life, and who is lost. claims: who does what.
-pipelines.run.shares does the tasks of a step with all of it. outcomes: how waiting ends.
+tokcore_pipelines.run.shares does the tasks of a step with all of it. outcomes: how waiting ends.
 """

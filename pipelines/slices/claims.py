@@ -7,10 +7,10 @@ again goes on with its own.
 
 from __future__ import annotations
 
-from pipelines.local.run_options import Slice
-from pipelines.store import storage, urls
-from pipelines.store.attempts import Attempts
 from tokcore.canonical import parse_canonical, write_canonical_json
+from tokcore_pipelines.local.run_options import Slice
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.attempts import Attempts
 
 
 class Claims:

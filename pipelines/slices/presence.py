@@ -15,10 +15,10 @@ import threading
 import time
 import uuid
 
-from pipelines.local.run_options import Slice
-from pipelines.store import storage, urls
-from pipelines.store.attempts import FOLDER
 from tokcore.errors import TokError
+from tokcore_pipelines.local.run_options import Slice
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.attempts import FOLDER
 
 SIGNS = "slices"  # folder of the signs, in the folder of unfinished work
 _BEATS_PER_LEASE = 5

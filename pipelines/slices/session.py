@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from pipelines.local.run_options import Slice
-from pipelines.slices.claims import Claims
-from pipelines.slices.outcomes import MadeElsewhere, SliceWaits
-from pipelines.slices.presence import Presence
-from pipelines.store.attempts import Attempts
-from pipelines.store.redaction import redact
+from tokcore_pipelines.local.run_options import Slice
+from tokcore_pipelines.slices.claims import Claims
+from tokcore_pipelines.slices.outcomes import MadeElsewhere, SliceWaits
+from tokcore_pipelines.slices.presence import Presence
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.store.redaction import redact
 
 # At most this share of the time is spent on looking.
 _LOOKING_SHARE = 0.05

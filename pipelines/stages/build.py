@@ -12,20 +12,24 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any, cast
 
-from pipelines.local.engines import (
+from tokcore.canonical import hash_sha256, write_canonical_json
+from tokcore.errors import ConfigError, FormatError, StageError
+from tokcore.jsonable import to_jsonable
+from tokcore.tokenizer_spec import TokenizerSpec
+from tokcore_pipelines.local.engines import (
     do_without_kernel,
     find_web,
     make_engine_options,
     refuse_local_paths,
     require_job_server,
 )
-from pipelines.local.pool import Workers
-from pipelines.local.progress import StageProgress
-from pipelines.local.run_options import RunOptions
-from pipelines.local.worker_modules import WORKER_MODULES
-from pipelines.run.workers import count_worthwhile_workers
-from pipelines.slices.session import Session, describe_end
-from pipelines.stages.commit import (
+from tokcore_pipelines.local.pool import Workers
+from tokcore_pipelines.local.progress import StageProgress
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.local.worker_modules import WORKER_MODULES
+from tokcore_pipelines.run.workers import count_worthwhile_workers
+from tokcore_pipelines.slices.session import Session, describe_end
+from tokcore_pipelines.stages.commit import (
     MANIFEST,
     RUN,
     describe_commit_date,
@@ -33,16 +37,16 @@ from pipelines.stages.commit import (
     get_manifest_url,
     require_manifest,
 )
-from pipelines.stages.count_corpus import count_corpus
-from pipelines.stages.dataset_card import CARD, make_room_for_card
-from pipelines.stages.encode_corpus import encode_corpus
-from pipelines.stages.finish import commit_build
-from pipelines.stages.inherit import choose_files_to_read, find_inheritance, require_undamaged
-from pipelines.stages.make_tokenizer import make_tokenizer, make_tokenizer_key
-from pipelines.stages.plan_corpus import commit_plan, make_plan_key, plan_build
-from pipelines.stages.read_log import has_commits, locate_part, read_log
-from pipelines.stages.recognition import find_finished, is_finished, needs_no_listing
-from pipelines.stages.replacing import (
+from tokcore_pipelines.stages.count_corpus import count_corpus
+from tokcore_pipelines.stages.dataset_card import CARD, make_room_for_card
+from tokcore_pipelines.stages.encode_corpus import encode_corpus
+from tokcore_pipelines.stages.finish import commit_build
+from tokcore_pipelines.stages.inherit import choose_files_to_read, find_inheritance, require_undamaged
+from tokcore_pipelines.stages.make_tokenizer import make_tokenizer, make_tokenizer_key
+from tokcore_pipelines.stages.plan_corpus import commit_plan, make_plan_key, plan_build
+from tokcore_pipelines.stages.read_log import has_commits, locate_part, read_log
+from tokcore_pipelines.stages.recognition import find_finished, is_finished, needs_no_listing
+from tokcore_pipelines.stages.replacing import (
     are_others_at_work,
     begin_work,
     end_work,
@@ -53,38 +57,34 @@ from pipelines.stages.replacing import (
     make_room,
     replace,
 )
-from pipelines.stages.reuse import find_reusable
-from pipelines.stages.settle_languages import describe_kept_spelling, settle_languages
-from pipelines.stages.source_checks import refuse_wrong_sources
-from pipelines.stages.stage import BuildRun, StageKey, name_inputs
-from pipelines.stages.standing import Standing, look, read_standing
-from pipelines.stages.table import WORK, DerivedWork
-from pipelines.stages.tokenizer_files import import_tokenizer
-from pipelines.stages.tokenizers_beside import has_beside
-from pipelines.store import storage, urls
-from pipelines.store.attempts import FOLDER
-from pipelines.store.crashpoints import reach
-from pipelines.store.options import use_options
-from pipelines.store.redaction import redact
-from pipelines.work.inputs import LeftOut
-from pipelines.work.make_jobs import find_special_ids
-from schemas.commit_log import LOG, PARTS
-from schemas.config import BuildConfig, check_draws_of, check_dtype_of, check_padding_of, take_over_roles
-from schemas.inheritance import Inheritance
-from schemas.manifest import AnyManifest
-from schemas.plan import Plan, ReadSettings
-from schemas.stage_manifests import (
+from tokcore_pipelines.stages.reuse import find_reusable
+from tokcore_pipelines.stages.settle_languages import describe_kept_spelling, settle_languages
+from tokcore_pipelines.stages.source_checks import refuse_wrong_sources
+from tokcore_pipelines.stages.stage import BuildRun, StageKey, name_inputs
+from tokcore_pipelines.stages.standing import Standing, look, read_standing
+from tokcore_pipelines.stages.table import WORK, DerivedWork
+from tokcore_pipelines.stages.tokenizer_files import import_tokenizer
+from tokcore_pipelines.stages.tokenizers_beside import has_beside
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.attempts import FOLDER
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.store.options import use_options
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.work.inputs import LeftOut
+from tokcore_pipelines.work.make_jobs import find_special_ids
+from tokcore_schemas.commit_log import LOG, PARTS
+from tokcore_schemas.config import BuildConfig, check_draws_of, check_dtype_of, check_padding_of, take_over_roles
+from tokcore_schemas.inheritance import Inheritance
+from tokcore_schemas.manifest import AnyManifest
+from tokcore_schemas.plan import Plan, ReadSettings
+from tokcore_schemas.stage_manifests import (
     BuildManifest,
     CountsManifest,
     PlanManifest,
     ShardsManifest,
     TokenizerManifest,
 )
-from schemas.stage_table import BUILD, COUNTS, PLAN, SHARDS, STAGES, TOKENIZER, WHOLE, Made, Stage, lists_anew
-from tokcore.canonical import hash_sha256, write_canonical_json
-from tokcore.errors import ConfigError, FormatError, StageError
-from tokcore.jsonable import to_jsonable
-from tokcore.tokenizer_spec import TokenizerSpec
+from tokcore_schemas.stage_table import BUILD, COUNTS, PLAN, SHARDS, STAGES, TOKENIZER, WHOLE, Made, Stage, lists_anew
 
 
 @dataclasses.dataclass(slots=True)
@@ -138,7 +138,7 @@ class Build:
             self._session = Session(self.output, self.options.share, self.progress.say)
         if self.options.runner:
             # Imports Beam, which takes most of a second: only for a build that names runner options.
-            from pipelines.graph.runner import check_runner_options
+            from tokcore_pipelines.graph.runner import check_runner_options
 
             check_runner_options(self.options.runner)
 

@@ -12,17 +12,17 @@ from collections.abc import Iterable
 from importlib import metadata
 from typing import Any, TypeVar, cast
 
-from pipelines.store import storage, urls
-from pipelines.store.at_once import run_at_once
-from pipelines.store.attempts import FOLDER, Attempts
-from pipelines.store.crashpoints import reach
-from pipelines.store.redaction import redact
-from schemas.manifest import AnyManifest
-from schemas.run_json import RunFacts, parse_run_facts
-from schemas.stage_manifests import ShardsManifest
-from schemas.stage_table import BUILD, SHARDS, WHOLE, Stage, get_stage, parse_manifest
 from tokcore.canonical import write_canonical_json
 from tokcore.errors import ConfigError, FormatError, StageError
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.at_once import run_at_once
+from tokcore_pipelines.store.attempts import FOLDER, Attempts
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.store.redaction import redact
+from tokcore_schemas.manifest import AnyManifest
+from tokcore_schemas.run_json import RunFacts, parse_run_facts
+from tokcore_schemas.stage_manifests import ShardsManifest
+from tokcore_schemas.stage_table import BUILD, SHARDS, WHOLE, Stage, get_stage, parse_manifest
 
 Committed = TypeVar("Committed", bound=AnyManifest)
 

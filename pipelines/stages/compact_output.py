@@ -9,25 +9,25 @@ from __future__ import annotations
 import dataclasses
 from typing import NamedTuple
 
-from pipelines.local.progress import StageProgress
-from pipelines.local.run_options import RunOptions
-from pipelines.stages.dataset_card import follow_commits
-from pipelines.stages.held_files import HeldFiles, read_held
-from pipelines.stages.inherit import find_changed
-from pipelines.stages.make_commit import (
+from tokcore.errors import LedgerError
+from tokcore_pipelines.local.progress import StageProgress
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.stages.dataset_card import follow_commits
+from tokcore_pipelines.stages.held_files import HeldFiles, read_held
+from tokcore_pipelines.stages.inherit import find_changed
+from tokcore_pipelines.stages.make_commit import (
     build_part,
     create_commit,
     make_plan_again,
     name_some,
     require_parts_apart,
 )
-from pipelines.stages.read_log import Log, read_log, read_part
-from pipelines.stages.stored_config import read_stored_config
-from pipelines.store.crashpoints import reach
-from pipelines.store.redaction import redact
-from schemas.commit_log import Commit, Part, Reason, sum_up_parts
-from schemas.config import BuildConfig
-from tokcore.errors import LedgerError
+from tokcore_pipelines.stages.read_log import Log, read_log, read_part
+from tokcore_pipelines.stages.stored_config import read_stored_config
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.store.redaction import redact
+from tokcore_schemas.commit_log import Commit, Part, Reason, sum_up_parts
+from tokcore_schemas.config import BuildConfig
 
 
 class Compacted(NamedTuple):

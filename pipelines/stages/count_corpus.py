@@ -8,34 +8,35 @@ import functools
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from pipelines.local.pool import Workers
-from pipelines.local.progress import StageProgress
-from pipelines.local.run_options import RunOptions
-from pipelines.local.worker_modules import WORKER_MODULES
-from pipelines.run.choose import choose_executor
-from pipelines.run.task import do_steps
-from pipelines.stages import ledger
-from pipelines.stages.commit import find_manifest
-from pipelines.stages.item_steps import count_steps
-from pipelines.stages.rejects import (
+from tokcore.errors import StageError
+from tokcore_pipelines.local.pool import Workers
+from tokcore_pipelines.local.progress import StageProgress
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.local.worker_modules import WORKER_MODULES
+from tokcore_pipelines.run.choose import choose_executor
+from tokcore_pipelines.run.task import do_steps
+from tokcore_pipelines.stages import ledger
+from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_pipelines.stages.item_steps import count_steps
+from tokcore_pipelines.stages.rejects import (
     check_rejected,
     commit_rejects,
     require_rejects,
     reuse_rejects,
     write_rejected_files,
 )
-from pipelines.stages.stage import BuildRun, Made, StageKey, name_inputs, run_stage
-from pipelines.stages.tell_workers import tell_workers
-from pipelines.store.attempts import Attempts
-from pipelines.store.crashpoints import reach
-from pipelines.work.item_results import read_records, sum_up_languages
-from pipelines.work.language_totals import refuse_many_languages
-from pipelines.work.make_jobs import make_count_job
-from pipelines.work.result_keys import make_table_key
-from schemas.build_tables import CountTable
-from schemas.plan import Plan
-from schemas.refs import ItemCounted, LanguageCounts, StoredFile, TableRef
-from schemas.stage_manifests import (
+from tokcore_pipelines.stages.stage import BuildRun, Made, StageKey, name_inputs, run_stage
+from tokcore_pipelines.stages.tell_workers import tell_workers
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.work.item_results import read_records, sum_up_languages
+from tokcore_pipelines.work.language_totals import refuse_many_languages
+from tokcore_pipelines.work.make_jobs import make_count_job
+from tokcore_pipelines.work.result_keys import make_table_key
+from tokcore_schemas.build_tables import CountTable
+from tokcore_schemas.plan import Plan
+from tokcore_schemas.refs import ItemCounted, LanguageCounts, StoredFile, TableRef
+from tokcore_schemas.stage_manifests import (
     CountedLanguage,
     CountsConfig,
     CountsManifest,
@@ -43,8 +44,7 @@ from schemas.stage_manifests import (
     PlanManifest,
     TableAbout,
 )
-from schemas.stage_table import COUNTS, REJECTED
-from tokcore.errors import StageError
+from tokcore_schemas.stage_table import COUNTS, REJECTED
 
 
 def count_corpus(run: BuildRun, plan: Plan, planned: PlanManifest) -> CountsManifest:

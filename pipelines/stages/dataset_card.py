@@ -12,20 +12,20 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from pipelines.stages.commit import find_manifest, require_manifest
-from pipelines.stages.kept_parts import KeptParts
-from pipelines.stages.read_log import Log, has_commits, locate_part, read_log
-from pipelines.store import storage, urls
-from pipelines.store.attempts import FOLDER
-from pipelines.store.redaction import redact
-from pipelines.work.added_up import add_up_shards
-from schemas.commit_log import OWN
-from schemas.shard_entries import list_named_shards
-from schemas.stage_manifests import ShardsManifest, TokenizerManifest
-from schemas.stage_table import SHARDS, TOKENIZER, WHOLE
 from tokcore.errors import ConfigError
 from tokcore.format_table import find_format, get_folder
 from tokcore.formats.shard_format import ShardFormat
+from tokcore_pipelines.stages.commit import find_manifest, require_manifest
+from tokcore_pipelines.stages.kept_parts import KeptParts
+from tokcore_pipelines.stages.read_log import Log, has_commits, locate_part, read_log
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.attempts import FOLDER
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.work.added_up import add_up_shards
+from tokcore_schemas.commit_log import OWN
+from tokcore_schemas.shard_entries import list_named_shards
+from tokcore_schemas.stage_manifests import ShardsManifest, TokenizerManifest
+from tokcore_schemas.stage_table import SHARDS, TOKENIZER, WHOLE
 
 CARD = "README.md"
 

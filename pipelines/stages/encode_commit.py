@@ -8,22 +8,22 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from pipelines.stages.build import Build
-from pipelines.stages.commit import require_manifest
-from pipelines.stages.held_files import HeldFiles, read_held
-from pipelines.stages.inherit import find_changed
-from pipelines.stages.make_commit import make_plan_again, name_some
-from pipelines.stages.read_log import Log, locate_part, read_log
-from pipelines.stages.tokenizers_beside import find_tokenizer
-from pipelines.store import urls
-from pipelines.store.redaction import redact
-from pipelines.work.work_items import make_plan
-from schemas.build_tables import TokenizerTable
-from schemas.plan import Plan, ReadSettings
-from schemas.stage_table import PLAN
 from tokcore.canonical import write_canonical_json
 from tokcore.errors import ConfigError, StageError
 from tokcore.jsonable import to_jsonable
+from tokcore_pipelines.stages.build import Build
+from tokcore_pipelines.stages.commit import require_manifest
+from tokcore_pipelines.stages.held_files import HeldFiles, read_held
+from tokcore_pipelines.stages.inherit import find_changed
+from tokcore_pipelines.stages.make_commit import make_plan_again, name_some
+from tokcore_pipelines.stages.read_log import Log, locate_part, read_log
+from tokcore_pipelines.stages.tokenizers_beside import find_tokenizer
+from tokcore_pipelines.store import urls
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.work.work_items import make_plan
+from tokcore_schemas.build_tables import TokenizerTable
+from tokcore_schemas.plan import Plan, ReadSettings
+from tokcore_schemas.stage_table import PLAN
 
 
 def is_fingerprint(text: str) -> bool:

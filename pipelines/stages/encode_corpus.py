@@ -8,32 +8,35 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pipelines.run.task import do_steps
-from pipelines.stages import ledger
-from pipelines.stages.commit import find_manifest, require_manifest
-from pipelines.stages.item_steps import encode_steps, gather_steps, scatter_steps
-from pipelines.stages.rejects import LEDGER, check_rejected, commit_rejects, require_rejects, reuse_rejects
-from pipelines.stages.stage import BuildRun, Made, StageKey, name_inputs, run_stage, write_file
-from pipelines.stages.stored import Stored
-from pipelines.stages.tell_workers import tell_workers
-from pipelines.stages.token_count_table import write_token_counts
-from pipelines.store import urls
-from pipelines.store.attempts import Attempts
-from pipelines.store.crashpoints import reach
-from pipelines.store.tokenizers import load_checked_spec
-from pipelines.work.encode_item import encode_item
-from pipelines.work.encode_job import EncodeJob
-from pipelines.work.gather_part import gather_again
-from pipelines.work.hashed_documents import add_up_hashed
-from pipelines.work.item_results import sum_up_languages
-from pipelines.work.language_totals import refuse_many_languages, sum_up_encoded
-from pipelines.work.make_jobs import make_encode_job
-from pipelines.work.result_keys import make_shuffled_key
-from schemas.plan import Plan
-from schemas.refs import ItemEncoded, ItemScattered, LanguageCounts, PartGathered, ShardRef, StoredFile
-from schemas.shard_entries import make_shard_settings, write_folder_indexes
-from schemas.shuffle import choose_num_parts
-from schemas.stage_manifests import (
+from tokcore.formats.shard_facts import ShardFacts
+from tokcore.formats.shard_format import ShardSettings
+from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
+from tokcore_pipelines.run.task import do_steps
+from tokcore_pipelines.stages import ledger
+from tokcore_pipelines.stages.commit import find_manifest, require_manifest
+from tokcore_pipelines.stages.item_steps import encode_steps, gather_steps, scatter_steps
+from tokcore_pipelines.stages.rejects import LEDGER, check_rejected, commit_rejects, require_rejects, reuse_rejects
+from tokcore_pipelines.stages.stage import BuildRun, Made, StageKey, name_inputs, run_stage, write_file
+from tokcore_pipelines.stages.stored import Stored
+from tokcore_pipelines.stages.tell_workers import tell_workers
+from tokcore_pipelines.stages.token_count_table import write_token_counts
+from tokcore_pipelines.store import urls
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.store.tokenizers import load_checked_spec
+from tokcore_pipelines.work.encode_item import encode_item
+from tokcore_pipelines.work.encode_job import EncodeJob
+from tokcore_pipelines.work.gather_part import gather_again
+from tokcore_pipelines.work.hashed_documents import add_up_hashed
+from tokcore_pipelines.work.item_results import sum_up_languages
+from tokcore_pipelines.work.language_totals import refuse_many_languages, sum_up_encoded
+from tokcore_pipelines.work.make_jobs import make_encode_job
+from tokcore_pipelines.work.result_keys import make_shuffled_key
+from tokcore_schemas.plan import Plan
+from tokcore_schemas.refs import ItemEncoded, ItemScattered, LanguageCounts, PartGathered, ShardRef, StoredFile
+from tokcore_schemas.shard_entries import make_shard_settings, write_folder_indexes
+from tokcore_schemas.shuffle import choose_num_parts
+from tokcore_schemas.stage_manifests import (
     CorpusAbout,
     EncodedLanguage,
     LedgerTotals,
@@ -43,10 +46,7 @@ from schemas.stage_manifests import (
     ShardsTotals,
     TokenizerManifest,
 )
-from schemas.stage_table import COUNTS, REJECTED, SHARDS, TOKENIZER
-from tokcore.formats.shard_facts import ShardFacts
-from tokcore.formats.shard_format import ShardSettings
-from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
+from tokcore_schemas.stage_table import COUNTS, REJECTED, SHARDS, TOKENIZER
 
 
 def encode_corpus(run: BuildRun, plan: Plan, planned: PlanManifest, learned: TokenizerManifest) -> ShardsManifest:

@@ -12,15 +12,15 @@ import time
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from pipelines.stages.commit import MANIFEST, find_manifests
-from pipelines.stages.dataset_card import follow_commits
-from pipelines.stages.make_commit import create_commit
-from pipelines.stages.read_log import Log, read_log
-from pipelines.store import storage, urls
-from pipelines.store.crashpoints import reach
-from schemas.commit_log import EXPIRE, OWN, PARTS, Commit, Reason, name_commit
-from schemas.stage_table import STAGES
 from tokcore.errors import ConfigError
+from tokcore_pipelines.stages.commit import MANIFEST, find_manifests
+from tokcore_pipelines.stages.dataset_card import follow_commits
+from tokcore_pipelines.stages.make_commit import create_commit
+from tokcore_pipelines.stages.read_log import Log, read_log
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_schemas.commit_log import EXPIRE, OWN, PARTS, Commit, Reason, name_commit
+from tokcore_schemas.stage_table import STAGES
 
 
 class Expired(NamedTuple):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
-from pipelines.stages import ledger
-from pipelines.stages.rejects import REJECTS
-from pipelines.store import urls
-from pipelines.store.json_lines import read_lines
+from tokcore_pipelines.stages import ledger
+from tokcore_pipelines.stages.rejects import REJECTS
+from tokcore_pipelines.store import urls
+from tokcore_pipelines.store.json_lines import read_lines
 
 _WORD = re.compile(r"\w")
 _NO_WORD_BEFORE = re.compile(r"(?<!\w)")

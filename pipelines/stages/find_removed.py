@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from pipelines.local.pool import Workers
-from pipelines.store.main_files import copy_shard_if_remote, find_main_files
-from schemas.refs import ShardRef
-from schemas.shard_entries import list_named_shards
-from schemas.stage_manifests import ShardsManifest
-from schemas.tombstones import Kind, Tombstones
 from tokcore.format_table import FormatFile
 from tokcore.labels import Labels
+from tokcore_pipelines.local.pool import Workers
+from tokcore_pipelines.store.main_files import copy_shard_if_remote, find_main_files
+from tokcore_schemas.refs import ShardRef
+from tokcore_schemas.shard_entries import list_named_shards
+from tokcore_schemas.stage_manifests import ShardsManifest
+from tokcore_schemas.tombstones import Kind, Tombstones
 
 # With fewer documents, this process is done before workers have started.
 _WORTH_WORKERS = 500_000

@@ -6,16 +6,16 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, cast
 
-from pipelines.slices.presence import SIGNS
-from pipelines.stages.commit import find_manifests, name_claim, require_manifest
-from pipelines.stages.dataset_card import CARD, make_room_for_card, write_dataset_card
-from pipelines.stages.replacing import REPLACED, is_sign_of_work
-from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
-from pipelines.store import storage, urls
-from pipelines.store.attempts import FOLDER, Attempts, name_folder
-from pipelines.store.crashpoints import reach
-from schemas.manifest import AnyManifest
-from schemas.stage_manifests import (
+from tokcore_pipelines.slices.presence import SIGNS
+from tokcore_pipelines.stages.commit import find_manifests, name_claim, require_manifest
+from tokcore_pipelines.stages.dataset_card import CARD, make_room_for_card, write_dataset_card
+from tokcore_pipelines.stages.replacing import REPLACED, is_sign_of_work
+from tokcore_pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.attempts import FOLDER, Attempts, name_folder
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_schemas.manifest import AnyManifest
+from tokcore_schemas.stage_manifests import (
     BuildManifest,
     BuildTotals,
     BuiltLanguage,
@@ -27,7 +27,7 @@ from schemas.stage_manifests import (
     ShardsTotals,
     TokenizerManifest,
 )
-from schemas.stage_table import BUILD, COUNTS, SHARDS, STAGES, TOKENIZER
+from tokcore_schemas.stage_table import BUILD, COUNTS, SHARDS, STAGES, TOKENIZER
 
 
 def commit_build(run: BuildRun) -> BuildManifest:

@@ -12,11 +12,11 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from pipelines.reading.peek import Field, Peek, read_first_documents
-from pipelines.reading.records import make_printable
-from schemas.document import is_valid_lang
-from schemas.input_format import COLUMN_FORMATS
-from schemas.plan import ReadSettings
+from tokcore_pipelines.reading.peek import Field, Peek, read_first_documents
+from tokcore_pipelines.reading.records import make_printable
+from tokcore_schemas.document import is_valid_lang
+from tokcore_schemas.input_format import COLUMN_FORMATS
+from tokcore_schemas.plan import ReadSettings
 
 # What people call these fields, the likelier name first.
 _NAMES = {

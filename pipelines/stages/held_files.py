@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipelines.stages.commit import require_manifest
-from pipelines.stages.read_log import locate_part, read_part
-from pipelines.store.pinned_files import read_pinned_files
-from schemas.commit_log import Part
-from schemas.plan import InputFile, ReadSettings
-from schemas.stage_table import PLAN
+from tokcore_pipelines.stages.commit import require_manifest
+from tokcore_pipelines.stages.read_log import locate_part, read_part
+from tokcore_pipelines.store.pinned_files import read_pinned_files
+from tokcore_schemas.commit_log import Part
+from tokcore_schemas.plan import InputFile, ReadSettings
+from tokcore_schemas.stage_table import PLAN
 
 _ERRORS = "surrogatepass"  # of names of local files that are not UTF-8
 

@@ -11,20 +11,20 @@ import dataclasses
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple, cast
 
-from pipelines.stages.commit import find_manifests, get_folder
-from pipelines.stages.stage import StageKey
-from pipelines.store import storage, urls
-from pipelines.store.at_once import run_at_once
-from pipelines.store.redaction import redact
-from pipelines.store.tokenizers import load_spec
-from pipelines.work.read_plan import read_plan
-from pipelines.work.result_keys import hash_content
-from schemas.inheritance import Inheritance
-from schemas.manifest import AnyManifest
-from schemas.plan import InputFile, Plan
-from schemas.stage_manifests import CountsManifest, PlanManifest, ShardsManifest
-from schemas.stage_table import COUNTS, PLAN, REJECTED, SHARDS, STAGES, Stage
 from tokcore.errors import StageError
+from tokcore_pipelines.stages.commit import find_manifests, get_folder
+from tokcore_pipelines.stages.stage import StageKey
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.at_once import run_at_once
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.store.tokenizers import load_spec
+from tokcore_pipelines.work.read_plan import read_plan
+from tokcore_pipelines.work.result_keys import hash_content
+from tokcore_schemas.inheritance import Inheritance
+from tokcore_schemas.manifest import AnyManifest
+from tokcore_schemas.plan import InputFile, Plan
+from tokcore_schemas.stage_manifests import CountsManifest, PlanManifest, ShardsManifest
+from tokcore_schemas.stage_table import COUNTS, PLAN, REJECTED, SHARDS, STAGES, Stage
 
 Pins = Mapping[str, tuple[int, str]]  # uri of an input file -> its size in bytes and version
 

@@ -6,19 +6,19 @@ from collections import defaultdict
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from pipelines.run.task import Items, Step, name_by_number
-from pipelines.store import urls
-from pipelines.store.attempts import Attempts
-from pipelines.work.collected_results import collect_and_note, list_groups, make_collected_key
-from pipelines.work.combining import Combining, add_up_counts, add_up_token_counts
-from pipelines.work.count_item import CountJob, find_or_count_item, make_item_key
-from pipelines.work.encode_item import find_or_encode_item
-from pipelines.work.encode_job import EncodeJob
-from pipelines.work.gather_part import gather_part, make_part_key, make_parts
-from pipelines.work.item_results import read_items, read_numbered
-from pipelines.work.language_totals import refuse_many_languages
-from pipelines.work.measure_items import sum_up_item
-from pipelines.work.merge_tree import (
+from tokcore_pipelines.run.task import Items, Step, name_by_number
+from tokcore_pipelines.store import urls
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.work.collected_results import collect_and_note, list_groups, make_collected_key
+from tokcore_pipelines.work.combining import Combining, add_up_counts, add_up_token_counts
+from tokcore_pipelines.work.count_item import CountJob, find_or_count_item, make_item_key
+from tokcore_pipelines.work.encode_item import find_or_encode_item
+from tokcore_pipelines.work.encode_job import EncodeJob
+from tokcore_pipelines.work.gather_part import gather_part, make_part_key, make_parts
+from tokcore_pipelines.work.item_results import read_items, read_numbered
+from tokcore_pipelines.work.language_totals import refuse_many_languages
+from tokcore_pipelines.work.measure_items import sum_up_item
+from tokcore_pipelines.work.merge_tree import (
     ToMerge,
     ToTable,
     choose_max_runs,
@@ -27,12 +27,12 @@ from pipelines.work.merge_tree import (
     order_runs,
     write_merged_table,
 )
-from pipelines.work.result_keys import make_shuffled_key, make_table_key
-from pipelines.work.scatter_item import make_scatter_key, scatter_item
-from pipelines.work.token_count_runs import count_groups, find_group_key
-from schemas.plan import Plan
-from schemas.refs import ItemCounted, ItemEncoded, ItemScattered, PartGathered, RunRef
-from schemas.shuffle import choose_num_buckets, choose_num_parts
+from tokcore_pipelines.work.result_keys import make_shuffled_key, make_table_key
+from tokcore_pipelines.work.scatter_item import make_scatter_key, scatter_item
+from tokcore_pipelines.work.token_count_runs import count_groups, find_group_key
+from tokcore_schemas.plan import Plan
+from tokcore_schemas.refs import ItemCounted, ItemEncoded, ItemScattered, PartGathered, RunRef
+from tokcore_schemas.shuffle import choose_num_buckets, choose_num_parts
 
 K = TypeVar("K")
 T = TypeVar("T")

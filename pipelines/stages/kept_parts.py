@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-from pipelines.store.at_once import run_at_once
-from schemas.commit_log import Part
+from tokcore_pipelines.store.at_once import run_at_once
+from tokcore_schemas.commit_log import Part
 
 T = TypeVar("T")
 

@@ -6,31 +6,31 @@ import dataclasses
 import time
 from typing import NamedTuple
 
-from pipelines.stages.build import Build
-from pipelines.stages.commit import commit_to, find_manifest, require_manifest
-from pipelines.stages.make_tokenizer import describe_files, learn_from, sum_up_tokenizer, write_artifacts
-from pipelines.stages.read_log import locate_part, read_log
-from pipelines.stages.stage import BuildRun, collect_facts
-from pipelines.stages.tokenizers_beside import (
+from tokcore.errors import ConfigError, TokError
+from tokcore.tokenizer_spec import TokenizerSpec
+from tokcore_pipelines.stages.build import Build
+from tokcore_pipelines.stages.commit import commit_to, find_manifest, require_manifest
+from tokcore_pipelines.stages.make_tokenizer import describe_files, learn_from, sum_up_tokenizer, write_artifacts
+from tokcore_pipelines.stages.read_log import locate_part, read_log
+from tokcore_pipelines.stages.stage import BuildRun, collect_facts
+from tokcore_pipelines.stages.tokenizers_beside import (
     COMMIT,
     FOLDER,
     find_beside,
     list_fingerprints,
     name_commit_as_input,
 )
-from pipelines.store import urls
-from pipelines.store.attempts import Attempts, publish, remove_attempts
-from pipelines.store.crashpoints import reach
-from pipelines.store.redaction import redact
-from pipelines.work.counted_parts import CountedPart, CountedParts
-from pipelines.work.learn_model import Learned
-from pipelines.work.semantics import SEMANTICS
-from schemas.changed_settings import describe_changed_settings
-from schemas.manifest import FileEntry, Input, Manifest, compute_identity
-from schemas.stage_manifests import LearnedConfig, TokenizerManifest
-from schemas.stage_table import COUNTS, TOKENIZER
-from tokcore.errors import ConfigError, TokError
-from tokcore.tokenizer_spec import TokenizerSpec
+from tokcore_pipelines.store import urls
+from tokcore_pipelines.store.attempts import Attempts, publish, remove_attempts
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.work.counted_parts import CountedPart, CountedParts
+from tokcore_pipelines.work.learn_model import Learned
+from tokcore_pipelines.work.semantics import SEMANTICS
+from tokcore_schemas.changed_settings import describe_changed_settings
+from tokcore_schemas.manifest import FileEntry, Input, Manifest, compute_identity
+from tokcore_schemas.stage_manifests import LearnedConfig, TokenizerManifest
+from tokcore_schemas.stage_table import COUNTS, TOKENIZER
 
 _STAGE = TOKENIZER.name
 

@@ -12,18 +12,18 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipelines.stages.commit import require_manifest
-from pipelines.store.redaction import redact
-from pipelines.store.tokenizers import load_spec
-from schemas.build_tables import VERSION, BuildConfig
-from schemas.config import parse_config
-from schemas.stage_manifests import PIECE_SETTINGS, CountsConfig, LearnedConfig, SpecialConfig
-from schemas.stage_table import TOKENIZER, WHOLE
 from tokcore.errors import ConfigError
 from tokcore.models import MODELS
 from tokcore.models.model import describe_kind
 from tokcore.normalize import name_space_step
 from tokcore.tokenizer_spec import TokenizerSpec
+from tokcore_pipelines.stages.commit import require_manifest
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.store.tokenizers import load_spec
+from tokcore_schemas.build_tables import VERSION, BuildConfig
+from tokcore_schemas.config import parse_config
+from tokcore_schemas.stage_manifests import PIECE_SETTINGS, CountsConfig, LearnedConfig, SpecialConfig
+from tokcore_schemas.stage_table import TOKENIZER, WHOLE
 
 _DECIMALS = ("character_coverage",)
 _TAKEN_OVER = (

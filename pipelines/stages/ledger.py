@@ -11,14 +11,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 
-from pipelines.work.language_totals import format_ratio
-from schemas.plan import Plan
-from schemas.refs import LanguageCounts, RangeLedger, TableRef
-from schemas.stage_manifests import CountedLanguage, FileTotals, LedgerTotals, RecordTotals
 from tokcore.canonical import hash_sha256, write_canonical_lines
 from tokcore.errors import LedgerError, StageError
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.jsonable import LEFT_OUT, to_jsonable
+from tokcore_pipelines.work.language_totals import format_ratio
+from tokcore_schemas.plan import Plan
+from tokcore_schemas.refs import LanguageCounts, RangeLedger, TableRef
+from tokcore_schemas.stage_manifests import CountedLanguage, FileTotals, LedgerTotals, RecordTotals
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -7,23 +7,25 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from pipelines.local.pool import Workers
-from pipelines.local.progress import StageProgress
-from pipelines.local.run_options import RunOptions
-from pipelines.stages.build import Build
-from pipelines.stages.dataset_card import follow_commits
-from pipelines.stages.held_files import HeldFile
-from pipelines.stages.inherit import Pins, find_inheritance, list_read_again
-from pipelines.stages.kept_parts import KeptParts
-from pipelines.stages.plan_corpus import make_plan_key
-from pipelines.stages.read_log import Log, read_part
-from pipelines.store import storage, urls
-from pipelines.store.attempts import FOLDER
-from pipelines.store.crashpoints import reach
-from pipelines.store.redaction import redact
-from pipelines.work.work_items import make_plan
-from schemas.build_tables import TokenizerTable
-from schemas.commit_log import (
+from tokcore.errors import ConfigError, IdentityError, StageError
+from tokcore.tokenizer_spec import FILE_NAME
+from tokcore_pipelines.local.pool import Workers
+from tokcore_pipelines.local.progress import StageProgress
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.stages.build import Build
+from tokcore_pipelines.stages.dataset_card import follow_commits
+from tokcore_pipelines.stages.held_files import HeldFile
+from tokcore_pipelines.stages.inherit import Pins, find_inheritance, list_read_again
+from tokcore_pipelines.stages.kept_parts import KeptParts
+from tokcore_pipelines.stages.plan_corpus import make_plan_key
+from tokcore_pipelines.stages.read_log import Log, read_part
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.attempts import FOLDER
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.work.work_items import make_plan
+from tokcore_schemas.build_tables import TokenizerTable
+from tokcore_schemas.commit_log import (
     OWN,
     Commit,
     CommitTotals,
@@ -36,14 +38,12 @@ from schemas.commit_log import (
     name_part,
     sum_up_part,
 )
-from schemas.config import BuildConfig
-from schemas.document import find_twins
-from schemas.inheritance import Inheritance
-from schemas.plan import Plan, ReadSettings
-from schemas.stage_manifests import BuildManifest
-from schemas.tombstones import Tombstones, merge_tombstones
-from tokcore.errors import ConfigError, IdentityError, StageError
-from tokcore.tokenizer_spec import FILE_NAME
+from tokcore_schemas.config import BuildConfig
+from tokcore_schemas.document import find_twins
+from tokcore_schemas.inheritance import Inheritance
+from tokcore_schemas.plan import Plan, ReadSettings
+from tokcore_schemas.stage_manifests import BuildManifest
+from tokcore_schemas.tombstones import Tombstones, merge_tombstones
 
 _MOST_NAMED = 3
 _SCRATCH = "commit"  # in the folder of unfinished work

@@ -11,20 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.local.dataflow import NAME as DATAFLOW
-from pipelines.local.dataflow import choose_learn_machine, make_learn_options
-from pipelines.run.choose import choose_executor
-from pipelines.run.task import Step, do_steps
-from pipelines.stages.commit import require_manifest
-from pipelines.stages.stage import BuildRun, Made, StageKey, name_inputs, run_stage, write_file
-from pipelines.stages.tokenizer_files import list_untold, make_artifact_files
-from pipelines.store import storage, urls
-from pipelines.store.attempts import Attempts
-from pipelines.store.crashpoints import reach
-from pipelines.work.counted_parts import CountedPart, CountedParts, pin_parts
-from pipelines.work.item_results import read_record
-from pipelines.work.learn_model import Learned, learn_tokenizers
-from pipelines.work.learn_on_worker import (
+from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
+from tokcore_pipelines.local.dataflow import NAME as DATAFLOW
+from tokcore_pipelines.local.dataflow import choose_learn_machine, make_learn_options
+from tokcore_pipelines.run.choose import choose_executor
+from tokcore_pipelines.run.task import Step, do_steps
+from tokcore_pipelines.stages.commit import require_manifest
+from tokcore_pipelines.stages.stage import BuildRun, Made, StageKey, name_inputs, run_stage, write_file
+from tokcore_pipelines.stages.tokenizer_files import list_untold, make_artifact_files
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.work.counted_parts import CountedPart, CountedParts, pin_parts
+from tokcore_pipelines.work.item_results import read_record
+from tokcore_pipelines.work.learn_model import Learned, learn_tokenizers
+from tokcore_pipelines.work.learn_on_worker import (
     LEARNED_KEY,
     LearnedFiles,
     LearnJob,
@@ -32,8 +33,8 @@ from pipelines.work.learn_on_worker import (
     learn_on_worker,
     read_learned,
 )
-from schemas.refs import StoredFile
-from schemas.stage_manifests import (
+from tokcore_schemas.refs import StoredFile
+from tokcore_schemas.stage_manifests import (
     ImportedConfig,
     LearnedConfig,
     MixedLanguage,
@@ -43,8 +44,7 @@ from schemas.stage_manifests import (
     TokenizersTotals,
     TokenizerTotals,
 )
-from schemas.stage_table import COUNTS, TOKENIZER, TOKENIZERS
-from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
+from tokcore_schemas.stage_table import COUNTS, TOKENIZER, TOKENIZERS
 
 
 def make_tokenizer(run: BuildRun, imported: TokenizerSpec | None) -> TokenizerManifest:

@@ -8,24 +8,34 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
-from pipelines.local.terminal import format_number, format_table, make_printable
-from pipelines.run.task import Step, do_steps, name_by_number
-from pipelines.stages.commit import require_manifest
-from pipelines.stages.stage import BuildRun, Made, StageKey, name_inputs, run_stage, write_file
-from pipelines.stages.stored import Each, Stored
-from pipelines.store.attempts import Attempts
-from pipelines.store.crashpoints import reach
-from pipelines.store.tokenizers import load_checked_spec
-from pipelines.work.item_results import read_records
-from pipelines.work.language_totals import format_ratio
-from pipelines.work.make_jobs import make_mix_job
-from pipelines.work.mix_part import MixJob, count_part, make_measured_key, make_mixed_key, measure_part, mix_part
-from pipelines.work.result_keys import make_table_key
-from schemas.copies import NUM_CELLS, choose_num_segments
-from schemas.refs import Measured, MixedSums, MixPart, PartMeasured, PartMixed
-from schemas.shard_entries import list_named_shards, write_folder_indexes
-from schemas.shuffle import choose_num_parts
-from schemas.stage_manifests import (
+from tokcore.errors import LedgerError
+from tokcore.formats.shard_facts import ShardFacts
+from tokcore.mixture import Copies, choose_copies, share_tokens
+from tokcore_pipelines.local.terminal import format_number, format_table, make_printable
+from tokcore_pipelines.run.task import Step, do_steps, name_by_number
+from tokcore_pipelines.stages.commit import require_manifest
+from tokcore_pipelines.stages.stage import BuildRun, Made, StageKey, name_inputs, run_stage, write_file
+from tokcore_pipelines.stages.stored import Each, Stored
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.store.tokenizers import load_checked_spec
+from tokcore_pipelines.work.item_results import read_records
+from tokcore_pipelines.work.language_totals import format_ratio
+from tokcore_pipelines.work.make_jobs import make_mix_job
+from tokcore_pipelines.work.mix_part import (
+    MixJob,
+    count_part,
+    make_measured_key,
+    make_mixed_key,
+    measure_part,
+    mix_part,
+)
+from tokcore_pipelines.work.result_keys import make_table_key
+from tokcore_schemas.copies import NUM_CELLS, choose_num_segments
+from tokcore_schemas.refs import Measured, MixedSums, MixPart, PartMeasured, PartMixed
+from tokcore_schemas.shard_entries import list_named_shards, write_folder_indexes
+from tokcore_schemas.shuffle import choose_num_parts
+from tokcore_schemas.stage_manifests import (
     CorpusAbout,
     MixtureConfig,
     MixtureManifest,
@@ -33,10 +43,7 @@ from schemas.stage_manifests import (
     MixtureTotals,
     ShardsManifest,
 )
-from schemas.stage_table import MIXED, SHARDS, TOKENIZER
-from tokcore.errors import LedgerError
-from tokcore.formats.shard_facts import ShardFacts
-from tokcore.mixture import Copies, choose_copies, share_tokens
+from tokcore_schemas.stage_table import MIXED, SHARDS, TOKENIZER
 
 _SHARE_DIGITS = 6
 

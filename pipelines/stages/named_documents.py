@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from pipelines.stages.read_log import locate_part
-from pipelines.store.patterns import compile_glob
-from pipelines.store.pinned_files import read_pinned_files
-from pipelines.store.redaction import redact
-from schemas.commit_log import Part
-from schemas.document import normalize_lang
-from schemas.tombstones import Kind, Tombstones
+from tokcore_pipelines.stages.read_log import locate_part
+from tokcore_pipelines.store.patterns import compile_glob
+from tokcore_pipelines.store.pinned_files import read_pinned_files
+from tokcore_pipelines.store.redaction import redact
+from tokcore_schemas.commit_log import Part
+from tokcore_schemas.document import normalize_lang
+from tokcore_schemas.tombstones import Kind, Tombstones
 
 _MOST_NAMED = 3
 _KINDS = {"id": "the id", "lang": "the language", "source": "the input file"}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pipelines.stages.commit import get_folder, get_path_below
-from pipelines.stages.read_log import has_commits
-from pipelines.store import storage, urls
-from pipelines.store.redaction import redact
-from schemas.manifest import AnyManifest
-from schemas.stage_table import BUILD
 from tokcore.errors import StageError
+from tokcore_pipelines.stages.commit import get_folder, get_path_below
+from tokcore_pipelines.stages.read_log import has_commits
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.redaction import redact
+from tokcore_schemas.manifest import AnyManifest
+from tokcore_schemas.stage_table import BUILD
 
 _NUM_SHOWN = 3
 

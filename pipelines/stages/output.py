@@ -9,17 +9,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.stages.commit import find_manifest, find_written, require_manifest
-from pipelines.stages.read_log import Log, read_log, read_part
-from pipelines.stages.stored import Stored
-from pipelines.stages.token_count_table import read_token_counts
-from pipelines.store import urls
-from pipelines.store.tokenizers import load_spec
-from pipelines.work.added_up import add_up_counts, add_up_languages, add_up_totals
-from pipelines.work.counted_parts import CountedPart, CountedParts
-from schemas.commit_log import OWN
-from schemas.manifest import Manifest
-from schemas.stage_manifests import (
+from tokcore import token_counts
+from tokcore.kernel import IdRows
+from tokcore_pipelines.stages.commit import find_manifest, find_written, require_manifest
+from tokcore_pipelines.stages.read_log import Log, read_log, read_part
+from tokcore_pipelines.stages.stored import Stored
+from tokcore_pipelines.stages.token_count_table import read_token_counts
+from tokcore_pipelines.store import urls
+from tokcore_pipelines.store.tokenizers import load_spec
+from tokcore_pipelines.work.added_up import add_up_counts, add_up_languages, add_up_totals
+from tokcore_pipelines.work.counted_parts import CountedPart, CountedParts
+from tokcore_schemas.commit_log import OWN
+from tokcore_schemas.manifest import Manifest
+from tokcore_schemas.stage_manifests import (
     BuildManifest,
     BuildTotals,
     BuiltLanguage,
@@ -28,9 +30,7 @@ from schemas.stage_manifests import (
     ShardsManifest,
     StageConfigs,
 )
-from schemas.stage_table import BUILD, COUNTS, WHOLE, Made, Stage
-from tokcore import token_counts
-from tokcore.kernel import IdRows
+from tokcore_schemas.stage_table import BUILD, COUNTS, WHOLE, Made, Stage
 
 
 @dataclasses.dataclass(frozen=True)

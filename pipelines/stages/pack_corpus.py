@@ -6,21 +6,23 @@ import dataclasses
 import functools
 from collections.abc import Generator, Iterator, Sequence
 
-from pipelines.run.task import Step, do_steps, name_by_number
-from pipelines.stages.commit import require_manifest
-from pipelines.stages.stage import BuildRun, Made, StageKey, name_inputs, run_stage, write_file
-from pipelines.stages.stored import Each, Stored
-from pipelines.store.attempts import Attempts
-from pipelines.store.crashpoints import reach
-from pipelines.store.tokenizers import load_checked_spec
-from pipelines.work.item_results import read_records
-from pipelines.work.make_jobs import make_pack_job
-from pipelines.work.pack_group import PackJob, make_group_key, pack_group
-from pipelines.work.result_keys import make_table_key
-from schemas.pack_groups import list_groups
-from schemas.refs import GroupPacked, PackedSums, PackGroup, ShardRef
-from schemas.shard_entries import list_named_shards, write_folder_indexes
-from schemas.stage_manifests import (
+from tokcore.errors import LedgerError
+from tokcore.formats.shard_facts import ShardFacts
+from tokcore_pipelines.run.task import Step, do_steps, name_by_number
+from tokcore_pipelines.stages.commit import require_manifest
+from tokcore_pipelines.stages.stage import BuildRun, Made, StageKey, name_inputs, run_stage, write_file
+from tokcore_pipelines.stages.stored import Each, Stored
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.store.tokenizers import load_checked_spec
+from tokcore_pipelines.work.item_results import read_records
+from tokcore_pipelines.work.make_jobs import make_pack_job
+from tokcore_pipelines.work.pack_group import PackJob, make_group_key, pack_group
+from tokcore_pipelines.work.result_keys import make_table_key
+from tokcore_schemas.pack_groups import list_groups
+from tokcore_schemas.refs import GroupPacked, PackedSums, PackGroup, ShardRef
+from tokcore_schemas.shard_entries import list_named_shards, write_folder_indexes
+from tokcore_schemas.stage_manifests import (
     CorpusAbout,
     MixtureManifest,
     Nothing,
@@ -29,9 +31,7 @@ from schemas.stage_manifests import (
     PackedTotals,
     ShardsManifest,
 )
-from schemas.stage_table import MIXED, PACKED, SHARDS, TOKENIZER
-from tokcore.errors import LedgerError
-from tokcore.formats.shard_facts import ShardFacts
+from tokcore_schemas.stage_table import MIXED, PACKED, SHARDS, TOKENIZER
 
 
 def pack_corpus(run: BuildRun) -> PackedManifest | None:

@@ -8,20 +8,20 @@ import heapq
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 
-from pipelines.stages.commit import get_manifest_url
-from pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
-from pipelines.stages.tokenizer_files import import_tokenizer
-from pipelines.store import storage, urls
-from pipelines.store.attempts import Attempts
-from pipelines.store.pinned_files import FILES, read_pinned_files
-from pipelines.work.inputs import LeftOut, ListFiles
-from pipelines.work.make_jobs import make_special_tokens
-from pipelines.work.plan_inputs import plan_inputs
-from schemas.config import BuildConfig
-from schemas.manifest import Input
-from schemas.plan import InputFile, Plan, count_partitions
-from schemas.stage_manifests import Nothing, PlanConfig, PlanManifest, PlanTotals
 from tokcore.canonical import Sha256Writer, write_canonical_lines
+from tokcore_pipelines.stages.commit import get_manifest_url
+from tokcore_pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
+from tokcore_pipelines.stages.tokenizer_files import import_tokenizer
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.store.pinned_files import FILES, read_pinned_files
+from tokcore_pipelines.work.inputs import LeftOut, ListFiles
+from tokcore_pipelines.work.make_jobs import make_special_tokens
+from tokcore_pipelines.work.plan_inputs import plan_inputs
+from tokcore_schemas.config import BuildConfig
+from tokcore_schemas.manifest import Input
+from tokcore_schemas.plan import InputFile, Plan, count_partitions
+from tokcore_schemas.stage_manifests import Nothing, PlanConfig, PlanManifest, PlanTotals
 
 _LINES = 1000  # that are written at a time
 

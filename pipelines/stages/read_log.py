@@ -6,11 +6,13 @@ import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator
 
-from pipelines.stages.commit import require_manifest
-from pipelines.store import storage, urls
-from pipelines.store.at_once import run_at_once
-from pipelines.store.redaction import redact
-from schemas.commit_log import (
+from tokcore.canonical import hash_sha256
+from tokcore.errors import ConfigError, FormatError
+from tokcore_pipelines.stages.commit import require_manifest
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.at_once import run_at_once
+from tokcore_pipelines.store.redaction import redact
+from tokcore_schemas.commit_log import (
     EXPIRE,
     LOG,
     OWN,
@@ -22,11 +24,9 @@ from schemas.commit_log import (
     name_commit,
     parse_commit,
 )
-from schemas.stage_manifests import BuildManifest
-from schemas.stage_table import WHOLE
-from schemas.tombstones import Tombstones, make_key, merge_tombstones
-from tokcore.canonical import hash_sha256
-from tokcore.errors import ConfigError, FormatError
+from tokcore_schemas.stage_manifests import BuildManifest
+from tokcore_schemas.stage_table import WHOLE
+from tokcore_schemas.tombstones import Tombstones, make_key, merge_tombstones
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

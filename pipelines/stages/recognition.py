@@ -13,21 +13,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from pipelines.stages.commit import find_manifest, get_manifest_url, read_run_facts
-from pipelines.stages.named_files import require_files, require_sizes
-from pipelines.stages.plan_corpus import make_plan_key
-from pipelines.stages.stage import StageKey
-from pipelines.store import storage, urls
-from pipelines.store.at_once import run_at_once
-from pipelines.store.attempts import FOLDER
-from schemas.config import BuildConfig
-from schemas.cut_manifest import cut_manifest
-from schemas.plan import Plan
-from schemas.stage_manifests import BuildManifest, ImportedConfig
-from schemas.stage_table import BUILD, PLAN, TOKENIZER, WHOLE
 from tokcore.canonical import hash_sha256
 from tokcore.errors import FormatError
 from tokcore.tokenizer_spec import TokenizerSpec
+from tokcore_pipelines.stages.commit import find_manifest, get_manifest_url, read_run_facts
+from tokcore_pipelines.stages.named_files import require_files, require_sizes
+from tokcore_pipelines.stages.plan_corpus import make_plan_key
+from tokcore_pipelines.stages.stage import StageKey
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.at_once import run_at_once
+from tokcore_pipelines.store.attempts import FOLDER
+from tokcore_schemas.config import BuildConfig
+from tokcore_schemas.cut_manifest import cut_manifest
+from tokcore_schemas.plan import Plan
+from tokcore_schemas.stage_manifests import BuildManifest, ImportedConfig
+from tokcore_schemas.stage_table import BUILD, PLAN, TOKENIZER, WHOLE
 
 # If a stage's manifest is larger (170,000 files), its files are not looked for here: verify --quick does that.
 MOST_BYTES = 64 << 20

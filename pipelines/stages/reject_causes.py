@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from typing import TypeVar
 
-from pipelines.reading.peek import find_fields, find_record_fields, peek
-from pipelines.reading.records import FileRejected
-from pipelines.reading.streams import LongPiece, Meter, PieceLimit, read_file_blocks, split_lines
-from pipelines.stages.commit import find_manifest
-from pipelines.stages.ledger import FileLedger, PlacedReject
-from pipelines.stages.suggest_fixes import KEYS, describe_fields, find_source, suggest_fix
-from pipelines.store import storage, urls
-from pipelines.store.json_lines import read_lines
-from pipelines.store.redaction import redact
-from schemas.config import BuildConfig
-from schemas.plan import InputFile, ReadSettings
-from schemas.stage_table import PLAN, REJECTED
+from tokcore_pipelines.reading.peek import find_fields, find_record_fields, peek
+from tokcore_pipelines.reading.records import FileRejected
+from tokcore_pipelines.reading.streams import LongPiece, Meter, PieceLimit, read_file_blocks, split_lines
+from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_pipelines.stages.ledger import FileLedger, PlacedReject
+from tokcore_pipelines.stages.suggest_fixes import KEYS, describe_fields, find_source, suggest_fix
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.json_lines import read_lines
+from tokcore_pipelines.store.redaction import redact
+from tokcore_schemas.config import BuildConfig
+from tokcore_schemas.plan import InputFile, ReadSettings
+from tokcore_schemas.stage_table import PLAN, REJECTED
 
 Line = TypeVar("Line")
 

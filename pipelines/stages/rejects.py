@@ -6,21 +6,21 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pipelines.stages import ledger
-from pipelines.stages.commit import find_manifest
-from pipelines.stages.reject_causes import find_main_cause
-from pipelines.stages.stage import BuildRun, Made, StageKey, name_inputs, run_stage, take_over, write_file
-from pipelines.store import urls
-from pipelines.store.attempts import Attempts
-from pipelines.store.json_lines import read_lines
-from pipelines.store.redaction import redact
-from schemas.plan import Plan
-from schemas.refs import ItemCounted, ItemEncoded, ItemScattered, RangeLedger, RejectRef, StoredFile
-from schemas.stage_manifests import LedgerTotals, Nothing, PlanManifest, RejectedConfig, RejectedManifest
-from schemas.stage_table import REJECTED, Stage
 from tokcore.canonical import Sha256Writer, write_canonical_json
 from tokcore.errors import ConfigError, StageError
 from tokcore.jsonable import to_jsonable
+from tokcore_pipelines.stages import ledger
+from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_pipelines.stages.reject_causes import find_main_cause
+from tokcore_pipelines.stages.stage import BuildRun, Made, StageKey, name_inputs, run_stage, take_over, write_file
+from tokcore_pipelines.store import urls
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.store.json_lines import read_lines
+from tokcore_pipelines.store.redaction import redact
+from tokcore_schemas.plan import Plan
+from tokcore_schemas.refs import ItemCounted, ItemEncoded, ItemScattered, RangeLedger, RejectRef, StoredFile
+from tokcore_schemas.stage_manifests import LedgerTotals, Nothing, PlanManifest, RejectedConfig, RejectedManifest
+from tokcore_schemas.stage_table import REJECTED, Stage
 
 REJECTS = "rejected.jsonl"
 LEDGER = "files.jsonl"

@@ -1,8 +1,8 @@
 """A removal: a commit after which an output, and all that is added to it later, lacks some documents.
 
 Parts that hold such documents are dropped. Others take their place: work items without such documents are taken over
-(pipelines.stages.inherit), the input files of all others are read again, as they were pinned, and the documents left
-out. Parts whose rejects quote an id are made again, too: with tombstones a part quotes nothing of its rejects. The
+(tokcore_pipelines.stages.inherit), the input files of all others are read again, as they were pinned, and the documents
+left out. Parts whose rejects quote an id are made again, too: with tombstones a part quotes nothing of its rejects. The
 commit keeps a tombstone for each name that was removed, which later commits heed.
 """
 
@@ -14,16 +14,17 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from pipelines.local.pool import Workers
-from pipelines.local.progress import StageProgress
-from pipelines.local.run_options import RunOptions
-from pipelines.stages.commit import require_manifest
-from pipelines.stages.dataset_card import follow_commits
-from pipelines.stages.find_quoted import read_quoted
-from pipelines.stages.find_removed import find_removed
-from pipelines.stages.held_files import HeldFile, HeldFiles, read_held
-from pipelines.stages.inherit import find_changed
-from pipelines.stages.make_commit import (
+from tokcore.errors import ConfigError, LedgerError, StageError
+from tokcore_pipelines.local.pool import Workers
+from tokcore_pipelines.local.progress import StageProgress
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.stages.commit import require_manifest
+from tokcore_pipelines.stages.dataset_card import follow_commits
+from tokcore_pipelines.stages.find_quoted import read_quoted
+from tokcore_pipelines.stages.find_removed import find_removed
+from tokcore_pipelines.stages.held_files import HeldFile, HeldFiles, read_held
+from tokcore_pipelines.stages.inherit import find_changed
+from tokcore_pipelines.stages.make_commit import (
     NewPart,
     build_part,
     create_commit,
@@ -33,19 +34,18 @@ from pipelines.stages.make_commit import (
     plan_new_parts,
     require_parts_apart,
 )
-from pipelines.stages.named_documents import describe_missing, find_lang, match_files, match_sources
-from pipelines.stages.read_log import Log, locate_part, read_log, read_part
-from pipelines.stages.stored_config import read_stored_config
-from pipelines.store.crashpoints import reach
-from pipelines.store.redaction import redact
-from pipelines.store.tokenizers import load_spec
-from schemas.commit_log import Commit, Part, Reason
-from schemas.config import BuildConfig
-from schemas.config_reader import suggest_nearest
-from schemas.plan import Plan
-from schemas.stage_table import SHARDS
-from schemas.tombstones import Kind, Tombstones, merge_tombstones
-from tokcore.errors import ConfigError, LedgerError, StageError
+from tokcore_pipelines.stages.named_documents import describe_missing, find_lang, match_files, match_sources
+from tokcore_pipelines.stages.read_log import Log, locate_part, read_log, read_part
+from tokcore_pipelines.stages.stored_config import read_stored_config
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.store.tokenizers import load_spec
+from tokcore_schemas.commit_log import Commit, Part, Reason
+from tokcore_schemas.config import BuildConfig
+from tokcore_schemas.config_reader import suggest_nearest
+from tokcore_schemas.plan import Plan
+from tokcore_schemas.stage_table import SHARDS
+from tokcore_schemas.tombstones import Kind, Tombstones, merge_tombstones
 
 # Tombstones travel with each range that workers read.
 MAX_TOMBSTONES = 10_000

@@ -10,14 +10,14 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from pipelines.stages.commit import RUN, _get_claim_url, get_folder, get_manifest_url
-from pipelines.stages.dataset_card import remove_card
-from pipelines.store import storage, urls
-from pipelines.store.attempts import FOLDER
-from pipelines.store.crashpoints import reach
-from schemas.stage_table import BUILD, REJECTED, get_stage, list_following, lists_anew
 from tokcore.canonical import parse_canonical, write_canonical_json
 from tokcore.errors import StageError
+from tokcore_pipelines.stages.commit import RUN, _get_claim_url, get_folder, get_manifest_url
+from tokcore_pipelines.stages.dataset_card import remove_card
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.attempts import FOLDER
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_schemas.stage_table import BUILD, REJECTED, get_stage, list_following, lists_anew
 
 _TO_REMOVE = "replace.json"  # what is being removed
 _REMOVED = "replaced.json"  # what this command has removed already

@@ -9,16 +9,16 @@ import dataclasses
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from pipelines.stages.dataset_card import follow_commits
-from pipelines.stages.held_files import read_part_files
-from pipelines.stages.make_commit import create_commit
-from pipelines.stages.named_documents import describe_missing, find_lang, match_sources
-from pipelines.stages.read_log import Log, read_log
-from pipelines.stages.restored_files import list_restored_files
-from pipelines.store.redaction import redact
-from schemas.commit_log import Commit, Reason
-from schemas.tombstones import Kind, Tombstones, merge_tombstones
 from tokcore.errors import ConfigError
+from tokcore_pipelines.stages.dataset_card import follow_commits
+from tokcore_pipelines.stages.held_files import read_part_files
+from tokcore_pipelines.stages.make_commit import create_commit
+from tokcore_pipelines.stages.named_documents import describe_missing, find_lang, match_sources
+from tokcore_pipelines.stages.read_log import Log, read_log
+from tokcore_pipelines.stages.restored_files import list_restored_files
+from tokcore_pipelines.store.redaction import redact
+from tokcore_schemas.commit_log import Commit, Reason
+from tokcore_schemas.tombstones import Kind, Tombstones, merge_tombstones
 
 
 class Restored(NamedTuple):

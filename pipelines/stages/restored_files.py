@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from pipelines.stages.held_files import PartFiles
-from pipelines.stages.read_log import locate_part
-from pipelines.stages.tell_workers import read_ledgers
-from schemas.commit_log import Part
-from schemas.tombstones import Tombstones
+from tokcore_pipelines.stages.held_files import PartFiles
+from tokcore_pipelines.stages.read_log import locate_part
+from tokcore_pipelines.stages.tell_workers import read_ledgers
+from tokcore_schemas.commit_log import Part
+from tokcore_schemas.tombstones import Tombstones
 
 
 def list_restored_files(output: str, parts: Mapping[Part, PartFiles], removed: Tombstones | None) -> Iterator[str]:

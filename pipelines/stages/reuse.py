@@ -5,14 +5,14 @@ from __future__ import annotations
 import shutil
 from typing import Any
 
-from pipelines.stages.commit import find_manifest, get_folder
-from pipelines.store import storage, urls
-from pipelines.store.attempts import Attempts
-from pipelines.store.redaction import redact
-from schemas.manifest import AnyManifest
-from schemas.refs import StoredFile
-from schemas.stage_table import Stage
 from tokcore.errors import StageError
+from tokcore_pipelines.stages.commit import find_manifest, get_folder
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.store.redaction import redact
+from tokcore_schemas.manifest import AnyManifest
+from tokcore_schemas.refs import StoredFile
+from tokcore_schemas.stage_table import Stage
 
 _BLOCK_BYTES = 1 << 20
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from pipelines.reading.peek import Peek
-from pipelines.reading.records import BATCH_BYTES, BATCH_RECORDS, Batch
-from schemas.input_format import COLUMN_FORMATS
-from schemas.plan import InputFile, ReadSettings
+from tokcore_pipelines.reading.peek import Peek
+from tokcore_pipelines.reading.records import BATCH_BYTES, BATCH_RECORDS, Batch
+from tokcore_schemas.input_format import COLUMN_FORMATS
+from tokcore_schemas.plan import InputFile, ReadSettings
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 
-from schemas.config import BuildConfig
-from schemas.document import find_twins, normalize_lang
-from schemas.plan import ReadSettings
 from tokcore.errors import ConfigError
+from tokcore_schemas.config import BuildConfig
+from tokcore_schemas.document import find_twins, normalize_lang
+from tokcore_schemas.plan import ReadSettings
 
 _MOST_NAMED = 3
 

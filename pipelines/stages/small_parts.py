@@ -11,17 +11,17 @@ import gc
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from pipelines.local.free_memory import freeing_memory
-from pipelines.local.pool import WorkerDied, Workers
-from pipelines.local.progress import StageProgress
-from pipelines.local.run_options import RunOptions
-from pipelines.local.worker_modules import WORKER_MODULES
-from pipelines.stages.make_commit import NewPart, build_part
-from pipelines.store import storage
-from pipelines.store.redaction import redact
-from schemas.commit_log import Part
-from schemas.config import BuildConfig
 from tokcore.errors import StageError, TokError
+from tokcore_pipelines.local.free_memory import freeing_memory
+from tokcore_pipelines.local.pool import WorkerDied, Workers
+from tokcore_pipelines.local.progress import StageProgress
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.local.worker_modules import WORKER_MODULES
+from tokcore_pipelines.stages.make_commit import NewPart, build_part
+from tokcore_pipelines.store import storage
+from tokcore_pipelines.store.redaction import redact
+from tokcore_schemas.commit_log import Part
+from tokcore_schemas.config import BuildConfig
 
 MODULES = (*WORKER_MODULES, __name__)  # what workers import at once
 

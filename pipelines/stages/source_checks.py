@@ -11,18 +11,24 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from pipelines.reading.peek import Field, Peek, find_fields, peek, read_first_documents
-from pipelines.reading.records import FileRejected
-from pipelines.stages.guess_fields import fill_values
-from pipelines.stages.samples import Finding, Seen, SourceSample
-from pipelines.stages.suggest_fixes import KEYS, describe_wrong_content, find_source, is_json_as_text, suggest_fix
-from pipelines.stages.whole_checks import check_languages
-from pipelines.store import storage, urls
-from pipelines.store.redaction import redact
-from schemas.config import BuildConfig
-from schemas.input_format import COLUMN_FORMATS
-from schemas.plan import InputFile, Plan
 from tokcore.errors import ConfigError
+from tokcore_pipelines.reading.peek import Field, Peek, find_fields, peek, read_first_documents
+from tokcore_pipelines.reading.records import FileRejected
+from tokcore_pipelines.stages.guess_fields import fill_values
+from tokcore_pipelines.stages.samples import Finding, Seen, SourceSample
+from tokcore_pipelines.stages.suggest_fixes import (
+    KEYS,
+    describe_wrong_content,
+    find_source,
+    is_json_as_text,
+    suggest_fix,
+)
+from tokcore_pipelines.stages.whole_checks import check_languages
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.redaction import redact
+from tokcore_schemas.config import BuildConfig
+from tokcore_schemas.input_format import COLUMN_FORMATS
+from tokcore_schemas.plan import InputFile, Plan
 
 _THREADS = 16
 _MOST = 5  # causes that a message names

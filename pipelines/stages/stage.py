@@ -8,14 +8,17 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, cast
 
-from pipelines.local.pool import Workers
-from pipelines.local.progress import Phase, StageProgress
-from pipelines.local.run_options import RunOptions
-from pipelines.local.terminal import format_count
-from pipelines.run.choose import choose_executor
-from pipelines.run.task import Executor
-from pipelines.slices.session import Session
-from pipelines.stages.commit import (
+from tokcore import kernel
+from tokcore.canonical import Sha256Writer
+from tokcore.errors import ConfigError, LedgerError, StageError, TokError
+from tokcore_pipelines.local.pool import Workers
+from tokcore_pipelines.local.progress import Phase, StageProgress
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.local.terminal import format_count
+from tokcore_pipelines.run.choose import choose_executor
+from tokcore_pipelines.run.task import Executor
+from tokcore_pipelines.slices.session import Session
+from tokcore_pipelines.stages.commit import (
     MANIFEST,
     RUN,
     claim,
@@ -26,24 +29,31 @@ from pipelines.stages.commit import (
     get_manifest_url,
     read_run_facts,
 )
-from pipelines.stages.named_files import require_files
-from pipelines.stages.reuse import copy_files, find_reusable
-from pipelines.store import storage, urls
-from pipelines.store.attempts import Attempts, publish
-from pipelines.store.objects import OtherContentError
-from pipelines.store.redaction import redact
-from pipelines.work.semantics import SEMANTICS
-from pipelines.work.worker_notes import read_notes
-from schemas.changed_settings import describe_changed_settings
-from schemas.config import BuildConfig
-from schemas.inheritance import Inheritance
-from schemas.manifest import About, AnyManifest, Config, FileEntry, Input, Language, Manifest, Totals, compute_identity
-from schemas.refs import StoredFile
-from schemas.run_json import RunFacts
-from schemas.stage_table import BUILD, STAGES, get_stage
-from tokcore import kernel
-from tokcore.canonical import Sha256Writer
-from tokcore.errors import ConfigError, LedgerError, StageError, TokError
+from tokcore_pipelines.stages.named_files import require_files
+from tokcore_pipelines.stages.reuse import copy_files, find_reusable
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.attempts import Attempts, publish
+from tokcore_pipelines.store.objects import OtherContentError
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.work.semantics import SEMANTICS
+from tokcore_pipelines.work.worker_notes import read_notes
+from tokcore_schemas.changed_settings import describe_changed_settings
+from tokcore_schemas.config import BuildConfig
+from tokcore_schemas.inheritance import Inheritance
+from tokcore_schemas.manifest import (
+    About,
+    AnyManifest,
+    Config,
+    FileEntry,
+    Input,
+    Language,
+    Manifest,
+    Totals,
+    compute_identity,
+)
+from tokcore_schemas.refs import StoredFile
+from tokcore_schemas.run_json import RunFacts
+from tokcore_schemas.stage_table import BUILD, STAGES, get_stage
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -7,20 +7,22 @@ import json
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
-from pipelines.stages.commit import find_manifest
-from pipelines.stages.ledger import compute_rejected_share
-from pipelines.stages.plan_corpus import find_changed_inputs, make_plan_key
-from pipelines.stages.suggest_fixes import find_exact_source
-from pipelines.store.at_once import run_at_once
-from pipelines.store.pinned_files import read_pinned_files
-from pipelines.store.redaction import redact
-from pipelines.work.semantics import SEMANTICS
-from schemas.changed_settings import describe_changed_reading, describe_changed_settings
-from schemas.config import BuildConfig
-from schemas.manifest import AnyManifest, compute_identity
-from schemas.plan import Plan, ReadSettings
-from schemas.stage_manifests import ImportedConfig, PlanManifest, RejectedConfig, StageConfigs
-from schemas.stage_table import (
+from tokcore.errors import ConfigError, FormatError, StageError
+from tokcore.tokenizer_spec import TokenizerSpec
+from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_pipelines.stages.ledger import compute_rejected_share
+from tokcore_pipelines.stages.plan_corpus import find_changed_inputs, make_plan_key
+from tokcore_pipelines.stages.suggest_fixes import find_exact_source
+from tokcore_pipelines.store.at_once import run_at_once
+from tokcore_pipelines.store.pinned_files import read_pinned_files
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.work.semantics import SEMANTICS
+from tokcore_schemas.changed_settings import describe_changed_reading, describe_changed_settings
+from tokcore_schemas.config import BuildConfig
+from tokcore_schemas.manifest import AnyManifest, compute_identity
+from tokcore_schemas.plan import Plan, ReadSettings
+from tokcore_schemas.stage_manifests import ImportedConfig, PlanManifest, RejectedConfig, StageConfigs
+from tokcore_schemas.stage_table import (
     BUILD,
     COUNTS,
     PLAN,
@@ -35,8 +37,6 @@ from schemas.stage_table import (
     list_commands,
     list_following,
 )
-from tokcore.errors import ConfigError, FormatError, StageError
-from tokcore.tokenizer_spec import TokenizerSpec
 
 _MAX_REASONS = 12  # of a stage
 _OTHER_RELEASE = "another release of tokcore made it"

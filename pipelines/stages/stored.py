@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from pipelines.stages.commit import find_manifest, read_run_facts
-from pipelines.store.redaction import redact
-from pipelines.store.tokenizers import load_spec
-from pipelines.work.read_plan import read_plan
-from schemas.manifest import AnyManifest
-from schemas.plan import Plan
-from schemas.stage_table import PLAN, STAGES, Made, Stage
 from tokcore.errors import FormatError, TokError
 from tokcore.tokenizer_spec import TokenizerSpec
+from tokcore_pipelines.stages.commit import find_manifest, read_run_facts
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.store.tokenizers import load_spec
+from tokcore_pipelines.work.read_plan import read_plan
+from tokcore_schemas.manifest import AnyManifest
+from tokcore_schemas.plan import Plan
+from tokcore_schemas.stage_table import PLAN, STAGES, Made, Stage
 
 Each = Callable[[Callable[[int], Any], Iterable[int]], Iterable[Any]]  # as map, for calls that may run at once
 

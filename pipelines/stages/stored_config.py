@@ -9,9 +9,10 @@ from __future__ import annotations
 import dataclasses
 from decimal import Decimal
 
-from pipelines.stages.commit import read_run_facts, require_manifest
-from pipelines.store.redaction import redact
-from schemas.build_tables import (
+from tokcore.errors import ConfigError
+from tokcore_pipelines.stages.commit import read_run_facts, require_manifest
+from tokcore_pipelines.store.redaction import redact
+from tokcore_schemas.build_tables import (
     BuildTable,
     CountTable,
     EncodeTable,
@@ -21,11 +22,10 @@ from schemas.build_tables import (
     ShardsTable,
     TokenizerTable,
 )
-from schemas.config import BuildConfig
-from schemas.setting import MAX_INTEGER
-from schemas.stage_manifests import BuildManifest, CountsConfig
-from schemas.stage_table import PLAN
-from tokcore.errors import ConfigError
+from tokcore_schemas.config import BuildConfig
+from tokcore_schemas.setting import MAX_INTEGER
+from tokcore_schemas.stage_manifests import BuildManifest, CountsConfig
+from tokcore_schemas.stage_table import PLAN
 
 
 def read_stored_config(output: str, build: BuildManifest, base: str = "") -> BuildConfig:

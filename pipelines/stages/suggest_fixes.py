@@ -5,15 +5,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from pipelines.reading.input_range import make_read_settings
-from pipelines.reading.peek import Field, Peek
-from pipelines.reading.records import make_printable
-from pipelines.reading.sniff import COMPRESSED, FORMATS, WORDS
-from pipelines.stages.guess_fields import describe_guesses, guess_fields
-from schemas.config import BuildConfig
-from schemas.document import is_valid_lang
-from schemas.input_format import COLUMN_FORMATS
-from schemas.plan import ReadSettings
+from tokcore_pipelines.reading.input_range import make_read_settings
+from tokcore_pipelines.reading.peek import Field, Peek
+from tokcore_pipelines.reading.records import make_printable
+from tokcore_pipelines.reading.sniff import COMPRESSED, FORMATS, WORDS
+from tokcore_pipelines.stages.guess_fields import describe_guesses, guess_fields
+from tokcore_schemas.config import BuildConfig
+from tokcore_schemas.document import is_valid_lang
+from tokcore_schemas.input_format import COLUMN_FORMATS
+from tokcore_schemas.plan import ReadSettings
 
 _MOST_NAMES = 8
 

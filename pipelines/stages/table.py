@@ -1,4 +1,4 @@
-"""What is done in each stage: a row for each, in the order of schemas.stage_table.
+"""What is done in each stage: a row for each, in the order of tokcore_schemas.stage_table.
 
 A stage that is made out of finished stages alone has all that it needs in its row: it is built, printed, verified,
 rebuilt and repaired by it.
@@ -10,14 +10,14 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from pipelines.stages import mix_corpus, pack_corpus
-from pipelines.stages.encode_corpus import encode_again
-from pipelines.stages.stage import BuildRun
-from pipelines.stages.stored import Each, Stored
-from pipelines.store.attempts import Attempts
-from schemas.manifest import AnyManifest
-from schemas.stage_manifests import TokenizerManifest, TokenizersManifest
-from schemas.stage_table import COUNTS, MIXED, PACKED, PLAN, REJECTED, SHARDS, TOKENIZER, TOKENIZERS
+from tokcore_pipelines.stages import mix_corpus, pack_corpus
+from tokcore_pipelines.stages.encode_corpus import encode_again
+from tokcore_pipelines.stages.stage import BuildRun
+from tokcore_pipelines.stages.stored import Each, Stored
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_schemas.manifest import AnyManifest
+from tokcore_schemas.stage_manifests import TokenizerManifest, TokenizersManifest
+from tokcore_schemas.stage_table import COUNTS, MIXED, PACKED, PLAN, REJECTED, SHARDS, TOKENIZER, TOKENIZERS
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

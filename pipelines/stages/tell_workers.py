@@ -5,16 +5,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from pipelines.stages.inherit import StandingPart, read_standing_part
-from pipelines.stages.ledger import FileLedger, PlacedReject
-from pipelines.stages.rejects import LEDGER, REJECTS
-from pipelines.store import urls
-from pipelines.store.at_once import run_at_once
-from pipelines.store.attempts import Attempts
-from pipelines.store.crashpoints import reach
-from pipelines.store.json_lines import read_table
-from pipelines.work.read_shards import count_around, list_item_shards
-from schemas.inheritance import (
+from tokcore_pipelines.stages.inherit import StandingPart, read_standing_part
+from tokcore_pipelines.stages.ledger import FileLedger, PlacedReject
+from tokcore_pipelines.stages.rejects import LEDGER, REJECTS
+from tokcore_pipelines.store import urls
+from tokcore_pipelines.store.at_once import run_at_once
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.store.json_lines import read_table
+from tokcore_pipelines.work.read_shards import count_around, list_item_shards
+from tokcore_schemas.inheritance import (
     LESS_KEY,
     GoneItem,
     Inheritance,
@@ -24,10 +24,10 @@ from schemas.inheritance import (
     ThinnedItem,
     make_inherited_key,
 )
-from schemas.plan import AssignedRange, Assignment, Plan
-from schemas.refs import LanguageCounts, RangeLedger, RejectRef, StoredFile
-from schemas.stage_manifests import CountsConfig, ShardsConfig
-from schemas.stage_table import REJECTED
+from tokcore_schemas.plan import AssignedRange, Assignment, Plan
+from tokcore_schemas.refs import LanguageCounts, RangeLedger, RejectRef, StoredFile
+from tokcore_schemas.stage_manifests import CountsConfig, ShardsConfig
+from tokcore_schemas.stage_table import REJECTED
 
 
 def tell_workers(

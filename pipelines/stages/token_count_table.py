@@ -6,17 +6,17 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from pipelines.stages.commit import MANIFEST
-from pipelines.stages.stage import write_file
-from pipelines.store import storage, urls
-from pipelines.store.attempts import Attempts
-from pipelines.work.item_results import read_records
-from pipelines.work.token_count_runs import add_up_id_runs, count_groups, make_token_counts_key
-from schemas.refs import RunRef, StoredFile
-from schemas.stage_manifests import CorpusAbout, ShardsManifest
 from tokcore import token_counts
 from tokcore.errors import StageError, TokError
 from tokcore.kernel import IdRows
+from tokcore_pipelines.stages.commit import MANIFEST
+from tokcore_pipelines.stages.stage import write_file
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.work.item_results import read_records
+from tokcore_pipelines.work.token_count_runs import add_up_id_runs, count_groups, make_token_counts_key
+from tokcore_schemas.refs import RunRef, StoredFile
+from tokcore_schemas.stage_manifests import CorpusAbout, ShardsManifest
 
 TOKEN_COUNTS = "token_counts.parquet"
 

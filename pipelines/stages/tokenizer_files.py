@@ -5,13 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 
-from pipelines.stages.commit import find_manifest
-from pipelines.store import hub, storage, urls
-from pipelines.store.redaction import redact
-from pipelines.work.make_jobs import make_special_tokens
-from schemas.config import BuildConfig
-from schemas.stage_manifests import ImportedConfig
-from schemas.stage_table import TOKENIZER, TOKENIZERS
 from tokcore.canonical import hash_sha256
 from tokcore.errors import ConfigError, FormatError
 from tokcore.formats import bert, tiktoken, vocabulary_files
@@ -21,6 +14,13 @@ from tokcore.formats.foreign import FOLDER_NAMES, is_json, read_tokenizer_file, 
 from tokcore.formats.huggingface import spell_pattern, write_tokenizer_json
 from tokcore.pretokenizer import Pretokenizer
 from tokcore.tokenizer_spec import FILE_NAME, SpecialToken, TokenizerSpec
+from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_pipelines.store import hub, storage, urls
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.work.make_jobs import make_special_tokens
+from tokcore_schemas.config import BuildConfig
+from tokcore_schemas.stage_manifests import ImportedConfig
+from tokcore_schemas.stage_table import TOKENIZER, TOKENIZERS
 
 
 def import_tokenizer(config: BuildConfig, output: str, say: Callable[[str], None] | None = None) -> TokenizerSpec:

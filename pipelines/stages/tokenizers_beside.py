@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pipelines.stages.commit import MANIFEST, RUN, find_manifest, require_manifest
-from pipelines.stages.read_log import Log
-from pipelines.store import storage, urls
-from pipelines.store.redaction import redact
-from schemas.manifest import Input
-from schemas.stage_manifests import TokenizerManifest
-from schemas.stage_table import TOKENIZER, TOKENIZERS, parse_manifest
 from tokcore.errors import ConfigError, FormatError
+from tokcore_pipelines.stages.commit import MANIFEST, RUN, find_manifest, require_manifest
+from tokcore_pipelines.stages.read_log import Log
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.redaction import redact
+from tokcore_schemas.manifest import Input
+from tokcore_schemas.stage_manifests import TokenizerManifest
+from tokcore_schemas.stage_table import TOKENIZER, TOKENIZERS, parse_manifest
 
 FOLDER = TOKENIZERS.name
 COMMIT = "commit"  # the input that the manifest of a tokenizer names that was learned from one

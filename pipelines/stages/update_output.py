@@ -3,7 +3,7 @@
 A part is a build, so all that holds of builds holds of parts: kills, retries, engines, slices. The parts of a commit
 hold each input file once. If documents of a part are to go, because a file of it changed or vanished, the commit drops
 the part, and another one takes its place: it takes over the work items that are as before, and only the others are read
-(pipelines.stages.inherit).
+(tokcore_pipelines.stages.inherit).
 """
 
 from __future__ import annotations
@@ -13,15 +13,17 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from pipelines.local.pool import Workers
-from pipelines.local.progress import StageProgress
-from pipelines.local.run_options import RunOptions
-from pipelines.local.terminal import format_count
-from pipelines.stages.build import Build
-from pipelines.stages.commit import find_manifest, find_written, require_manifest
-from pipelines.stages.dataset_card import follow_commits
-from pipelines.stages.held_files import HeldFiles, read_part_files, strip_settings
-from pipelines.stages.make_commit import (
+from tokcore.errors import ConfigError, IdentityError, StageError
+from tokcore.tokenizer_spec import FILE_NAME
+from tokcore_pipelines.local.pool import Workers
+from tokcore_pipelines.local.progress import StageProgress
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.local.terminal import format_count
+from tokcore_pipelines.stages.build import Build
+from tokcore_pipelines.stages.commit import find_manifest, find_written, require_manifest
+from tokcore_pipelines.stages.dataset_card import follow_commits
+from tokcore_pipelines.stages.held_files import HeldFiles, read_part_files, strip_settings
+from tokcore_pipelines.stages.make_commit import (
     NewPart,
     build_part,
     create_commit,
@@ -31,27 +33,25 @@ from pipelines.stages.make_commit import (
     plan_part,
     require_parts_apart,
 )
-from pipelines.stages.plan_corpus import plan_build
-from pipelines.stages.read_log import Log, read_log, read_part
-from pipelines.stages.restored_files import list_restored_files
-from pipelines.stages.settle_languages import describe_kept_spelling, settle_languages
-from pipelines.stages.small_parts import build_parts
-from pipelines.store import storage, urls
-from pipelines.store.at_once import run_at_once
-from pipelines.store.crashpoints import reach
-from pipelines.store.redaction import redact
-from pipelines.store.tokenizers import load_spec
-from pipelines.work.inputs import LeftOut, ListFiles
-from pipelines.work.work_items import make_plan
-from schemas.changed_settings import describe_changed_settings
-from schemas.commit_log import Commit, Part, Reason, name_commit
-from schemas.config import BuildConfig
-from schemas.plan import Plan, ReadSettings
-from schemas.stage_manifests import BuildManifest
-from schemas.stage_table import WHOLE
-from schemas.tombstones import Tombstones
-from tokcore.errors import ConfigError, IdentityError, StageError
-from tokcore.tokenizer_spec import FILE_NAME
+from tokcore_pipelines.stages.plan_corpus import plan_build
+from tokcore_pipelines.stages.read_log import Log, read_log, read_part
+from tokcore_pipelines.stages.restored_files import list_restored_files
+from tokcore_pipelines.stages.settle_languages import describe_kept_spelling, settle_languages
+from tokcore_pipelines.stages.small_parts import build_parts
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.at_once import run_at_once
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.store.tokenizers import load_spec
+from tokcore_pipelines.work.inputs import LeftOut, ListFiles
+from tokcore_pipelines.work.work_items import make_plan
+from tokcore_schemas.changed_settings import describe_changed_settings
+from tokcore_schemas.commit_log import Commit, Part, Reason, name_commit
+from tokcore_schemas.config import BuildConfig
+from tokcore_schemas.plan import Plan, ReadSettings
+from tokcore_schemas.stage_manifests import BuildManifest
+from tokcore_schemas.stage_table import WHOLE
+from tokcore_schemas.tombstones import Tombstones
 
 Vanished = Literal["keep", "remove", "fail"]
 

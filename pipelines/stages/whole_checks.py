@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipelines.reading.records import make_printable
-from pipelines.stages.samples import Finding, SourceSample
-from schemas.config import BuildConfig
-from schemas.document import find_twins
 from tokcore.tokenizer import Tokenizer
 from tokcore.tokenizer_spec import TokenizerSpec
+from tokcore_pipelines.reading.records import make_printable
+from tokcore_pipelines.stages.samples import Finding, SourceSample
+from tokcore_schemas.config import BuildConfig
+from tokcore_schemas.document import find_twins
 
 _MOST_NAMED = 5
 

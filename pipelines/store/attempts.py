@@ -14,14 +14,14 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
-from pipelines.store import storage, urls
-from pipelines.store.objects import NewObject
-from pipelines.store.redaction import redact
-from schemas.refs import RunRef, StoredFile
-from schemas.stage_table import BUILD
 from tokcore.canonical import Sha256Writer, parse_canonical, write_canonical_json
 from tokcore.errors import StageError
 from tokcore.jsonable import from_jsonable, to_jsonable
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.objects import NewObject
+from tokcore_pipelines.store.redaction import redact
+from tokcore_schemas.refs import RunRef, StoredFile
+from tokcore_schemas.stage_table import BUILD
 
 T = TypeVar("T")
 

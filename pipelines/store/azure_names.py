@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from pipelines.store.options import find_option
-from pipelines.store.redaction import redact
 from tokcore.errors import ConfigError
+from tokcore_pipelines.store.options import find_option
+from tokcore_pipelines.store.redaction import redact
 
 SCHEMES = frozenset({"abfs", "abfss", "az"})
 _HOST = ".dfs.core.windows.net"

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from pipelines.store.pins import FileId, pin_local, stat
+from tokcore_pipelines.store.pins import FileId, pin_local, stat
 
 Matches = Callable[[str], object]  # path -> whether
 

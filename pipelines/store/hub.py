@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from pipelines.store.redaction import redact
 from tokcore.errors import ConfigError
+from tokcore_pipelines.store.redaction import redact
 
 # hf://ORG/NAME, hf://ORG/NAME@REVISION, and a file below it.
 _MODEL = re.compile(

@@ -6,9 +6,9 @@ import io
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-from pipelines.store import storage
 from tokcore.canonical import parse_canonical
 from tokcore.jsonable import from_jsonable
+from tokcore_pipelines.store import storage
 
 T = TypeVar("T")
 

@@ -13,8 +13,8 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from pipelines.store.refusals import EXPIRED, is_stale, is_unknown_host
-from pipelines.store.retries import ATTEMPTS, count_retry, make_pause
+from tokcore_pipelines.store.refusals import EXPIRED, is_stale, is_unknown_host
+from tokcore_pipelines.store.retries import ATTEMPTS, count_retry, make_pause
 
 _BUSY = frozenset({429, 500, 502, 503, 504})
 # The last two are refusals of a creation, not of its bytes: another one of the same name is under way.

@@ -10,14 +10,15 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipelines.store.disk_listing import Links, list_disk
-from pipelines.store.listed_pages import iterate_below, iterate_folder
-from pipelines.store.patterns import Pattern, compile_glob, compile_holders, find_fixed_folder, is_glob, unquote
-from pipelines.store.pins import FileId, find_version, pin_described, stat
-from pipelines.store.redaction import redact
-from pipelines.store.refusals import NO_BUCKET
-from pipelines.store.retries import name_errors, retry
-from pipelines.store.urls import (
+from tokcore.errors import ConfigError
+from tokcore_pipelines.store.disk_listing import Links, list_disk
+from tokcore_pipelines.store.listed_pages import iterate_below, iterate_folder
+from tokcore_pipelines.store.patterns import Pattern, compile_glob, compile_holders, find_fixed_folder, is_glob, unquote
+from tokcore_pipelines.store.pins import FileId, find_version, pin_described, stat
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.store.refusals import NO_BUCKET
+from tokcore_pipelines.store.retries import name_errors, retry
+from tokcore_pipelines.store.urls import (
     check_url,
     find_path,
     find_scheme,
@@ -26,8 +27,7 @@ from pipelines.store.urls import (
     name_file,
     open_file_system,
 )
-from schemas.packed_rows import SortedRows
-from tokcore.errors import ConfigError
+from tokcore_schemas.packed_rows import SortedRows
 
 _WITH_BUCKETS = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.store.patterns import Pattern, compile_glob, find_fixed_folder
-from pipelines.store.pins import FileId, pin_described
-from pipelines.store.retries import name_errors, retry
-from pipelines.store.urls import find_path, find_scheme, open_file_system
+from tokcore_pipelines.store.patterns import Pattern, compile_glob, find_fixed_folder
+from tokcore_pipelines.store.pins import FileId, pin_described
+from tokcore_pipelines.store.retries import name_errors, retry
+from tokcore_pipelines.store.urls import find_path, find_scheme, open_file_system
 
 _CAN = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}  # scheme -> whose requests
 

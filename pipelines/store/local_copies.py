@@ -8,9 +8,9 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from pipelines.store import storage, urls
-from pipelines.store.at_once import MOST_FILES, run_at_once
-from pipelines.store.read_file import BLOCK_BYTES
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.at_once import MOST_FILES, run_at_once
+from tokcore_pipelines.store.read_file import BLOCK_BYTES
 
 _BLOCK_BYTES = 1 << 20
 

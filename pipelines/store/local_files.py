@@ -1,6 +1,6 @@
 """Files of this machine: durable when a call returns, whole when they have their name.
 
-The door is pipelines.store.storage, which names the URL in what is raised here.
+The door is tokcore_pipelines.store.storage, which names the URL in what is raised here.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from pipelines.store.crashpoints import reach
-from pipelines.store.pins import Footprint
-from pipelines.store.read_file import require_same
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.store.pins import Footprint
+from tokcore_pipelines.store.read_file import require_same
 
 T = TypeVar("T")
 

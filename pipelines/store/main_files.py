@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from pipelines.store import urls
-from pipelines.store.local_copies import copy_if_remote
-from schemas.refs import ShardRef
 from tokcore.format_table import READING_ORDER, FormatFile, list_paths
+from tokcore_pipelines.store import urls
+from tokcore_pipelines.store.local_copies import copy_if_remote
+from tokcore_schemas.refs import ShardRef
 
 
 def copy_shard_if_remote(output: str, shard: ShardRef, stage: str = "shards") -> AbstractContextManager[str]:

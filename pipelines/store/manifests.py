@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pipelines.store import storage, urls
-from pipelines.store.redaction import redact
-from schemas.stage_table import Made, Stage, parse_manifest
 from tokcore.canonical import hash_sha256
 from tokcore.errors import StageError
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.redaction import redact
+from tokcore_schemas.stage_table import Made, Stage, parse_manifest
 
 
 def read_manifest(output: str, stage: Stage[Made], sha256: str = "", meanwhile: str = "") -> Made:

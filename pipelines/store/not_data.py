@@ -10,10 +10,10 @@ import os
 import re
 from collections.abc import Callable
 
-from pipelines.store import storage
-from pipelines.store.urls import join
-from schemas.stage_table import PLAN, STAGES
 from tokcore.canonical import MANIFEST_FORMAT
+from tokcore_pipelines.store import storage
+from tokcore_pipelines.store.urls import join
+from tokcore_schemas.stage_table import PLAN, STAGES
 
 _ABOUT = re.compile(r"(readme|licen[cs]e)([._-].*)?", re.IGNORECASE)
 # Of Hugging Face datasets, Spark, Hadoop and desktops; compared in lower case.

@@ -1,7 +1,7 @@
 """Objects that are written once: one conditional creation of their name, with a checksum that the store checks.
 
 Nothing is copied, renamed or overwritten. What differs between the libraries of the stores is here: how they are asked
-for a checksum, and how they say that a name is taken. The door is pipelines.store.storage.
+for a checksum, and how they say that a name is taken. The door is tokcore_pipelines.store.storage.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pipelines.store.crashpoints import reach
-from pipelines.store.read_file import compute_sha256
-from pipelines.store.redaction import redact
-from pipelines.store.retries import retry
-from pipelines.store.urls import find_scheme, open_file_system
 from tokcore.errors import StageError
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.store.read_file import compute_sha256
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.store.retries import retry
+from tokcore_pipelines.store.urls import find_scheme, open_file_system
 
 BLOCK_BYTES = 1 << 24  # of a part of an upload; what is no longer goes in one request
 

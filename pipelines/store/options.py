@@ -12,7 +12,7 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
-from pipelines.store.refusals import is_unknown_host
+from tokcore_pipelines.store.refusals import is_unknown_host
 
 Option = str | bool
 

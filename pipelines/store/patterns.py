@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from fsspec.utils import glob_translate
 
-from pipelines.store import urls
-from pipelines.store.redaction import redact
 from tokcore.errors import ConfigError
+from tokcore_pipelines.store import urls
+from tokcore_pipelines.store.redaction import redact
 
 _SPECIAL = re.compile(r"([*?\[])")
 _QUOTED = re.compile(r"\[([*?\[])\]")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 
-from pipelines.store import storage, urls
-from pipelines.store.json_lines import parse_lines
-from schemas.plan import InputFile, pack_files
 from tokcore.errors import FormatError
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.json_lines import parse_lines
+from tokcore_schemas.plan import InputFile, pack_files
 
 # The plan's table of files: a line each, sorted by uri.
 FILES = "files.jsonl"

@@ -9,10 +9,10 @@ from concurrent.futures import Future
 from stat import S_ISDIR, S_ISREG
 from typing import Any, NamedTuple, cast
 
-from pipelines.store.redaction import redact
-from pipelines.store.retries import name_errors, retry
-from pipelines.store.urls import is_local, name_file, open_file_system
 from tokcore.errors import StageError
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.store.retries import name_errors, retry
+from tokcore_pipelines.store.urls import is_local, name_file, open_file_system
 
 
 class Footprint(NamedTuple):

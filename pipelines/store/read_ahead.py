@@ -10,11 +10,11 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from pipelines.store.at_once import MOST
-from pipelines.store.pins import FetchedFile, FileId
-from pipelines.store.read_file import open_pinned
-from pipelines.store.urls import explain_unreadable, is_local, is_object_store, open_file_system
-from pipelines.store.whole_objects import read_version
+from tokcore_pipelines.store.at_once import MOST
+from tokcore_pipelines.store.pins import FetchedFile, FileId
+from tokcore_pipelines.store.read_file import open_pinned
+from tokcore_pipelines.store.urls import explain_unreadable, is_local, is_object_store, open_file_system
+from tokcore_pipelines.store.whole_objects import read_version
 
 SMALL_BYTES = 1 << 22  # of a file that is fetched whole
 MOST_BYTES = 1 << 24  # of files that are fetched and not read yet; the last one may pass it

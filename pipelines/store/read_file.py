@@ -10,11 +10,11 @@ import os
 from types import TracebackType
 from typing import Any, BinaryIO, Self, cast
 
-from pipelines.store.pins import FetchedFile, FileId, find_pin, stat
-from pipelines.store.redaction import redact
-from pipelines.store.retries import name_errors, retry
-from pipelines.store.urls import find_scheme, is_local, is_object_store, open_file_system
 from tokcore.errors import StageError
+from tokcore_pipelines.store.pins import FetchedFile, FileId, find_pin, stat
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.store.retries import name_errors, retry
+from tokcore_pipelines.store.urls import find_scheme, is_local, is_object_store, open_file_system
 
 BLOCK_BYTES = 1 << 23  # of one request to an object store
 MOST_WHOLE_BYTES = 1 << 32  # of a file that is read into memory at once: of manifests and the like

@@ -1,6 +1,6 @@
 """Objects of a store: an answer may be lost, a copy may be wrong, and a listing may come from a cache.
 
-The door is pipelines.store.storage, which names the URL in what is raised here.
+The door is tokcore_pipelines.store.storage, which names the URL in what is raised here.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
-from pipelines.store import objects
-from pipelines.store.at_once import run_at_once
-from pipelines.store.crashpoints import reach
-from pipelines.store.listing import find_kind, list_everything_below
-from pipelines.store.pins import Footprint, stat
-from pipelines.store.read_file import read_bytes
-from pipelines.store.redaction import redact
-from pipelines.store.retries import retry
-from pipelines.store.urls import find_scheme, is_object_store, open_file_system
 from tokcore.errors import StageError
+from tokcore_pipelines.store import objects
+from tokcore_pipelines.store.at_once import run_at_once
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.store.listing import find_kind, list_everything_below
+from tokcore_pipelines.store.pins import Footprint, stat
+from tokcore_pipelines.store.read_file import read_bytes
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.store.retries import retry
+from tokcore_pipelines.store.urls import find_scheme, is_object_store, open_file_system
 
 _MOST_AT_ONCE = 1000  # objects that S3 removes with one request
 

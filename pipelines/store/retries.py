@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from pipelines.store.redaction import make_cause, redact
-from pipelines.store.refusals import NO_BUCKET, explain_refusal, find_code, has_expired, is_bare
 from tokcore.errors import StageError, TokError
+from tokcore_pipelines.store.redaction import make_cause, redact
+from tokcore_pipelines.store.refusals import NO_BUCKET, explain_refusal, find_code, has_expired, is_bare
 
 Result = TypeVar("Result")
 

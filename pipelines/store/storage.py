@@ -1,7 +1,7 @@
 """The one door to files: list, pin, read, write and publish them, locally or in an object store.
 
 No other folder of pipelines opens, lists or renames files that a build file or a command line names.
-pipelines.store.urls says what a URL may be.
+tokcore_pipelines.store.urls says what a URL may be.
 
 Three promises that callers lean on:
   - a listing is never answered from a cache, and what it lists is pinned (`FileId`): a later read notices a change;
@@ -22,12 +22,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from pipelines.store import local_files, objects, remote_files
-from pipelines.store.crashpoints import reach
-from pipelines.store.listing import find_kind, list_files, require_bucket
-from pipelines.store.pins import FileId, Footprint, find_pin, stat
-from pipelines.store.read_ahead import forget_fetched, read_ahead
-from pipelines.store.read_file import (
+from tokcore.errors import ConfigError, StageError
+from tokcore_pipelines.store import local_files, objects, remote_files
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.store.listing import find_kind, list_files, require_bucket
+from tokcore_pipelines.store.pins import FileId, Footprint, find_pin, stat
+from tokcore_pipelines.store.read_ahead import forget_fetched, read_ahead
+from tokcore_pipelines.store.read_file import (
     ReadFile,
     compute_sha256,
     open_pinned,
@@ -38,11 +39,10 @@ from pipelines.store.read_file import (
     read_part,
     require_sha256,
 )
-from pipelines.store.redaction import redact
-from pipelines.store.remote_files import Upload
-from pipelines.store.retries import name_errors, retry
-from pipelines.store.urls import check_relative, get_local_path, is_local, join, open_file_system
-from tokcore.errors import ConfigError, StageError
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.store.remote_files import Upload
+from tokcore_pipelines.store.retries import name_errors, retry
+from tokcore_pipelines.store.urls import check_relative, get_local_path, is_local, join, open_file_system
 
 __all__ = [
     "FileId",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pipelines.store import storage, urls
-from schemas.stage_manifests import TokenizerManifest
 from tokcore.tokenizer import Tokenizer
 from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
+from tokcore_pipelines.store import storage, urls
+from tokcore_schemas.stage_manifests import TokenizerManifest
 
 
 def load_tokenizer(output: str) -> Tokenizer:

@@ -14,13 +14,13 @@ from typing import Any, cast
 
 import fsspec
 
-from pipelines.store import azure_names
-from pipelines.store.libraries import ask_s3, teach
-from pipelines.store.options import find_table, make_arguments
-from pipelines.store.redaction import redact, remove_credentials
-from pipelines.store.retries import explain_by
 from tokcore.errors import ConfigError, FormatError
 from tokcore.url_files import EXTRAS
+from tokcore_pipelines.store import azure_names
+from tokcore_pipelines.store.libraries import ask_s3, teach
+from tokcore_pipelines.store.options import find_table, make_arguments
+from tokcore_pipelines.store.redaction import redact, remove_credentials
+from tokcore_pipelines.store.retries import explain_by
 
 # Scheme -> the extra that installs its library. All others are refused: fsspec alone would open 55 kinds of URL, and
 # some of them run templates or reach into other services.

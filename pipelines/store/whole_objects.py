@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from fsspec.asyn import sync
 
-from pipelines.store.pins import FileId, find_version
-from pipelines.store.retries import retry
-from pipelines.store.urls import find_scheme, open_file_system
+from tokcore_pipelines.store.pins import FileId, find_version
+from tokcore_pipelines.store.retries import retry
+from tokcore_pipelines.store.urls import find_scheme, open_file_system
 
 
 class _Answer(NamedTuple):

@@ -10,9 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.inspect.explained import list_explained
-from pipelines.store.redaction import redact
-from pipelines.view.scanning import (
+from tokcore.errors import ConfigError
+from tokcore.explain import ExplainedToken
+from tokcore.odd_tokens import spell_token
+from tokcore.shards import ShardDocument, Shards
+from tokcore.tokenizer import Tokenizer
+from tokcore_pipelines.inspect.explained import list_explained
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.view.scanning import (
     Hit,
     find_document_id,
     find_language,
@@ -22,12 +27,7 @@ from pipelines.view.scanning import (
     is_same_record,
     search,
 )
-from pipelines.view.shelf import Shelf, Volume
-from tokcore.errors import ConfigError
-from tokcore.explain import ExplainedToken
-from tokcore.odd_tokens import spell_token
-from tokcore.shards import ShardDocument, Shards
-from tokcore.tokenizer import Tokenizer
+from tokcore_pipelines.view.shelf import Shelf, Volume
 
 MOST_CHARACTERS = 100_000  # of typed text
 MOST_TOKENS = 5_000  # that are shown at a time, of a text or a document

@@ -14,11 +14,11 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from pipelines.store.redaction import redact
-from pipelines.view.answers import ANSWERS, search_documents
-from pipelines.view.shelf import Shelf
-from pipelines.view.view_page import write_view_page
 from tokcore.errors import TokError
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.view.answers import ANSWERS, search_documents
+from tokcore_pipelines.view.shelf import Shelf
+from tokcore_pipelines.view.view_page import write_view_page
 
 _HOST = "127.0.0.1"
 _MOST_QUESTION_BYTES = 1_000_000

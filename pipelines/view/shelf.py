@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from pipelines.inspect.audit import audit
-from pipelines.stages.output import Output
-from schemas.stage_table import SHARDS
 from tokcore.errors import ConfigError
 from tokcore.explain import Explainer
 from tokcore.shards import Shards, open_shards
 from tokcore.token_search import TokenSearcher, can_search
 from tokcore.tokenizer import Tokenizer
+from tokcore_pipelines.inspect.audit import audit
+from tokcore_pipelines.stages.output import Output
+from tokcore_schemas.stage_table import SHARDS
 
 MOST = 4
 

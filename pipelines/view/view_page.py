@@ -6,8 +6,8 @@ import base64
 import hashlib
 from pathlib import Path
 
-from pipelines.report.html_parts import Html, make_visible, tag
-from pipelines.view.shelf import Shelf
+from tokcore_pipelines.report.html_parts import Html, make_visible, tag
+from tokcore_pipelines.view.shelf import Shelf
 
 _FILES = Path(__file__).parent / "view_files"
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from pipelines.local.progress import StageProgress
-from pipelines.local.run_options import RunOptions
-from pipelines.stages.build import Build
-from pipelines.stages.commit import find_manifest
-from pipelines.store.redaction import redact
-from pipelines.work.work_items import make_plan
-from schemas.config import BuildConfig
-from schemas.stage_table import WHOLE
 from tokcore.errors import ConfigError
+from tokcore_pipelines.local.progress import StageProgress
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.stages.build import Build
+from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.work.work_items import make_plan
+from tokcore_schemas.config import BuildConfig
+from tokcore_schemas.stage_table import WHOLE
 
 
 def begin_output(

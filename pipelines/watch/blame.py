@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 import os
 
-from pipelines.store import storage, urls
-from pipelines.store.attempts import FOLDER, WATCHERS
-from pipelines.store.redaction import redact
 from tokcore.errors import TokError
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.attempts import FOLDER, WATCHERS
+from tokcore_pipelines.store.redaction import redact
 
 _MOST_SHOWN = 600  # characters of an error
 

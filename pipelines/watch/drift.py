@@ -15,21 +15,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.stages.commit import find_manifest
-from pipelines.stages.read_log import Log, locate_part, read_part
-from pipelines.stages.token_count_table import TOKEN_COUNTS, read_token_counts
-from pipelines.store import storage, urls
-from pipelines.store.at_once import run_at_once
-from pipelines.store.redaction import redact
-from pipelines.store.tokenizers import load_tokenizer
-from schemas.build_tables import WatchTable
-from schemas.commit_log import OWN, Part
-from schemas.stage_manifests import BuildManifest, CountsManifest, LearnedConfig
-from schemas.stage_table import COUNTS, WHOLE
 from tokcore.errors import ConfigError
 from tokcore.key_filter import KeyFilter
 from tokcore.pretoken_rows import CountRows
 from tokcore.pretoken_tables import read_table
+from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_pipelines.stages.read_log import Log, locate_part, read_part
+from tokcore_pipelines.stages.token_count_table import TOKEN_COUNTS, read_token_counts
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.at_once import run_at_once
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.store.tokenizers import load_tokenizer
+from tokcore_schemas.build_tables import WatchTable
+from tokcore_schemas.commit_log import OWN, Part
+from tokcore_schemas.stage_manifests import BuildManifest, CountsManifest, LearnedConfig
+from tokcore_schemas.stage_table import COUNTS, WHOLE
 
 MOST_PARTS = 1000  # of a window: each is a few requests to a store
 _SHORT_BYTES = 3  # tokens with fewer bytes are letters and halves of letters

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pipelines.stages.read_log import Log
-from pipelines.store import urls
-from pipelines.watch.blame import shorten
-from pipelines.watch.drift import Drift
-from pipelines.watch.meters import Meters
-from schemas.config import BuildConfig
 from tokcore.errors import TokError
+from tokcore_pipelines.stages.read_log import Log
+from tokcore_pipelines.store import urls
+from tokcore_pipelines.watch.blame import shorten
+from tokcore_pipelines.watch.drift import Drift
+from tokcore_pipelines.watch.meters import Meters
+from tokcore_schemas.config import BuildConfig
 
 
 class DriftWatch:

@@ -12,13 +12,13 @@ import itertools
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from pipelines.store import storage, urls
-from pipelines.store.at_once import run_at_once
-from pipelines.store.disk_listing import Link, Links
-from pipelines.store.listing_after import can_list_after, list_files_after
-from pipelines.store.patterns import Pattern, compile_glob, is_glob, name_exactly
-from schemas.packed_rows import PackedRows
 from tokcore.errors import ConfigError
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.at_once import run_at_once
+from tokcore_pipelines.store.disk_listing import Link, Links
+from tokcore_pipelines.store.listing_after import can_list_after, list_files_after
+from tokcore_pipelines.store.patterns import Pattern, compile_glob, is_glob, name_exactly
+from tokcore_schemas.packed_rows import PackedRows
 
 MOST_CONFIRMED = 1000  # files that are looked at one by one: a full listing has so many in one request
 _STORES = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs"}  # of which notifications come

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Collection
 
-from pipelines.watch.known_files import KnownFiles
-from pipelines.watch.notifications import Notifications
-from schemas.build_tables import WatchTable
+from tokcore_pipelines.watch.known_files import KnownFiles
+from tokcore_pipelines.watch.notifications import Notifications
+from tokcore_schemas.build_tables import WatchTable
 
 _SHORTEST_PAUSE_S = 1.0  # between looks at files that wait
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pipelines.store import storage, urls
-from pipelines.store.at_once import run_at_once
-from schemas.config import BuildConfig
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.at_once import run_at_once
+from tokcore_schemas.config import BuildConfig
 
 
 def find_marked(config: BuildConfig, uris: Iterable[str], marker: str) -> set[str]:

@@ -9,9 +9,9 @@ from typing import Any
 import prometheus_client
 from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 
-from pipelines.store.retries import count_retries
-from schemas.commit_log import Commit
-from schemas.stage_manifests import BuildManifest
+from tokcore_pipelines.store.retries import count_retries
+from tokcore_schemas.commit_log import Commit
+from tokcore_schemas.stage_manifests import BuildManifest
 
 _LAG_SECONDS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 4 * 3600, 24 * 3600)
 

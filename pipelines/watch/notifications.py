@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from pipelines.store.redaction import redact
-from pipelines.watch.hints import find_urls
-from pipelines.watch.known_files import MOST_CONFIRMED
-from pipelines.watch.queues import Queue
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.watch.hints import find_urls
+from tokcore_pipelines.watch.known_files import MOST_CONFIRMED
+from tokcore_pipelines.watch.queues import Queue
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 300.0
 _MOST_SHOWN = 300  # characters of an error

@@ -6,11 +6,11 @@ import datetime
 import json
 from collections.abc import Mapping
 
-from pipelines.store import storage, urls
-from pipelines.store.attempts import FOLDER, WATCHERS
-from pipelines.store.redaction import redact
-from pipelines.watch.waiting_files import Waiting
 from tokcore.canonical import hash_sha256, write_canonical_json
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.attempts import FOLDER, WATCHERS
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.watch.waiting_files import Waiting
 
 _NOTES = "quarantine"
 _KEY_DIGITS = 24

@@ -6,14 +6,14 @@ import contextlib
 import json
 from typing import Any
 
-from pipelines.stages.read_log import Log, read_log
-from pipelines.store import storage, urls
-from pipelines.store.attempts import FOLDER, WATCHERS
-from pipelines.watch.quarantine import Quarantine
-from pipelines.watch.stream_notes import read_look
-from pipelines.watch.turn import SIGN
-from schemas.commit_log import sum_up_part
 from tokcore.jsonable import to_jsonable
+from tokcore_pipelines.stages.read_log import Log, read_log
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.attempts import FOLDER, WATCHERS
+from tokcore_pipelines.watch.quarantine import Quarantine
+from tokcore_pipelines.watch.stream_notes import read_look
+from tokcore_pipelines.watch.turn import SIGN
+from tokcore_schemas.commit_log import sum_up_part
 
 
 def read_status(output: str, with_drift: bool = False, baseline: str = "") -> dict[str, Any]:
@@ -40,8 +40,8 @@ def read_status(output: str, with_drift: bool = False, baseline: str = "") -> di
 
 
 def _measure_drift(log: Log, output: str, baseline: str) -> dict[str, Any] | None:
-    from pipelines.watch.drift import Drift  # loads what reads tables: only for who asks for it
-    from schemas.build_tables import WatchTable
+    from tokcore_pipelines.watch.drift import Drift  # loads what reads tables: only for who asks for it
+    from tokcore_schemas.build_tables import WatchTable
 
     return Drift(output, WatchTable(), baseline).measure(log)
 

@@ -15,36 +15,36 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from pipelines.local.free_memory import free_memory, share_arena
-from pipelines.local.pool import Workers
-from pipelines.local.progress import StageProgress
-from pipelines.local.run_options import RunOptions
-from pipelines.local.terminal import format_count, format_duration, format_size
-from pipelines.stages.build import Build
-from pipelines.stages.read_log import read_part
-from pipelines.stages.small_parts import MODULES
-from pipelines.stages.update_output import Changes, Update
-from pipelines.store import urls
-from pipelines.store.crashpoints import reach
-from pipelines.store.options import use_options
-from pipelines.store.redaction import redact
-from pipelines.watch.begin import begin_output
-from pipelines.watch.blame import blames_machine, shorten
-from pipelines.watch.drift_watch import DriftWatch
-from pipelines.watch.looks import Looks
-from pipelines.watch.marked import find_marked
-from pipelines.watch.meters import Meters
-from pipelines.watch.notifications import Notifications
-from pipelines.watch.pages import METRICS_TYPE, Page, Pages
-from pipelines.watch.quarantine import Quarantine
-from pipelines.watch.queues import open_queue
-from pipelines.watch.signals import Wishes
-from pipelines.watch.turn import Turn
-from pipelines.watch.waiting_files import MOST_NEW, Waiting, WaitingFiles
-from schemas.changed_settings import describe_changed_settings
-from schemas.commit_log import Commit
-from schemas.config import BuildConfig
 from tokcore.errors import ConfigError, IdentityError, TokError, VersionError
+from tokcore_pipelines.local.free_memory import free_memory, share_arena
+from tokcore_pipelines.local.pool import Workers
+from tokcore_pipelines.local.progress import StageProgress
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.local.terminal import format_count, format_duration, format_size
+from tokcore_pipelines.stages.build import Build
+from tokcore_pipelines.stages.read_log import read_part
+from tokcore_pipelines.stages.small_parts import MODULES
+from tokcore_pipelines.stages.update_output import Changes, Update
+from tokcore_pipelines.store import urls
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.store.options import use_options
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.watch.begin import begin_output
+from tokcore_pipelines.watch.blame import blames_machine, shorten
+from tokcore_pipelines.watch.drift_watch import DriftWatch
+from tokcore_pipelines.watch.looks import Looks
+from tokcore_pipelines.watch.marked import find_marked
+from tokcore_pipelines.watch.meters import Meters
+from tokcore_pipelines.watch.notifications import Notifications
+from tokcore_pipelines.watch.pages import METRICS_TYPE, Page, Pages
+from tokcore_pipelines.watch.quarantine import Quarantine
+from tokcore_pipelines.watch.queues import open_queue
+from tokcore_pipelines.watch.signals import Wishes
+from tokcore_pipelines.watch.turn import Turn
+from tokcore_pipelines.watch.waiting_files import MOST_NEW, Waiting, WaitingFiles
+from tokcore_schemas.changed_settings import describe_changed_settings
+from tokcore_schemas.commit_log import Commit
+from tokcore_schemas.config import BuildConfig
 
 _LONGEST_PAUSE_S = 300.0
 _POLLS_OF_A_STANDBY = 10  # from one look to the next of a watcher that stands by; each look lists all sources

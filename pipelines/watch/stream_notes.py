@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 
-from pipelines.store import storage, urls
-from pipelines.store.attempts import FOLDER, WATCHERS
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.attempts import FOLDER, WATCHERS
 
 NOTHING_WAITS = {"waiting_files": 0, "waiting_bytes": 0, "oldest_waiting_s": 0, "quarantined": 0}
 

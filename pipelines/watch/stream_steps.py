@@ -1,8 +1,9 @@
 """What the steps of a stream do, for one output: look for arrivals, cut them into batches, read a batch, commit a pane.
 
-Without Beam: pipelines.graph.stream_graph calls them, in workers of an engine, each on any host, at any time, twice or
-at the same time as another. What is done is in the log of the output, and nowhere else. So a batch is checked against
-the log before it is read, and again before it is committed, and of two commits of one number the first one counts.
+Without Beam: tokcore_pipelines.graph.stream_graph calls them, in workers of an engine, each on any host, at any time,
+twice or at the same time as another. What is done is in the log of the output, and nowhere else. So a batch is checked
+against the log before it is read, and again before it is committed, and of two commits of one number the first one
+counts.
 """
 
 from __future__ import annotations
@@ -14,30 +15,30 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from pipelines.local.progress import StageProgress
-from pipelines.local.run_options import RunOptions
-from pipelines.stages.held_files import HeldFiles, make_pin
-from pipelines.stages.inherit import find_changed
-from pipelines.stages.make_commit import build_part, create_commit
-from pipelines.stages.read_log import Log
-from pipelines.stages.update_output import Changes, Update
-from pipelines.store import storage, urls
-from pipelines.store.crashpoints import reach
-from pipelines.watch.blame import blames_machine, shorten
-from pipelines.watch.looks import Looks
-from pipelines.watch.marked import find_marked
-from pipelines.watch.quarantine import Quarantine
-from pipelines.watch.stream_notes import NOTHING_WAITS, locate_look, locate_wish
-from pipelines.watch.waiting_files import Waiting
-from pipelines.work.work_items import make_plan
-from schemas.arrivals import Arrival, Batch, PaneCommitted
-from schemas.build_tables import EngineTable
-from schemas.commit_log import Part, Reason
-from schemas.config import BuildConfig
-from schemas.plan import InputFile, Plan, ReadSettings
-from schemas.tombstones import Tombstones
 from tokcore.canonical import write_canonical_json
 from tokcore.errors import TokError
+from tokcore_pipelines.local.progress import StageProgress
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.stages.held_files import HeldFiles, make_pin
+from tokcore_pipelines.stages.inherit import find_changed
+from tokcore_pipelines.stages.make_commit import build_part, create_commit
+from tokcore_pipelines.stages.read_log import Log
+from tokcore_pipelines.stages.update_output import Changes, Update
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.watch.blame import blames_machine, shorten
+from tokcore_pipelines.watch.looks import Looks
+from tokcore_pipelines.watch.marked import find_marked
+from tokcore_pipelines.watch.quarantine import Quarantine
+from tokcore_pipelines.watch.stream_notes import NOTHING_WAITS, locate_look, locate_wish
+from tokcore_pipelines.watch.waiting_files import Waiting
+from tokcore_pipelines.work.work_items import make_plan
+from tokcore_schemas.arrivals import Arrival, Batch, PaneCommitted
+from tokcore_schemas.build_tables import EngineTable
+from tokcore_schemas.commit_log import Part, Reason
+from tokcore_schemas.config import BuildConfig
+from tokcore_schemas.plan import InputFile, Plan, ReadSettings
+from tokcore_schemas.tombstones import Tombstones
 
 T = TypeVar("T")
 

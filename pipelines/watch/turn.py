@@ -15,10 +15,10 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from pipelines.store import storage, urls
-from pipelines.store.attempts import FOLDER, WATCHERS
 from tokcore.canonical import parse_canonical, write_canonical_json
 from tokcore.errors import TokError
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.attempts import FOLDER, WATCHERS
 
 SIGN, TURN = "sign", "turn"
 _BEATS_PER_LEASE = 5

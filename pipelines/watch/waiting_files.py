@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from schemas.build_tables import WatchTable
+    from tokcore_schemas.build_tables import WatchTable
 
 _LONGEST_PAUSE_S = 300.0
 _FIRST_FILES = 256  # of a batch, at first

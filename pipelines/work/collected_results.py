@@ -11,10 +11,10 @@ import io
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from pipelines.store import storage, urls
-from pipelines.store.at_once import run_at_once
-from pipelines.store.attempts import Attempts
-from pipelines.store.json_lines import parse_lines
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.at_once import run_at_once
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.store.json_lines import parse_lines
 
 T = TypeVar("T")
 

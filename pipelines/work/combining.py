@@ -1,8 +1,8 @@
 """How an engine goes on by itself with what the tasks of a step leave, in the same job. No Beam.
 
-Elsewhere the driver reads the records, and makes steps of their own of it (pipelines.stages.item_steps). On an engine
-each would be one more job, which takes seconds, or minutes where hosts have to start; and its workers can merge what is
-on one machine before they shuffle.
+Elsewhere the driver reads the records, and makes steps of their own of it (tokcore_pipelines.stages.item_steps). On an
+engine each would be one more job, which takes seconds, or minutes where hosts have to start; and its workers can merge
+what is on one machine before they shuffle.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import functools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from pipelines.store.attempts import Attempts
-from pipelines.work.merge_tree import choose_max_runs
-from pipelines.work.runs import merge_runs, write_count_table
-from pipelines.work.token_count_runs import count_groups, find_group_key, merge_id_runs
-from schemas.refs import ItemCounted, ItemEncoded, PartGathered, RunRef
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.work.merge_tree import choose_max_runs
+from tokcore_pipelines.work.runs import merge_runs, write_count_table
+from tokcore_pipelines.work.token_count_runs import count_groups, find_group_key, merge_id_runs
+from tokcore_schemas.refs import ItemCounted, ItemEncoded, PartGathered, RunRef
 
 KeyedRuns = Iterator[tuple[tuple[str, int], RunRef]]
 

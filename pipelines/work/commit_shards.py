@@ -5,23 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pipelines.store import storage, urls
-from pipelines.store.attempts import Attempts, publish
-from pipelines.store.redaction import redact
-from pipelines.work.encode_job import EncodeJob
-from pipelines.work.hashed_documents import add_up_hashed
-from pipelines.work.language_totals import add_up_languages, sum_up_encoded
-from pipelines.work.semantics import SEMANTICS
-from pipelines.work.token_count_runs import add_up_id_runs
-from schemas.manifest import FileEntry, Manifest, compute_identity
-from schemas.refs import HashedDocuments, ItemEncoded, ShardsCommitted, StoredFile
-from schemas.shard_entries import make_shard_entries, write_folder_indexes
-from schemas.stage_manifests import CorpusAbout, FileTotals, RecordTotals, ShardsConfig, ShardsManifest, ShardsTotals
-from schemas.stage_table import SHARDS, parse_manifest
 from tokcore import token_counts
 from tokcore.errors import ConfigError, LedgerError, StageError
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.attempts import Attempts, publish
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.work.encode_job import EncodeJob
+from tokcore_pipelines.work.hashed_documents import add_up_hashed
+from tokcore_pipelines.work.language_totals import add_up_languages, sum_up_encoded
+from tokcore_pipelines.work.semantics import SEMANTICS
+from tokcore_pipelines.work.token_count_runs import add_up_id_runs
+from tokcore_schemas.manifest import FileEntry, Manifest, compute_identity
+from tokcore_schemas.refs import HashedDocuments, ItemEncoded, ShardsCommitted, StoredFile
+from tokcore_schemas.shard_entries import make_shard_entries, write_folder_indexes
+from tokcore_schemas.stage_manifests import (
+    CorpusAbout,
+    FileTotals,
+    RecordTotals,
+    ShardsConfig,
+    ShardsManifest,
+    ShardsTotals,
+)
+from tokcore_schemas.stage_table import SHARDS, parse_manifest
 
 _MANIFEST = "manifest.json"
 _TOKEN_COUNTS = "token_counts.parquet"

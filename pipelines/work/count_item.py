@@ -11,28 +11,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 
-from pipelines.local.worker import report_progress
-from pipelines.reading.input_range import Batch
-from pipelines.store import storage, urls
-from pipelines.store.attempts import Attempts
-from pipelines.store.crashpoints import reach
-from pipelines.store.local_copies import copy_if_remote
-from pipelines.store.redaction import redact
-from pipelines.store.tokenizers import load_tokenizer
-from pipelines.work.inherit_item import (
-    Inherited,
-    find_inherited,
-    require_less,
-    subtract_counts,
-    subtract_languages,
-)
-from pipelines.work.item_reader import ItemReader, LanguageTally, add_documents, write_rejects_to
-from pipelines.work.leaving import Leaving
-from pipelines.work.runs import read_sections, write_section
-from schemas.document import is_selected
-from schemas.inheritance import Less
-from schemas.plan import Assignment
-from schemas.refs import ItemCounted, RunRef
 from tokcore import kernel
 from tokcore.errors import LedgerError, StageError
 from tokcore.masking import add_texts
@@ -41,6 +19,28 @@ from tokcore.pretoken_tables import merge_rows, read_table, split_rows
 from tokcore.pretokenizer import Pretokenizer
 from tokcore.signed_rows import subtract_rows
 from tokcore.texts import Texts
+from tokcore_pipelines.local.worker import report_progress
+from tokcore_pipelines.reading.input_range import Batch
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.store.local_copies import copy_if_remote
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.store.tokenizers import load_tokenizer
+from tokcore_pipelines.work.inherit_item import (
+    Inherited,
+    find_inherited,
+    require_less,
+    subtract_counts,
+    subtract_languages,
+)
+from tokcore_pipelines.work.item_reader import ItemReader, LanguageTally, add_documents, write_rejects_to
+from tokcore_pipelines.work.leaving import Leaving
+from tokcore_pipelines.work.runs import read_sections, write_section
+from tokcore_schemas.document import is_selected
+from tokcore_schemas.inheritance import Less
+from tokcore_schemas.plan import Assignment
+from tokcore_schemas.refs import ItemCounted, RunRef
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -6,13 +6,13 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from pipelines.store import storage, urls
-from pipelines.store.manifests import read_manifest
-from schemas.stage_manifests import CountedLanguage, CountsManifest
-from schemas.stage_table import COUNTS
 from tokcore.many_runs import merge_many_rows
 from tokcore.pretoken_rows import CountRows
 from tokcore.pretoken_tables import read_table
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.manifests import read_manifest
+from tokcore_schemas.stage_manifests import CountedLanguage, CountsManifest
+from tokcore_schemas.stage_table import COUNTS
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -9,18 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipelines.reading.input_range import Batch
-from pipelines.store import urls
-from pipelines.store.local_copies import copy_if_remote
-from pipelines.store.tokenizers import load_tokenizer
-from pipelines.work.encode_item import choose_splits
-from pipelines.work.item_reader import ItemReader
-from pipelines.work.make_jobs import find_special_ids
-from pipelines.work.scatter_item import compute_places
-from schemas.draws import compute_draw_seed, make_randomness
-from schemas.plan import Assignment
-from schemas.shuffle import find_intervals
-from schemas.stage_manifests import ShardsConfig
 from tokcore.errors import FormatError
 from tokcore.format_table import find_shard_at
 from tokcore.formats.provenance import Provenance
@@ -29,6 +17,18 @@ from tokcore.shards import Shards, open_shards
 from tokcore.texts import make_texts_from_strings
 from tokcore.token_batch import Offsets
 from tokcore.tokenizer import Tokenizer
+from tokcore_pipelines.reading.input_range import Batch
+from tokcore_pipelines.store import urls
+from tokcore_pipelines.store.local_copies import copy_if_remote
+from tokcore_pipelines.store.tokenizers import load_tokenizer
+from tokcore_pipelines.work.encode_item import choose_splits
+from tokcore_pipelines.work.item_reader import ItemReader
+from tokcore_pipelines.work.make_jobs import find_special_ids
+from tokcore_pipelines.work.scatter_item import compute_places
+from tokcore_schemas.draws import compute_draw_seed, make_randomness
+from tokcore_schemas.plan import Assignment
+from tokcore_schemas.shuffle import find_intervals
+from tokcore_schemas.stage_manifests import ShardsConfig
 
 _MOST_NAMED = 1000  # records that are in a shard and not in the source
 

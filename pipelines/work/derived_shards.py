@@ -12,20 +12,20 @@ from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
-from pipelines.store import urls
-from pipelines.store.attempts import Attempts
-from pipelines.store.local_copies import copy_if_remote
-from pipelines.store.manifests import read_manifest
-from pipelines.work.shard_files import ShardFiles
-from schemas.refs import ShardRef
-from schemas.shard_entries import list_named_shards
-from schemas.stage_table import STAGES
 from tokcore.format_table import READING_ORDER, SHARD_FORMATS, FormatFile, list_paths, needs_documents
 from tokcore.formats.documents import DocumentsWriter, get_documents_path
 from tokcore.formats.provenance import get_provenance_path
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.formats.shard_format import ShardSettings, ShardWriter
 from tokcore.token_batch import Offsets, ShardContent, TokenBatch, compute_document_digests
+from tokcore_pipelines.store import urls
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.store.local_copies import copy_if_remote
+from tokcore_pipelines.store.manifests import read_manifest
+from tokcore_pipelines.work.shard_files import ShardFiles
+from tokcore_schemas.refs import ShardRef
+from tokcore_schemas.shard_entries import list_named_shards
+from tokcore_schemas.stage_table import STAGES
 
 
 class DerivedJob(Protocol):

@@ -17,33 +17,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipelines.local.worker import report_progress
-from pipelines.reading.input_range import Batch
-from pipelines.store import storage
-from pipelines.store.crashpoints import reach
-from pipelines.work.count_item import make_item_key
-from pipelines.work.encode_job import EncodeJob, Positions
-from pipelines.work.hashed_documents import add_up_hashed
-from pipelines.work.inherit_item import (
-    Inherited,
-    find_inherited,
-    require_less,
-    subtract_counts,
-    subtract_languages,
-    take_over_shards,
-)
-from pipelines.work.item_reader import ItemReader, LanguageTally, add_documents, write_rejects_to
-from pipelines.work.language_totals import add_up_languages
-from pipelines.work.leaving import Leaving, count_tokens
-from pipelines.work.result_keys import make_shards_key
-from pipelines.work.shard_streams import ShardStreams
-from pipelines.work.thin_shards import thin_shards
-from pipelines.work.token_count_runs import write_id_run
-from schemas.document import compute_group_key, is_selected
-from schemas.draws import compute_draw_seed
-from schemas.plan import AssignedRange, Assignment
-from schemas.refs import ItemEncoded, LanguageCounts, RangeLedger
-from schemas.stage_manifests import ShardsConfig
 from tokcore.encoded import Encoded
 from tokcore.errors import IdentityError
 from tokcore.labels import repeat_label
@@ -51,6 +24,33 @@ from tokcore.texts import Texts
 from tokcore.token_batch import TokenBatch, add_ids
 from tokcore.tokenizer import Tokenizer
 from tokcore.tokenizer_spec import TokenizerSpec
+from tokcore_pipelines.local.worker import report_progress
+from tokcore_pipelines.reading.input_range import Batch
+from tokcore_pipelines.store import storage
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.work.count_item import make_item_key
+from tokcore_pipelines.work.encode_job import EncodeJob, Positions
+from tokcore_pipelines.work.hashed_documents import add_up_hashed
+from tokcore_pipelines.work.inherit_item import (
+    Inherited,
+    find_inherited,
+    require_less,
+    subtract_counts,
+    subtract_languages,
+    take_over_shards,
+)
+from tokcore_pipelines.work.item_reader import ItemReader, LanguageTally, add_documents, write_rejects_to
+from tokcore_pipelines.work.language_totals import add_up_languages
+from tokcore_pipelines.work.leaving import Leaving, count_tokens
+from tokcore_pipelines.work.result_keys import make_shards_key
+from tokcore_pipelines.work.shard_streams import ShardStreams
+from tokcore_pipelines.work.thin_shards import thin_shards
+from tokcore_pipelines.work.token_count_runs import write_id_run
+from tokcore_schemas.document import compute_group_key, is_selected
+from tokcore_schemas.draws import compute_draw_seed
+from tokcore_schemas.plan import AssignedRange, Assignment
+from tokcore_schemas.refs import ItemEncoded, LanguageCounts, RangeLedger
+from tokcore_schemas.stage_manifests import ShardsConfig
 
 _loading = threading.Lock()
 

@@ -7,9 +7,9 @@ import dataclasses
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.store.attempts import Attempts
 from tokcore.formats.shard_format import ShardSettings
 from tokcore.sampling import Randomness
+from tokcore_pipelines.store.attempts import Attempts
 
 Stream = tuple[str, str]  # (language, or empty where shards hold all; split)
 Positions = npt.NDArray[np.int64]

@@ -11,18 +11,18 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from pipelines.local.free_memory import freeing_memory
-from pipelines.store.crashpoints import reach
-from pipelines.work.encode_job import EncodeJob
-from pipelines.work.hashed_documents import add_up_hashed
-from pipelines.work.language_totals import add_up_languages
-from pipelines.work.scatter_item import scatter_item
-from pipelines.work.scattered_runs import Scattered, join_scattered, read_scattered
-from pipelines.work.shard_streams import ShardStreams
-from pipelines.work.token_count_runs import write_id_run
-from schemas.plan import Plan
-from schemas.refs import ItemScattered, PartGathered, ScatteredRun, ShufflePart
-from schemas.shuffle import choose_num_buckets, get_heads, get_interval
+from tokcore_pipelines.local.free_memory import freeing_memory
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.work.encode_job import EncodeJob
+from tokcore_pipelines.work.hashed_documents import add_up_hashed
+from tokcore_pipelines.work.language_totals import add_up_languages
+from tokcore_pipelines.work.scatter_item import scatter_item
+from tokcore_pipelines.work.scattered_runs import Scattered, join_scattered, read_scattered
+from tokcore_pipelines.work.shard_streams import ShardStreams
+from tokcore_pipelines.work.token_count_runs import write_id_run
+from tokcore_schemas.plan import Plan
+from tokcore_schemas.refs import ItemScattered, PartGathered, ScatteredRun, ShufflePart
+from tokcore_schemas.shuffle import choose_num_buckets, get_heads, get_interval
 
 # Ids that are sorted at a time: 128 MB, and about as much again while they are put in order.
 STEP_TOKENS = 1 << 25

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from schemas.refs import HashedDocuments
 from tokcore.documents_digest import DocumentsDigest
+from tokcore_schemas.refs import HashedDocuments
 
 
 def add_up_hashed(parts: Iterable[HashedDocuments]) -> HashedDocuments:

@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from pipelines.local.terminal import format_count
-from pipelines.store import storage, urls
-from pipelines.store.at_once import run_at_once
-from pipelines.store.disk_listing import Link, Links, describe_missing
-from pipelines.store.listing import find_kind
-from pipelines.store.not_data import OwnOutputs, explain_bad_name, explain_not_data
-from pipelines.store.patterns import (
+from tokcore.errors import ConfigError, FormatError, TokError
+from tokcore_pipelines.local.terminal import format_count
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.at_once import run_at_once
+from tokcore_pipelines.store.disk_listing import Link, Links, describe_missing
+from tokcore_pipelines.store.listing import find_kind
+from tokcore_pipelines.store.not_data import OwnOutputs, explain_bad_name, explain_not_data
+from tokcore_pipelines.store.patterns import (
     Pattern,
     compile_glob,
     find_fixed_folder,
@@ -26,11 +27,10 @@ from pipelines.store.patterns import (
     resolve_pattern,
     split_glob,
 )
-from pipelines.store.redaction import redact
-from pipelines.store.retries import name_errors
-from schemas.config import BuildConfig, Source
-from schemas.splits import find_split, find_splits
-from tokcore.errors import ConfigError, FormatError, TokError
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.store.retries import name_errors
+from tokcore_schemas.config import BuildConfig, Source
+from tokcore_schemas.splits import find_split, find_splits
 
 
 class Found(NamedTuple):

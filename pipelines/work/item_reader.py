@@ -13,19 +13,19 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.local.worker import report_progress
-from pipelines.reading.input_range import Batch, FileRejected, Meter, Reject, read_documents
-from pipelines.store import storage, urls
-from pipelines.store.crashpoints import reach
-from pipelines.work.language_totals import refuse_many_languages
-from pipelines.work.read_tokens import read_tokens
-from schemas.plan import AssignedRange, Assignment
-from schemas.refs import LanguageCounts, RangeLedger, RejectRef
-from schemas.tombstones import Tombstones
 from tokcore.canonical import Sha256Writer, write_canonical_json
 from tokcore.errors import LedgerError
 from tokcore.jsonable import to_jsonable
 from tokcore.labels import Labels
+from tokcore_pipelines.local.worker import report_progress
+from tokcore_pipelines.reading.input_range import Batch, FileRejected, Meter, Reject, read_documents
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.work.language_totals import refuse_many_languages
+from tokcore_pipelines.work.read_tokens import read_tokens
+from tokcore_schemas.plan import AssignedRange, Assignment
+from tokcore_schemas.refs import LanguageCounts, RangeLedger, RejectRef
+from tokcore_schemas.tombstones import Tombstones
 
 
 def write_rejects_to(file: Sha256Writer) -> Callable[[RejectRef], object]:

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from pipelines.store import urls
-from pipelines.store.at_once import run_at_once
-from pipelines.store.attempts import Attempts
-from pipelines.work.collected_results import read_collected
-from pipelines.work.count_item import make_item_key
-from pipelines.work.language_totals import add_up_languages
-from schemas.document import find_twins
-from schemas.plan import Plan
-from schemas.refs import ItemCounted, ItemEncoded, ItemScattered, LanguageCounts, PartGathered
 from tokcore.errors import StageError
+from tokcore_pipelines.store import urls
+from tokcore_pipelines.store.at_once import run_at_once
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.work.collected_results import read_collected
+from tokcore_pipelines.work.count_item import make_item_key
+from tokcore_pipelines.work.language_totals import add_up_languages
+from tokcore_schemas.document import find_twins
+from tokcore_schemas.plan import Plan
+from tokcore_schemas.refs import ItemCounted, ItemEncoded, ItemScattered, LanguageCounts, PartGathered
 
 T = TypeVar("T")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from schemas.refs import LanguageCounts
-from schemas.stage_manifests import EncodedLanguage
 from tokcore.errors import StageError
+from tokcore_schemas.refs import LanguageCounts
+from tokcore_schemas.stage_manifests import EncodedLanguage
 
 _MOST_NAMED = 3
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pipelines.local.memory import Available, find_available
-from pipelines.local.terminal import format_number, format_size
 from tokcore.errors import StageError
+from tokcore_pipelines.local.memory import Available, find_available
+from tokcore_pipelines.local.terminal import format_number, format_size
 
 # Of memory, for each row of the count tables; tests/benchmarks/README.md has what was measured.
 ROW_BYTES = 190

@@ -9,13 +9,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.local.progress import StageProgress
-from pipelines.store import storage
-from pipelines.work.counted_parts import CountedParts
-from pipelines.work.learn_memory import require_memory
-from pipelines.work.make_jobs import make_special_tokens
-from schemas.config import BuildConfig, check_dtype_of, make_pretokenizer
-from schemas.stage_manifests import CountedLanguage, MixedLanguage
 from tokcore import mixing
 from tokcore.errors import LearnError
 from tokcore.many_runs import merge_many_rows
@@ -26,6 +19,13 @@ from tokcore.pretoken_rows import CountRows, Counts
 from tokcore.pretoken_tables import read_table
 from tokcore.texts import Texts
 from tokcore.tokenizer_spec import TokenizerSpec, make_learned_spec
+from tokcore_pipelines.local.progress import StageProgress
+from tokcore_pipelines.store import storage
+from tokcore_pipelines.work.counted_parts import CountedParts
+from tokcore_pipelines.work.learn_memory import require_memory
+from tokcore_pipelines.work.make_jobs import make_special_tokens
+from tokcore_schemas.config import BuildConfig, check_dtype_of, make_pretokenizer
+from tokcore_schemas.stage_manifests import CountedLanguage, MixedLanguage
 
 UNITS = ("bytes", "pretokens", "documents")
 

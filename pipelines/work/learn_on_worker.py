@@ -8,17 +8,17 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from pipelines.local.cores import count_cores
-from pipelines.store import storage
-from pipelines.store.attempts import Attempts
-from pipelines.store.crashpoints import reach
-from pipelines.work.counted_parts import Pins, read_pinned_parts
-from pipelines.work.learn_memory import ROW_BYTES
-from pipelines.work.learn_model import Learned, learn_tokenizers
-from schemas.config import BuildConfig
-from schemas.refs import StoredFile
-from schemas.stage_manifests import MixedLanguage
 from tokcore.tokenizer_spec import TokenizerSpec
+from tokcore_pipelines.local.cores import count_cores
+from tokcore_pipelines.store import storage
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.work.counted_parts import Pins, read_pinned_parts
+from tokcore_pipelines.work.learn_memory import ROW_BYTES
+from tokcore_pipelines.work.learn_model import Learned, learn_tokenizers
+from tokcore_schemas.config import BuildConfig
+from tokcore_schemas.refs import StoredFile
+from tokcore_schemas.stage_manifests import MixedLanguage
 
 LEARNED_KEY = "learned"  # of the record
 _WORKER_BYTES = 400_000_000  # of memory, beside what learning takes

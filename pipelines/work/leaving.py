@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
-from pipelines.reading.records import Batch
-from pipelines.work.item_reader import ItemReader, keep_removed, mark_removed
-from pipelines.work.read_shards import decode_texts, read_shard
-from schemas.inheritance import GoneItem, InheritedShard, Less, ThinnedItem
-from schemas.refs import LanguageCounts, RangeLedger
-from schemas.tombstones import Tombstones
 from tokcore.texts import make_texts_from_strings
 from tokcore.token_batch import count_in_rows
 from tokcore.tokenizer import Tokenizer
+from tokcore_pipelines.reading.records import Batch
+from tokcore_pipelines.work.item_reader import ItemReader, keep_removed, mark_removed
+from tokcore_pipelines.work.read_shards import decode_texts, read_shard
+from tokcore_schemas.inheritance import GoneItem, InheritedShard, Less, ThinnedItem
+from tokcore_schemas.refs import LanguageCounts, RangeLedger
+from tokcore_schemas.tombstones import Tombstones
 
 
 class Leaving:

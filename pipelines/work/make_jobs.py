@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pipelines.store.attempts import Attempts
-from pipelines.work.count_item import CountJob
-from pipelines.work.encode_job import EncodeJob
-from pipelines.work.mix_part import MixJob
-from pipelines.work.pack_group import PackJob, make_pack_settings
-from pipelines.work.result_keys import hash_shards_settings
-from schemas.config import BuildConfig
-from schemas.draws import make_randomness
-from schemas.padding import find_padding
-from schemas.shard_entries import make_shard_settings
-from schemas.shuffle import choose_num_parts
-from schemas.stage_manifests import (
+from tokcore.errors import ConfigError
+from tokcore.masking import check_mask
+from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.work.count_item import CountJob
+from tokcore_pipelines.work.encode_job import EncodeJob
+from tokcore_pipelines.work.mix_part import MixJob
+from tokcore_pipelines.work.pack_group import PackJob, make_pack_settings
+from tokcore_pipelines.work.result_keys import hash_shards_settings
+from tokcore_schemas.config import BuildConfig
+from tokcore_schemas.draws import make_randomness
+from tokcore_schemas.padding import find_padding
+from tokcore_schemas.shard_entries import make_shard_settings
+from tokcore_schemas.shuffle import choose_num_parts
+from tokcore_schemas.stage_manifests import (
     CountsConfig,
     MixtureConfig,
     MixtureManifest,
@@ -23,9 +26,6 @@ from schemas.stage_manifests import (
     ShardsConfig,
     ShardsManifest,
 )
-from tokcore.errors import ConfigError
-from tokcore.masking import check_mask
-from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec
 
 
 def make_count_job(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from pipelines.store.retries import take_new_retries
-from schemas.refs import ItemCounted, ItemEncoded, ItemScattered, LanguageCounts, RangeLedger
+from tokcore_pipelines.store.retries import take_new_retries
+from tokcore_schemas.refs import ItemCounted, ItemEncoded, ItemScattered, LanguageCounts, RangeLedger
 
 
 def sum_up_item(item: ItemCounted | ItemEncoded | ItemScattered, was_done: bool) -> Counter[str]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from pipelines.store.attempts import Attempts
-from pipelines.work.runs import merge_runs, write_count_table
-from pipelines.work.token_count_runs import merge_id_runs
-from schemas.refs import RunRef, TableRef
 from tokcore.errors import StageError
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.work.runs import merge_runs, write_count_table
+from tokcore_pipelines.work.token_count_runs import merge_id_runs
+from tokcore_schemas.refs import RunRef, TableRef
 
 # Runs of about one size that are merged into one: open files of one merge, too.
 FAN_IN = 16

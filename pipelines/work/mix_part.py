@@ -1,7 +1,7 @@
 """What a worker does for a mixture: measure a part of the shuffled shards, then write a part of the mixture. No Beam.
 
-A part of the mixture is made segment by segment (schemas.copies). Each segment gets the copies of documents of a few
-segments of the shuffle, puts them in the order of their places, and hands them to the open shards.
+A part of the mixture is made segment by segment (tokcore_schemas.copies). Each segment gets the copies of documents of
+a few segments of the shuffle, puts them in the order of their places, and hands them to the open shards.
 """
 
 from __future__ import annotations
@@ -14,17 +14,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipelines.local.free_memory import freeing_memory
-from pipelines.store.attempts import Attempts
-from pipelines.store.crashpoints import reach
-from pipelines.store.manifests import read_manifest
-from pipelines.store.pinned_files import read_pinned_files
-from pipelines.work.derived_shards import DerivedShard, find_end
-from pipelines.work.encode_job import Positions, Stream
-from pipelines.work.ordered_shards import OrderedShards
-from pipelines.work.scattered_runs import find_order
-from schemas.copies import NUM_CELLS, find_cells, get_tails, place_copies, reverse_copy
-from schemas.refs import (
+from tokcore.errors import FormatError
+from tokcore.formats.provenance import Places, ProvenanceWriter, get_provenance_path, hide_provenance
+from tokcore.formats.shard_facts import ShardFacts
+from tokcore.formats.shard_format import ShardSettings
+from tokcore.mixture import Copies
+from tokcore.token_batch import TokenBatch, join_batches
+from tokcore_pipelines.local.free_memory import freeing_memory
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.store.manifests import read_manifest
+from tokcore_pipelines.store.pinned_files import read_pinned_files
+from tokcore_pipelines.work.derived_shards import DerivedShard, find_end
+from tokcore_pipelines.work.encode_job import Positions, Stream
+from tokcore_pipelines.work.ordered_shards import OrderedShards
+from tokcore_pipelines.work.scattered_runs import find_order
+from tokcore_schemas.copies import NUM_CELLS, find_cells, get_tails, place_copies, reverse_copy
+from tokcore_schemas.refs import (
     Measured,
     MixedSums,
     MixPart,
@@ -33,13 +39,7 @@ from schemas.refs import (
     ShardRef,
     spell_shard_name,
 )
-from schemas.stage_table import PLAN
-from tokcore.errors import FormatError
-from tokcore.formats.provenance import Places, ProvenanceWriter, get_provenance_path, hide_provenance
-from tokcore.formats.shard_facts import ShardFacts
-from tokcore.formats.shard_format import ShardSettings
-from tokcore.mixture import Copies
-from tokcore.token_batch import TokenBatch, join_batches
+from tokcore_schemas.stage_table import PLAN
 
 _WRITTEN_DOCUMENTS = 4096
 

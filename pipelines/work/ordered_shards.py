@@ -8,14 +8,14 @@ from typing import cast
 
 import numpy as np
 
-from pipelines.store import urls
-from pipelines.store.local_copies import copy_if_remote
-from pipelines.work.derived_shards import DerivedJob, read_batches, read_named_shards
-from schemas.refs import ShardRef
-from schemas.shuffle import get_heads, get_interval
 from tokcore.errors import LedgerError
 from tokcore.formats.provenance import Places, Provenance, get_provenance_path
 from tokcore.token_batch import TokenBatch
+from tokcore_pipelines.store import urls
+from tokcore_pipelines.store.local_copies import copy_if_remote
+from tokcore_pipelines.work.derived_shards import DerivedJob, read_batches, read_named_shards
+from tokcore_schemas.refs import ShardRef
+from tokcore_schemas.shuffle import get_heads, get_interval
 
 # Shards that are read at a time, each of which holds a decoded batch of up to 2^20 tokens.
 _MOST_OPEN = 64

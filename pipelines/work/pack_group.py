@@ -13,18 +13,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipelines.local.free_memory import freeing_memory
-from pipelines.store.attempts import Attempts
-from pipelines.store.crashpoints import reach
-from pipelines.work.derived_shards import DerivedShard, find_end, read_batches, read_named_shards
-from schemas.pack_groups import list_streams, list_windows
-from schemas.refs import GroupPacked, PackedSums, PackGroup, ShardRef, spell_shard_name
-from schemas.stage_manifests import PackedConfig
 from tokcore.formats.pieces import PiecesWriter, get_pieces_path
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.formats.shard_format import ShardSettings
 from tokcore.packed_rows import PackSettings, Part, RowBatch, make_rows
 from tokcore.token_batch import TokenBatch
+from tokcore_pipelines.local.free_memory import freeing_memory
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.work.derived_shards import DerivedShard, find_end, read_batches, read_named_shards
+from tokcore_schemas.pack_groups import list_streams, list_windows
+from tokcore_schemas.refs import GroupPacked, PackedSums, PackGroup, ShardRef, spell_shard_name
+from tokcore_schemas.stage_manifests import PackedConfig
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

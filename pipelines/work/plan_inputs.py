@@ -7,20 +7,20 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, get_args
 
-from pipelines.reading.input_range import make_read_settings
-from pipelines.reading.peek import peek
-from pipelines.reading.sniff import COMPRESSED, FORMATS, WORDS
-from pipelines.store import storage
-from pipelines.store.redaction import redact
-from pipelines.work.inputs import LeftOut, ListFiles, find_inputs
-from pipelines.work.work_items import make_plan
-from schemas.config import BuildConfig, Source, find_format
-from schemas.input_format import Compression, FileFormat
-from schemas.packed_rows import SortedRows
-from schemas.plan import InputFile, Plan, ReadSettings
 from tokcore.canonical import write_canonical_json
 from tokcore.errors import ConfigError
 from tokcore.jsonable import to_jsonable
+from tokcore_pipelines.reading.input_range import make_read_settings
+from tokcore_pipelines.reading.peek import peek
+from tokcore_pipelines.reading.sniff import COMPRESSED, FORMATS, WORDS
+from tokcore_pipelines.store import storage
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.work.inputs import LeftOut, ListFiles, find_inputs
+from tokcore_pipelines.work.work_items import make_plan
+from tokcore_schemas.config import BuildConfig, Source, find_format
+from tokcore_schemas.input_format import Compression, FileFormat
+from tokcore_schemas.packed_rows import SortedRows
+from tokcore_schemas.plan import InputFile, Plan, ReadSettings
 
 _GUESSED_BYTES = 1 << 16
 

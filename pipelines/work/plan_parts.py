@@ -18,13 +18,13 @@ from typing import Any, TypeVar
 import numpy as np
 import orjson
 
-from pipelines.store import storage
-from pipelines.store.attempts import Attempts
-from pipelines.store.redaction import redact
-from schemas.plan import AssignedRange, Assignment, Plan, ReadSettings, WorkItem
 from tokcore.canonical import hash_sha256, write_canonical_json, write_canonical_lines
 from tokcore.errors import LedgerError
 from tokcore.jsonable import from_jsonable, to_jsonable
+from tokcore_pipelines.store import storage
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.store.redaction import redact
+from tokcore_schemas.plan import AssignedRange, Assignment, Plan, ReadSettings, WorkItem
 
 T = TypeVar("T")
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pipelines.store import urls
-from pipelines.store.pinned_files import FILES, read_pinned_files
-from pipelines.store.redaction import redact
-from pipelines.work.work_items import make_plan
-from schemas.plan import Plan
-from schemas.stage_manifests import PlanManifest
 from tokcore.errors import FormatError
+from tokcore_pipelines.store import urls
+from tokcore_pipelines.store.pinned_files import FILES, read_pinned_files
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.work.work_items import make_plan
+from tokcore_schemas.plan import Plan
+from tokcore_schemas.stage_manifests import PlanManifest
 
 
 def read_plan(output: str, manifest: PlanManifest) -> Plan:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from pipelines.store import urls
-from pipelines.store.main_files import copy_shard_if_remote, find_main_files
-from pipelines.store.redaction import redact
-from schemas.inheritance import InheritedShard
-from schemas.shard_entries import list_named_shards
-from schemas.stage_manifests import ShardsConfig, ShardsManifest
 from tokcore.errors import StageError
 from tokcore.format_table import FormatFile
 from tokcore.token_batch import ShardContent, TokenBatch, compute_document_digests
 from tokcore.tokenizer import Tokenizer
+from tokcore_pipelines.store import urls
+from tokcore_pipelines.store.main_files import copy_shard_if_remote, find_main_files
+from tokcore_pipelines.store.redaction import redact
+from tokcore_schemas.inheritance import InheritedShard
+from tokcore_schemas.shard_entries import list_named_shards
+from tokcore_schemas.stage_manifests import ShardsConfig, ShardsManifest
 
 
 def list_item_shards(made: ShardsManifest) -> dict[int, list[InheritedShard]]:

@@ -6,14 +6,14 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from pipelines.store import urls
-from pipelines.work.item_reader import ItemReader
-from pipelines.work.plan_inputs import plan_inputs
-from schemas.config import BuildConfig, parse_config
-from schemas.document import Document, RejectedRecord
-from schemas.plan import Assignment
-from schemas.refs import RejectRef
 from tokcore.errors import ConfigError
+from tokcore_pipelines.store import urls
+from tokcore_pipelines.work.item_reader import ItemReader
+from tokcore_pipelines.work.plan_inputs import plan_inputs
+from tokcore_schemas.config import BuildConfig, parse_config
+from tokcore_schemas.document import Document, RejectedRecord
+from tokcore_schemas.plan import Assignment
+from tokcore_schemas.refs import RejectRef
 
 # Stands in messages where the path of a build file would.
 _PLACE = "ReadDocuments"

@@ -13,20 +13,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipelines.reading.input_range import Batch, Meter
-from pipelines.reading.records import BATCH_BYTES, BATCH_RECORDS
-from pipelines.store import urls
-from pipelines.store.manifests import read_manifest
-from pipelines.store.tokenizers import load_tokenizer
-from pipelines.work.read_plan import read_plan
-from pipelines.work.read_shards import count_around, decode_texts, list_item_shards, read_shard
-from schemas.commit_log import OWN, PARTS
-from schemas.inheritance import InheritedShard
-from schemas.plan import AssignedRange
-from schemas.stage_table import PLAN, SHARDS
 from tokcore.labels import label_strings
 from tokcore.texts import make_texts_from_strings
 from tokcore.tokenizer import Tokenizer
+from tokcore_pipelines.reading.input_range import Batch, Meter
+from tokcore_pipelines.reading.records import BATCH_BYTES, BATCH_RECORDS
+from tokcore_pipelines.store import urls
+from tokcore_pipelines.store.manifests import read_manifest
+from tokcore_pipelines.store.tokenizers import load_tokenizer
+from tokcore_pipelines.work.read_plan import read_plan
+from tokcore_pipelines.work.read_shards import count_around, decode_texts, list_item_shards, read_shard
+from tokcore_schemas.commit_log import OWN, PARTS
+from tokcore_schemas.inheritance import InheritedShard
+from tokcore_schemas.plan import AssignedRange
+from tokcore_schemas.stage_table import PLAN, SHARDS
 
 
 class _Document(NamedTuple):

@@ -11,12 +11,12 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pipelines.work.semantics import SEMANTICS
-from pipelines.work.sort_documents import Sortable
-from schemas.plan import Assignment, Plan
-from schemas.stage_manifests import ShardsConfig
 from tokcore.canonical import hash_sha256, write_canonical_json
 from tokcore.jsonable import to_jsonable
+from tokcore_pipelines.work.semantics import SEMANTICS
+from tokcore_pipelines.work.sort_documents import Sortable
+from tokcore_schemas.plan import Assignment, Plan
+from tokcore_schemas.stage_manifests import ShardsConfig
 
 _DIGITS = 12  # hexadecimal
 

@@ -8,16 +8,16 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import IO, Any
 
-from pipelines.local.worker import report_progress
-from pipelines.store import storage, urls
-from pipelines.store.attempts import Attempts, compute_key
-from pipelines.store.crashpoints import reach
-from pipelines.store.redaction import redact
-from schemas.refs import RunRef, TableRef
 from tokcore.canonical import Sha256Writer
 from tokcore.errors import LedgerError, StageError
 from tokcore.pretoken_rows import CountRows
 from tokcore.pretoken_tables import merge_rows, read_run, write_run, write_table
+from tokcore_pipelines.local.worker import report_progress
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.attempts import Attempts, compute_key
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.store.redaction import redact
+from tokcore_schemas.refs import RunRef, TableRef
 
 _BLOCK_BYTES = 1 << 20
 

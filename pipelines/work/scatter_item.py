@@ -12,20 +12,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipelines.local.free_memory import freeing_memory
-from pipelines.local.worker import report_progress
-from pipelines.reading.input_range import Batch
-from pipelines.store.crashpoints import reach
-from pipelines.work.encode_item import choose_splits, cut_into_slices, encode_texts, load_job_tokenizer
-from pipelines.work.encode_job import EncodeJob, Positions
-from pipelines.work.item_reader import ItemReader, write_rejects_to
-from pipelines.work.scattered_runs import Scattered, join_scattered, write_scattered
-from schemas.plan import Assignment
-from schemas.refs import ItemScattered, Spilled
-from schemas.shuffle import compute_place, get_heads
 from tokcore.errors import StageError
 from tokcore.formats.provenance import PLACE_BYTES, Places
 from tokcore.texts import Texts
+from tokcore_pipelines.local.free_memory import freeing_memory
+from tokcore_pipelines.local.worker import report_progress
+from tokcore_pipelines.reading.input_range import Batch
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.work.encode_item import choose_splits, cut_into_slices, encode_texts, load_job_tokenizer
+from tokcore_pipelines.work.encode_job import EncodeJob, Positions
+from tokcore_pipelines.work.item_reader import ItemReader, write_rejects_to
+from tokcore_pipelines.work.scattered_runs import Scattered, join_scattered, write_scattered
+from tokcore_schemas.plan import Assignment
+from tokcore_schemas.refs import ItemScattered, Spilled
+from tokcore_schemas.shuffle import compute_place, get_heads
 
 # What waits in memory: 64 MB of ids, or documents without many.
 SPILL_TOKENS = 1 << 24

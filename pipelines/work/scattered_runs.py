@@ -13,18 +13,18 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pipelines.store import storage
-from pipelines.store.attempts import Attempts, NewFile
-from pipelines.store.redaction import redact
-from pipelines.work.encode_job import Positions
-from schemas.refs import RunRef, ScatteredRun
-from schemas.shuffle import find_intervals
 from tokcore.arrow_files import Sink
 from tokcore.canonical import Sha256Writer, hash_sha256
 from tokcore.errors import LedgerError
 from tokcore.formats.provenance import PLACE_BYTES, Places
 from tokcore.labels import label_arrow
 from tokcore.token_batch import TokenBatch, join_batches
+from tokcore_pipelines.store import storage
+from tokcore_pipelines.store.attempts import Attempts, NewFile
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.work.encode_job import Positions
+from tokcore_schemas.refs import RunRef, ScatteredRun
+from tokcore_schemas.shuffle import find_intervals
 
 _SCHEMA = pa.schema(
     [

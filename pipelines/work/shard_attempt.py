@@ -7,11 +7,6 @@ import dataclasses
 
 import numpy as np
 
-from pipelines.store.crashpoints import reach
-from pipelines.work.encode_job import EncodeJob, Positions
-from pipelines.work.item_reader import LanguageTally
-from pipelines.work.shard_files import ShardFiles
-from schemas.refs import HashedDocuments, ShardEncoded, ShardRef
 from tokcore.documents_digest import DocumentsDigest
 from tokcore.format_table import SHARD_FORMATS, list_paths, needs_documents
 from tokcore.formats.documents import DocumentsWriter, get_documents_path
@@ -20,6 +15,11 @@ from tokcore.formats.shard_facts import ShardFacts
 from tokcore.formats.shard_format import ShardWriter
 from tokcore.kernel import IdCounter, IdRows
 from tokcore.token_batch import ShardContent, TokenBatch, compute_document_digests, count_in_rows
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.work.encode_job import EncodeJob, Positions
+from tokcore_pipelines.work.item_reader import LanguageTally
+from tokcore_pipelines.work.shard_files import ShardFiles
+from tokcore_schemas.refs import HashedDocuments, ShardEncoded, ShardRef
 
 
 class ShardAttempt:

@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-from pipelines.store.at_once import MOST_FILES, run_at_once
-from pipelines.store.attempts import Attempts, NewFile
-from schemas.refs import StoredFile
+from tokcore_pipelines.store.at_once import MOST_FILES, run_at_once
+from tokcore_pipelines.store.attempts import Attempts, NewFile
+from tokcore_schemas.refs import StoredFile
 
 
 class ShardFiles:

@@ -12,16 +12,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipelines.work.encode_job import EncodeJob, Positions, Stream
-from pipelines.work.shard_attempt import ShardAttempt
-from pipelines.work.token_count_runs import read_id_run, write_id_run
-from schemas.refs import ShardEncoded, spell_shard_name
 from tokcore.errors import StageError
 from tokcore.formats.provenance import Places
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.kernel import IdRows
 from tokcore.token_batch import TokenBatch
 from tokcore.token_counts import add_up
+from tokcore_pipelines.work.encode_job import EncodeJob, Positions, Stream
+from tokcore_pipelines.work.shard_attempt import ShardAttempt
+from tokcore_pipelines.work.token_count_runs import read_id_run, write_id_run
+from tokcore_schemas.refs import ShardEncoded, spell_shard_name
 
 
 def make_shard_key(stream: Stream, item: int, number: int) -> str:

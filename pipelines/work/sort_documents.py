@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from typing import IO, NamedTuple
 
-from schemas.document import Document, compute_document_key
+from tokcore_schemas.document import Document, compute_document_key
 
 _SIZES = struct.Struct("<III")
 _RECORD_BYTES = 200  # of a document beside its text, about

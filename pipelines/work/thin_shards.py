@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipelines.work.encode_job import EncodeJob
-from pipelines.work.hashed_documents import add_up_hashed
-from pipelines.work.inherit_item import TakenOver
-from pipelines.work.item_reader import mark_removed
-from pipelines.work.read_shards import read_shard
-from pipelines.work.shard_streams import ShardStreams
-from schemas.inheritance import InheritedShard
-from schemas.plan import Assignment
+from tokcore_pipelines.work.encode_job import EncodeJob
+from tokcore_pipelines.work.hashed_documents import add_up_hashed
+from tokcore_pipelines.work.inherit_item import TakenOver
+from tokcore_pipelines.work.item_reader import mark_removed
+from tokcore_pipelines.work.read_shards import read_shard
+from tokcore_pipelines.work.shard_streams import ShardStreams
+from tokcore_schemas.inheritance import InheritedShard
+from tokcore_schemas.plan import Assignment
 
 
 def thin_shards(

@@ -5,14 +5,14 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable
 
-from pipelines.store import storage
-from pipelines.store.attempts import Attempts, compute_key
-from pipelines.store.redaction import redact
-from schemas.refs import RunRef
 from tokcore.canonical import hash_sha256
 from tokcore.errors import LedgerError
 from tokcore.kernel import IdRows
 from tokcore.token_counts import add_up, read_id_rows, write_id_rows
+from tokcore_pipelines.store import storage
+from tokcore_pipelines.store.attempts import Attempts, compute_key
+from tokcore_pipelines.store.redaction import redact
+from tokcore_schemas.refs import RunRef
 
 # Work items are dealt into groups. Workers add up the counts of each group, so none gets those of all items; the driver
 # adds up the groups.

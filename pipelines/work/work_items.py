@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 
-from schemas.encodings import UTF16
-from schemas.packed_rows import PackedRows, SortedRows
-from schemas.plan import InputFile, InputRange, Plan, ReadSettings, Runs, WorkItem, flatten_file, pack_items
+from tokcore_schemas.encodings import UTF16
+from tokcore_schemas.packed_rows import PackedRows, SortedRows
+from tokcore_schemas.plan import InputFile, InputRange, Plan, ReadSettings, Runs, WorkItem, flatten_file, pack_items
 
 # Formats whose records begin after a line feed, so that a range can find its first record by itself.
 # Only these are cut: a file that can be rejected as a whole must be read by one reader.

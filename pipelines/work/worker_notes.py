@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pipelines.store import storage, urls
-from pipelines.store.attempts import Attempts
-from schemas.run_json import WorkerProcess
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_schemas.run_json import WorkerProcess
 
 _STARTED = round(time.time(), 3)
 

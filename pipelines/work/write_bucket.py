@@ -7,21 +7,21 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from pipelines.work.count_item import make_item_key
-from pipelines.work.encode_job import EncodeJob
-from pipelines.work.hashed_documents import add_up_hashed
-from pipelines.work.item_reader import LanguageTally
-from pipelines.work.language_totals import add_up_languages
-from pipelines.work.result_keys import make_bucket_key
-from pipelines.work.shard_streams import ShardStreams
-from pipelines.work.sort_documents import Sortable, SortedDocuments, sort_documents
-from pipelines.work.token_count_runs import write_id_run
-from schemas.document import Document
-from schemas.refs import ItemEncoded, StoredFile
 from tokcore.labels import label_strings, repeat_label
 from tokcore.texts import make_texts_from_strings
 from tokcore.token_batch import TokenBatch, add_ids
 from tokcore.tokenizer import Tokenizer
+from tokcore_pipelines.work.count_item import make_item_key
+from tokcore_pipelines.work.encode_job import EncodeJob
+from tokcore_pipelines.work.hashed_documents import add_up_hashed
+from tokcore_pipelines.work.item_reader import LanguageTally
+from tokcore_pipelines.work.language_totals import add_up_languages
+from tokcore_pipelines.work.result_keys import make_bucket_key
+from tokcore_pipelines.work.shard_streams import ShardStreams
+from tokcore_pipelines.work.sort_documents import Sortable, SortedDocuments, sort_documents
+from tokcore_pipelines.work.token_count_runs import write_id_run
+from tokcore_schemas.document import Document
+from tokcore_schemas.refs import ItemEncoded, StoredFile
 
 _BATCH_BYTES = 4 << 20
 _SORT_BYTES = 64 << 20

@@ -89,7 +89,7 @@ def run_and_watch(command: list[str | Path], **options: object) -> tuple[float, 
 
 def tokcore(*arguments: str) -> list[str | Path]:
     """A command line."""
-    return [sys.executable, "-m", "pipelines.cli", *arguments]
+    return [sys.executable, "-m", "tokcore_pipelines.cli", *arguments]
 
 
 def upload(store: Store, folder: str, num: int, size_bytes: int) -> int:

@@ -18,13 +18,13 @@ import pyarrow as pa
 import texts
 from measuring import Options, Result, Table, interleaved, machine, measured, parsed_options, timed
 
-from schemas.config import BuildConfig, make_pretokenizer, parse_config
 from tokcore import kernel
 from tokcore.models import MODELS, LearnOptions
 from tokcore.normalize import Normalizer
 from tokcore.texts import Texts, make_texts_from_arrow
 from tokcore.tokenizer import Tokenizer
 from tokcore.tokenizer_spec import SpecialToken, make_learned_spec
+from tokcore_schemas.config import BuildConfig, make_pretokenizer, parse_config
 
 VOCAB_SIZE = 32_768
 WHEN = {

@@ -93,7 +93,7 @@ def tokcore(work: str, source: str, learn: bool, stages: Sequence[str] = ("build
     )
     with timed() as cost:
         for stage in stages:
-            command = [sys.executable, "-c", "from pipelines.cli import main; main()", stage, str(build)]
+            command = [sys.executable, "-c", "from tokcore_pipelines.cli import main; main()", stage, str(build)]
             subprocess.run([*command, f"--workers={NUM_WORKERS}"], check=True, stdout=subprocess.DEVNULL)
     return _done(cost, _arrow_ids(output / "shards" / "arrow"))
 

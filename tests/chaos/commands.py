@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipelines.inspect.verify import verify
-from pipelines.local.run_options import RunOptions
-from pipelines.stages.build import Build
-from pipelines.stages.compact_output import Compact
-from pipelines.stages.encode_commit import make_encoding
-from pipelines.stages.expire_commits import expire
-from pipelines.stages.learn_beside import learn_at
-from pipelines.stages.remove_documents import Remove
-from pipelines.stages.update_output import Update
-from schemas.config import BuildConfig, load_config
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.stages.build import Build
+from tokcore_pipelines.stages.compact_output import Compact
+from tokcore_pipelines.stages.encode_commit import make_encoding
+from tokcore_pipelines.stages.expire_commits import expire
+from tokcore_pipelines.stages.learn_beside import learn_at
+from tokcore_pipelines.stages.remove_documents import Remove
+from tokcore_pipelines.stages.update_output import Update
+from tokcore_schemas.config import BuildConfig, load_config
 
 
 def run_command(command: list[Any], config: BuildConfig, output: str, options: RunOptions) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 import fsspec
 from fsspec.spec import AbstractFileSystem
 
-from pipelines.store import urls
+from tokcore_pipelines.store import urls
 
 READS = {"info": ("error", "foreign"), "read": ("error", "foreign", "short", "early_end", "changed")}
 WRITES = {

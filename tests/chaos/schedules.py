@@ -26,7 +26,7 @@ from chaos.faultfs import READS, WRITES, random_faults
 from chaos.server import Warm
 from support.builds import build_file, jsonl, texts, tree, write
 
-from schemas.stage_table import STAGES, parse_manifest
+from tokcore_schemas.stage_table import STAGES, parse_manifest
 
 # A build of a dozen items in four languages and three formats, with every kind of work and hardly any text.
 SOURCES = """

@@ -26,24 +26,24 @@ from chaos.commands import run_command
 from support import eager
 from support.builds import ON_BEAM
 
-from pipelines.commands.command_inputs import EXIT_STAGE, EXIT_USAGE
-from pipelines.inspect.gc import gc
-from pipelines.inspect.verify import verify
-from pipelines.local.run_options import RunOptions
-from pipelines.stages.build import Build
-from pipelines.store import crashpoints, retries
-from pipelines.work import merge_tree
-from schemas.config import load_config
 from tokcore.errors import ConfigError, TokError
+from tokcore_pipelines.commands.command_inputs import EXIT_STAGE, EXIT_USAGE
+from tokcore_pipelines.inspect.gc import gc
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.stages.build import Build
+from tokcore_pipelines.store import crashpoints, retries
+from tokcore_pipelines.work import merge_tree
+from tokcore_schemas.config import load_config
 
 TESTS = Path(__file__).parent.parent
 # What a build imports late, to start faster; here it is imported once, for all children.
 LATE = (
     "fsspec.implementations.local",
-    "pipelines.run.beam",
-    "pipelines.graph.runner",
-    "pipelines.reading.columns",
-    "pipelines.work.measure_items",
+    "tokcore_pipelines.run.beam",
+    "tokcore_pipelines.graph.runner",
+    "tokcore_pipelines.reading.columns",
+    "tokcore_pipelines.work.measure_items",
     "pyarrow.dataset",
     "tokcore._native",
 )

@@ -9,7 +9,7 @@ import pytest
 from chaos.schedules import KINDS, Lab, check_ended, choose_seeds, kind_of, leave_alone, opened_lab, play
 from support.examples import scaled
 
-from pipelines.store.crashpoints import MIXING_POINTS, PACKING_POINTS, POINTS
+from tokcore_pipelines.store.crashpoints import MIXING_POINTS, PACKING_POINTS, POINTS
 
 # Only a build that mixes and packs comes there.
 DERIVING_POINTS = {**MIXING_POINTS, **PACKING_POINTS}

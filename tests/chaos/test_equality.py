@@ -22,9 +22,9 @@ from chaos.schedules import SETTINGS, SOURCES, corpus
 from chaos.server import Warm
 from support.builds import ROOT, build_file, drop_result_key, find_file, tokcore, tree
 
-from pipelines.stages.commit import find_manifest
-from schemas.stage_table import WHOLE
 from tokcore import kernel
+from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_schemas.stage_table import WHOLE
 
 VOCAB_SIZE = 300
 ENVIRONMENTS = {
@@ -106,7 +106,7 @@ def test_any_environment_and_number_of_workers(folder, built, seed, tmp_path):
     try:
         if seed % 2:
             driver = subprocess.Popen(
-                [sys.executable, "-m", "pipelines.cli", *map(str, command)],
+                [sys.executable, "-m", "tokcore_pipelines.cli", *map(str, command)],
                 cwd=ROOT,
                 env={**os.environ, **environment},
                 stdout=subprocess.DEVNULL,

@@ -27,12 +27,12 @@ from support.examples import scaled
 from support.updates import build_fresh
 
 import tokcore
-from pipelines.local.run_options import RunOptions
-from pipelines.stages.build import Build
-from pipelines.stages.read_log import read_log
-from pipelines.store import crashpoints
-from schemas.commit_log import CommitTotals
-from schemas.config import load_config
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.stages.build import Build
+from tokcore_pipelines.stages.read_log import read_log
+from tokcore_pipelines.store import crashpoints
+from tokcore_schemas.commit_log import CommitTotals
+from tokcore_schemas.config import load_config
 
 SOURCES = """
 [[source]]

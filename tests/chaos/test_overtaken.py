@@ -7,7 +7,7 @@ import pytest
 from chaos.schedules import start_and_stand_still, woken
 from support.builds import tree
 
-from pipelines.store.crashpoints import POINTS
+from tokcore_pipelines.store.crashpoints import POINTS
 
 
 @pytest.mark.parametrize("point", POINTS)

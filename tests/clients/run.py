@@ -75,7 +75,15 @@ def make_shards() -> tuple[Path, Path]:
     shutil.rmtree(output, ignore_errors=True)  # an earlier tree's
     formats = ", ".join(f'"{name}"' for name in READERS)
     settings = [f"shards.formats=[{formats}]", "shards.validation=0.1"]
-    command = [sys.executable, "-m", "pipelines.cli", "build", ROOT / "deploy/demo/build.toml", "--output", output]
+    command = [
+        sys.executable,
+        "-m",
+        "tokcore_pipelines.cli",
+        "build",
+        ROOT / "deploy/demo/build.toml",
+        "--output",
+        output,
+    ]
     subprocess.run([*command, *(word for one in settings for word in ("--set", one))], check=True)
     arrays = {}
     for split in ("train", "validation"):

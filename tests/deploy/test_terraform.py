@@ -12,7 +12,7 @@ import hcl2
 import pytest
 from support.installed_servers import find_server
 
-from schemas.build_tables import EngineTable
+from tokcore_schemas.build_tables import EngineTable
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "terraform"
 FILES = sorted(FOLDER.glob("*.tf"))
@@ -152,8 +152,8 @@ def test_the_runbook_builds_where_terraform_cleans_up():
 
 def test_the_runbook_sets_the_output_of_what_init_writes(tmp_path):
     """Its line of sed finds the line of init's."""
-    from pipelines.inspect.build_text import write_build_text
-    from pipelines.inspect.propose import propose
+    from tokcore_pipelines.inspect.build_text import write_build_text
+    from tokcore_pipelines.inspect.propose import propose
 
     (tmp_path / "en.jsonl").write_text('{"text": "a text"}\n')
     written = write_build_text(propose(str(tmp_path)), str(tmp_path / "build.toml"))

@@ -32,7 +32,7 @@ from support.flink import (
 )
 from support.gates import Gate
 
-from pipelines.local.engines import find_worker_program
+from tokcore_pipelines.local.engines import find_worker_program
 
 NUM_FILES = 8
 

@@ -36,11 +36,6 @@ from fuzz import tokenizer_files
 from support.manifests import MANIFESTS
 from support.vocabularies import spec_of_merges
 
-from pipelines.reading import streams
-from pipelines.reading.input_range import REASONS, FileRejected, read_documents
-from pipelines.store import storage
-from schemas.plan import ReadSettings
-from schemas.stage_table import parse_manifest
 from tokcore.errors import TokError
 from tokcore.formats.arrow_shards import ArrowShard, ArrowShardWriter
 from tokcore.formats.huggingface import read_tokenizer_json, write_tokenizer_json
@@ -51,6 +46,11 @@ from tokcore.merges import Merge
 from tokcore.token_batch import TokenBatch
 from tokcore.tokenizer import Tokenizer
 from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec
+from tokcore_pipelines.reading import streams
+from tokcore_pipelines.reading.input_range import REASONS, FileRejected, read_documents
+from tokcore_pipelines.store import storage
+from tokcore_schemas.plan import ReadSettings
+from tokcore_schemas.stage_table import parse_manifest
 
 HERE = Path(__file__).parent
 MAX_MEMORY_BYTES = 4 << 30  # of address space: what was mapped before counts, too

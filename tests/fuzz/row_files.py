@@ -25,9 +25,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.reading.input_range import FileRejected, read_documents
-from pipelines.store import storage
-from schemas.plan import ReadSettings
+from tokcore_pipelines.reading.input_range import FileRejected, read_documents
+from tokcore_pipelines.store import storage
+from tokcore_schemas.plan import ReadSettings
 
 HERE = Path(__file__).parent
 KINDS = ("parquet", "arrow")

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from support.builds import ROOT, run
 
-from pipelines.inspect.verify import verify
-from pipelines.stages.commit import find_manifest
-from schemas.stage_manifests import RecordTotals
-from schemas.stage_table import PLAN
 from tokcore.canonical import hash_sha256
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_schemas.stage_manifests import RecordTotals
+from tokcore_schemas.stage_table import PLAN
 
 DEMO_ROOT = "0ea9036d9f799cbeffb4d3350fd269e32657d98fc4e6eb6c70c2381cfb13bd21"
 # sha256 of documents_digest, which has 768 digits; Bitcoin Core prints its bytes in reverse order.

@@ -12,6 +12,9 @@ from typing import NamedTuple
 from support.source import nodes_of
 
 PACKAGES = ("tokcore", "schemas", "pipelines")
+# What a folder is imported as, where that is not its name: by the link of that name.
+NAMES = {"schemas": "tokcore_schemas", "pipelines": "tokcore_pipelines"}
+_FOLDERS = {name: folder for folder, name in NAMES.items()}
 
 # Paths below the root, with slashes: what each file imports.
 Graph = dict[str, set[str]]
@@ -51,7 +54,8 @@ def files_of(name: str, files: frozenset[str], folders: Iterable[str] = ("",)) -
     >>> sorted(files_of("a.b.c", frozenset({"a/b.py", "a/__init__.py"})))
     ['a/b.py']
     """
-    path = name.replace(".", "/")
+    first, dot, rest = name.partition(".")
+    path = (_FOLDERS.get(first, first) + dot + rest).replace(".", "/")
     outer = path.rpartition("/")[0]
     for folder in folders:
         candidates = [f"{folder}{path}.py", f"{folder}{path}/__init__.py"]
@@ -60,6 +64,16 @@ def files_of(name: str, files: frozenset[str], folders: Iterable[str] = ("",)) -
         if found := next((candidate for candidate in candidates if candidate in files), None):
             return {found}
     return set()
+
+
+def module_of(path: str) -> str:
+    """The name by which a file below the root is imported.
+
+    >>> module_of("pipelines/work/__init__.py"), module_of("tokcore/errors.py")
+    ('tokcore_pipelines.work', 'tokcore.errors')
+    """
+    folder, slash, inner = path.removesuffix(".py").removesuffix("/__init__").partition("/")
+    return f"{NAMES.get(folder, folder)}{slash}{inner}".replace("/", ".")
 
 
 def names_in_texts(text: str) -> Iterator[str]:

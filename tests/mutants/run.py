@@ -139,10 +139,14 @@ class Copy:
             text=True,
         )
         names = {name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()}
-        for path in [path for path in self.tree.rglob("*") if path.is_file()]:
+        links = {name for name in listed.stdout.split("\0") if name and (ROOT / name).is_symlink()}
+        for path in [path for path in self.tree.rglob("*") if path.is_file() and not path.is_symlink()]:
             if path.relative_to(self.tree).as_posix() not in names:
                 path.unlink()
-        for name in names:
+        for name in links:  # by which packages are imported
+            if not (self.tree / name).is_symlink():
+                (self.tree / name).symlink_to((ROOT / name).readlink())
+        for name in names - links:
             source, target = ROOT / name, self.tree / name
             # Unchanged files keep their time, or all of the kernel would be compiled again.
             if target.is_file() and target.read_bytes() == source.read_bytes():

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.store.attempts import Attempts, publish
-from schemas.refs import RunRef
 from tokcore.errors import StageError
+from tokcore_pipelines.store.attempts import Attempts, publish
+from tokcore_schemas.refs import RunRef
 
 
 def attempts(folder: Path, identity: str = "0") -> Attempts:
@@ -52,14 +52,14 @@ def test_attempts_at_one_piece_do_not_meet(tmp_path):
 
 def test_a_store_that_does_not_keep_a_working_file_is_noticed(monkeypatch):
     """Also of files that nothing but a reference names: runs of counts, digests."""
-    monkeypatch.setattr("pipelines.store.objects.create", lambda url, data: None)
+    monkeypatch.setattr("tokcore_pipelines.store.objects.create", lambda url, data: None)
     with pytest.raises(StageError, match=r"memory://attempts/.*item\.runs"), store().new_file("item.runs") as new:
         new.file.write(b"mine")
 
 
 def test_an_empty_working_file_is_not_sent(monkeypatch):
     sent = []
-    monkeypatch.setattr("pipelines.store.objects.create", lambda url, data: sent.append(url))
+    monkeypatch.setattr("tokcore_pipelines.store.objects.create", lambda url, data: sent.append(url))
     with store().new_file("item.rejects", skip_empty=True) as new:
         pass
     assert new.stored("").size_bytes == 0
@@ -87,7 +87,7 @@ def test_names_are_durable_before_files_are_published(tmp_path, monkeypatch):
     for name in ("a", "b"):
         (tmp_path / "counts" / name).mkdir(parents=True)
     synced: list[str] = []
-    monkeypatch.setattr("pipelines.store.local_files.sync_folder", lambda folder: synced.append(folder.name))
+    monkeypatch.setattr("tokcore_pipelines.store.local_files.sync_folder", lambda folder: synced.append(folder.name))
     publish(own, str(tmp_path / "counts"), files)
     assert synced == ["a", "b"]
     assert (tmp_path / "counts" / "b" / "3").read_bytes() == b"b/3"
@@ -98,7 +98,7 @@ def test_a_file_that_is_taken_over_is_durable_after_sync(tmp_path, monkeypatch):
     with own.new_file("a") as new:
         new.file.write(b"a")
     synced: list[str] = []
-    monkeypatch.setattr("pipelines.store.local_files.sync_folder", lambda folder: synced.append(str(folder)))
+    monkeypatch.setattr("tokcore_pipelines.store.local_files.sync_folder", lambda folder: synced.append(str(folder)))
     taken = own.take_over(new.url, new.stored("a"), "b")
     own.sync()
     assert (Path(own.url(taken.attempt)).read_bytes(), synced) == (b"a", [own.scratch])

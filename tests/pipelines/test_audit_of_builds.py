@@ -14,10 +14,10 @@ from support.builds import build_file, find_file, jsonl, run, texts, write
 from support.vocabularies import spec_of_merges
 
 import tokcore as api
-from pipelines.cli import commands
-from pipelines.inspect.audit import audit, print_audit
-from pipelines.stages.output import read_output
 from tokcore.errors import FormatError, IdentityError
+from tokcore_pipelines.cli import commands
+from tokcore_pipelines.inspect.audit import audit, print_audit
+from tokcore_pipelines.stages.output import read_output
 
 # SHOUT is one long document; MURMUR is in one file, in many documents; HIDDEN has invisible characters and one that
 # turns text from right to left.

@@ -26,11 +26,11 @@ SECONDS = 30  # of CPU time: these inputs take up to 6; quadratic work would tak
 
 READ = """
 import dataclasses, json, sys, time
-from pipelines.store import storage
-from pipelines.reading.input_range import FileRejected, read_documents
-from schemas.plan import ReadSettings
-from pipelines.reading.columns import decode_columns
-from pipelines.reading.row_file import RowFile
+from tokcore_pipelines.store import storage
+from tokcore_pipelines.reading.input_range import FileRejected, read_documents
+from tokcore_schemas.plan import ReadSettings
+from tokcore_pipelines.reading.columns import decode_columns
+from tokcore_pipelines.reading.row_file import RowFile
 def peak():
     return int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) << 10
 path, settings = sys.argv[1], json.loads(sys.argv[2])
@@ -216,10 +216,10 @@ def test_an_arrow_batch_that_unfolds(tmp_path, stream, as_dictionary):
 
 FORGE = """
 import json, sys
-from pipelines.store import storage
-from pipelines.reading.input_range import FileRejected, read_documents
-from pipelines.reading.column_reader import _idle
-from schemas.plan import ReadSettings
+from tokcore_pipelines.store import storage
+from tokcore_pipelines.reading.input_range import FileRejected, read_documents
+from tokcore_pipelines.reading.column_reader import _idle
+from tokcore_schemas.plan import ReadSettings
 def peak():
     status = open(f"/proc/{_idle[0]._process.pid}/status")
     return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) << 10

@@ -28,13 +28,13 @@ from support.builds import (
 )
 
 import tokcore as api
-from pipelines.inspect.verify import verify
-from pipelines.stages.commit import find_manifest
-from pipelines.store.urls import resolve
-from pipelines.work.item_results import sum_up_languages
-from schemas.refs import LanguageCounts
-from schemas.stage_table import COUNTS, PLAN, SHARDS, WHOLE
 from tokcore.errors import ConfigError, LearnError, StageError
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_pipelines.store.urls import resolve
+from tokcore_pipelines.work.item_results import sum_up_languages
+from tokcore_schemas.refs import LanguageCounts
+from tokcore_schemas.stage_table import COUNTS, PLAN, SHARDS, WHOLE
 
 
 @pytest.fixture(scope="module")

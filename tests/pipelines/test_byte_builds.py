@@ -10,15 +10,15 @@ import pytest
 from support.builds import SETTINGS, build_file, run, run_once, small_corpus, tokcore
 
 import tokcore as api
-from pipelines.inspect.audit import audit
-from pipelines.inspect.diff import diff
-from pipelines.inspect.verify import verify
-from pipelines.local.run_options import RunOptions
-from pipelines.stages.output import read_output
-from schemas.config import load_config
 from tokcore.errors import ConfigError
 from tokcore.models.byte import ByteModel
 from tokcore.tokenizer import Tokenizer
+from tokcore_pipelines.inspect.audit import audit
+from tokcore_pipelines.inspect.diff import diff
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.stages.output import read_output
+from tokcore_schemas.config import load_config
 
 BYTE = SETTINGS.replace("vocab_size = 400", 'model = "byte"')
 

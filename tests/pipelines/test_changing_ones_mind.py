@@ -28,17 +28,17 @@ from support.builds import (
     write,
 )
 
-from pipelines.inspect.verify import verify
-from pipelines.local.run_options import RunOptions
-from pipelines.stages.build import Build
-from pipelines.stages.commit import find_manifest
-from pipelines.stages.plan_corpus import plan_build
-from schemas.build_tables import TABLES
-from schemas.changed_settings import _iterate_settings, describe_changed_settings
-from schemas.config import load_config
-from schemas.stage_manifests import NaturalMix, StageConfigs
-from schemas.stage_table import BUILD, COUNTS, STAGES, get_stage, list_following
 from tokcore.errors import ConfigError, LearnError, StageError
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.stages.build import Build
+from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_pipelines.stages.plan_corpus import plan_build
+from tokcore_schemas.build_tables import TABLES
+from tokcore_schemas.changed_settings import _iterate_settings, describe_changed_settings
+from tokcore_schemas.config import load_config
+from tokcore_schemas.stage_manifests import NaturalMix, StageConfigs
+from tokcore_schemas.stage_table import BUILD, COUNTS, STAGES, get_stage, list_following
 
 LARGER = SETTINGS.replace("vocab_size = 400", "vocab_size = 420")
 
@@ -159,7 +159,9 @@ def test_a_changed_input_is_named(tmp_path):
 
 
 def test_a_corrected_source_goes_on_after_a_failed_build(corpus, tmp_path, monkeypatch):
-    monkeypatch.setattr("pipelines.stages.build.refuse_wrong_sources", lambda config, plan: [])  # or a sample shows it
+    monkeypatch.setattr(
+        "tokcore_pipelines.stages.build.refuse_wrong_sources", lambda config, plan: []
+    )  # or a sample shows it
     wrong = build_file(corpus, SOURCES.replace('id = "id"', 'id = "id"\ntext = "body"'), name="wrong.toml")
     with pytest.raises(StageError, match=r"missing_text(?s:.)*write text = \"text\""):
         run(wrong, tmp_path / "out")
@@ -245,7 +247,7 @@ def test_a_build_that_may_be_at_work_does_not_give_way(corpus, tmp_path):
 
 
 def killed_build(path: Path, output: Path, crash: str, *options: str) -> int:
-    command = [sys.executable, "-m", "pipelines.cli", "build", str(path), "--output", str(output), *options]
+    command = [sys.executable, "-m", "tokcore_pipelines.cli", "build", str(path), "--output", str(output), *options]
     env = {**os.environ, "TOKCORE_CRASH": crash}
     return subprocess.run(command, cwd=ROOT, capture_output=True, check=False, env=env).returncode
 

@@ -18,8 +18,8 @@ from support.builds import ROOT, SETTINGS, build_file, find_file, jsonl, run, sm
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 import tokcore as api
-from pipelines import cli
-from pipelines.show_document import print_described
+from tokcore_pipelines import cli
+from tokcore_pipelines.show_document import print_described
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,15 @@ def test_mistakes_get_one_message_and_their_exit_code(corpus, built, tmp_path, c
 
 @pytest.mark.parametrize(("sent", "code", "word"), [("SIGINT", 130, "interrupted"), ("SIGTERM", 143, "terminated")])
 def test_signals_end_workers_quietly_and_the_same_command_resumes(corpus, tmp_path, sent, code, word):
-    command = [sys.executable, "-m", "pipelines.cli", "build", str(corpus / "build.toml"), "--output", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "tokcore_pipelines.cli",
+        "build",
+        str(corpus / "build.toml"),
+        "--output",
+        str(tmp_path),
+    ]
     driver = subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -111,7 +119,7 @@ def test_signals_end_workers_quietly_and_the_same_command_resumes(corpus, tmp_pa
 
 DROPPING = """
 import click, signal, sys, time, weakref
-import pipelines.cli as cli
+import tokcore_pipelines.cli as cli
 
 class Held:
     pass
@@ -149,7 +157,7 @@ def test_no_thread_waits_for_work_that_never_comes():
     threads = "import psutil; print(psutil.Process().num_threads())"
     alone = _printed(f"import numpy, pyarrow; {threads}", OPENBLAS_NUM_THREADS="1")
     unset = "import os; os.environ.pop('OPENBLAS_NUM_THREADS', None)"
-    assert _printed(f"{unset}; import pipelines.cli, pyarrow; {threads}") == alone
+    assert _printed(f"{unset}; import tokcore_pipelines.cli, pyarrow; {threads}") == alone
 
 
 def test_threads_still_at_work_do_not_crash_the_end():
@@ -157,7 +165,7 @@ def test_threads_still_at_work_do_not_crash_the_end():
     code = """
 import io, sys, threading, time
 import numpy as np, pyarrow as pa
-from pipelines import cli
+from tokcore_pipelines import cli
 
 batch = pa.record_batch({"a": np.random.default_rng(1).integers(0, 1000, 1 << 18)})
 options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 19))
@@ -340,7 +348,7 @@ def test_a_worker_that_dies_is_named_and_the_same_command_resumes(corpus, built,
     command = [
         sys.executable,
         "-m",
-        "pipelines.cli",
+        "tokcore_pipelines.cli",
         "build",
         str(corpus / "build.toml"),
         "--output",
@@ -371,7 +379,7 @@ def test_what_is_quoted_does_not_act_on_a_terminal(tmp_path, capsys):
 
 
 def test_the_command_line_loads_no_command_that_is_not_asked_for():
-    code = "import sys, pipelines.cli\nsys.exit(bool({'numpy', 'fsspec'} & set(sys.modules)))"
+    code = "import sys, tokcore_pipelines.cli\nsys.exit(bool({'numpy', 'fsspec'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False, cwd=ROOT).returncode == 0
 
 

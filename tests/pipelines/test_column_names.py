@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.reading.column_names import read_arrow_columns, read_parquet_columns
+from tokcore_pipelines.reading.column_names import read_arrow_columns, read_parquet_columns
 
 SCHEMA = pa.schema(
     [

@@ -20,17 +20,17 @@ import pyarrow.parquet as pq
 import pytest
 from support.builds import ROOT, build_file, drop_result_key, find_file, run, small_corpus, texts, tokcore, tree
 
-from pipelines.inspect.audit import audit
-from pipelines.inspect.rebuild import rebuild
-from pipelines.inspect.repair import repair
-from pipelines.inspect.verify import verify
-from pipelines.reading import column_reader, column_reader_messages, limits
-from pipelines.reading.input_range import FileRejected, read_documents
-from pipelines.stages.output import read_output
-from pipelines.store import storage
-from pipelines.store.tokenizers import load_tokenizer
-from schemas.plan import ReadSettings
 from tokcore.errors import FormatError, StageError
+from tokcore_pipelines.inspect.audit import audit
+from tokcore_pipelines.inspect.rebuild import rebuild
+from tokcore_pipelines.inspect.repair import repair
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.reading import column_reader, column_reader_messages, limits
+from tokcore_pipelines.reading.input_range import FileRejected, read_documents
+from tokcore_pipelines.stages.output import read_output
+from tokcore_pipelines.store import storage
+from tokcore_pipelines.store.tokenizers import load_tokenizer
+from tokcore_schemas.plan import ReadSettings
 
 REGRESSIONS = ROOT / "tests" / "fuzz" / "regressions"
 # Real files on which the real library ends the process, if it is called as CARELESS calls it.
@@ -42,7 +42,7 @@ CRASHING = {
 # Every Python process runs this when it starts. In readers it adds calls that our checks avoid.
 CARELESS = """
 import sys
-if "pipelines.reading.column_reader_process" in sys.orig_argv:
+if "tokcore_pipelines.reading.column_reader_process" in sys.orig_argv:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -400,10 +400,10 @@ def test_readers_end_with_their_parent(tmp_path):
     pin = parquet(tmp_path / "a.parquet", ["a"])
     code = f"""
 import os, signal
-from pipelines.reading import column_reader
-from pipelines.reading.input_range import read_documents
-from pipelines.store import storage
-from schemas.plan import ReadSettings
+from tokcore_pipelines.reading import column_reader
+from tokcore_pipelines.reading.input_range import read_documents
+from tokcore_pipelines.store import storage
+from tokcore_schemas.plan import ReadSettings
 pin = storage.stat({pin.url!r})
 list(read_documents(pin, 0, pin.size_bytes, {settings()!r}))
 print(column_reader._idle[0]._process.pid, flush=True)

@@ -14,22 +14,22 @@ from support.removals import build_corpus, compact_here, remove_here, write_docu
 from support.updates import build_fresh, update_here
 
 import tokcore as package
-from pipelines.inspect.audit import audit
-from pipelines.inspect.convert import convert_shards
-from pipelines.inspect.curve import compute_curve
-from pipelines.inspect.diff_commits import diff_commits
-from pipelines.inspect.prove_file import prove_file
-from pipelines.inspect.repair import repair
-from pipelines.inspect.verify import verify
-from pipelines.local.progress import StageProgress
-from pipelines.report.compose import Wishes, make_report
-from pipelines.stages.expire_commits import expire
-from pipelines.stages.output import read_output
-from pipelines.stages.read_log import read_log
-from pipelines.store import crashpoints
-from pipelines.view.shelf import Volume
 from tokcore.conversion import Reading
 from tokcore.errors import ConfigError
+from tokcore_pipelines.inspect.audit import audit
+from tokcore_pipelines.inspect.convert import convert_shards
+from tokcore_pipelines.inspect.curve import compute_curve
+from tokcore_pipelines.inspect.diff_commits import diff_commits
+from tokcore_pipelines.inspect.prove_file import prove_file
+from tokcore_pipelines.inspect.repair import repair
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.local.progress import StageProgress
+from tokcore_pipelines.report.compose import Wishes, make_report
+from tokcore_pipelines.stages.expire_commits import expire
+from tokcore_pipelines.stages.output import read_output
+from tokcore_pipelines.stages.read_log import read_log
+from tokcore_pipelines.store import crashpoints
+from tokcore_pipelines.view.shelf import Volume
 
 
 @pytest.fixture(scope="module")

@@ -14,19 +14,19 @@ from fsspec.implementations.memory import MemoryFileSystem
 from support.builds import ROOT, build_file, run, small_corpus, tree
 from support.manifests import MANIFESTS
 
-from pipelines.inspect.gc import gc
-from pipelines.inspect.verify import verify
-from pipelines.stages.commit import commit, find_manifest
-from pipelines.stages.stage import write_file
-from pipelines.store import retries, storage
-from pipelines.store.attempts import Attempts, publish
-from pipelines.store.crashpoints import watch
-from schemas.manifest import FileEntry
-from schemas.refs import StoredFile
-from schemas.run_json import RunFacts
-from schemas.stage_manifests import CountsManifest, TableAbout
-from schemas.stage_table import COUNTS, STAGES
 from tokcore.errors import ConfigError, StageError
+from tokcore_pipelines.inspect.gc import gc
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.stages.commit import commit, find_manifest
+from tokcore_pipelines.stages.stage import write_file
+from tokcore_pipelines.store import retries, storage
+from tokcore_pipelines.store.attempts import Attempts, publish
+from tokcore_pipelines.store.crashpoints import watch
+from tokcore_schemas.manifest import FileEntry
+from tokcore_schemas.refs import StoredFile
+from tokcore_schemas.run_json import RunFacts
+from tokcore_schemas.stage_manifests import CountsManifest, TableAbout
+from tokcore_schemas.stage_table import COUNTS, STAGES
 
 OUTPUT = "memory://commit"
 ATTEMPTS = Attempts(OUTPUT, "counts", "0" * 64)
@@ -247,7 +247,7 @@ def test_two_builds_into_one_output(tmp_path, same):
         settings = "[plan]\nrange_bytes = 4000\n[learn]\nvocab_size = 390\n"
         files[1] = build_file(tmp_path, settings=settings, name="2.toml")
     out = str(tmp_path / "out")
-    command = [sys.executable, "-m", "pipelines.cli", "build", "--workers", "1", "--output", out]
+    command = [sys.executable, "-m", "tokcore_pipelines.cli", "build", "--workers", "1", "--output", out]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     processes = [subprocess.Popen([*command, str(file)], cwd=ROOT, **pipes) for file in files]
     ended = [(*process.communicate(), process.returncode) for process in processes]

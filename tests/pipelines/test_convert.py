@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from support.builds import ROOT, build_file, run, small_corpus, tokcore
 
-from pipelines.inspect.convert import Report, convert_shards
-from pipelines.store.crashpoints import CONVERTING_POINTS
 from tokcore import open_shards
 from tokcore.conversion import Reading
 from tokcore.format_table import SHARD_FORMATS
+from tokcore_pipelines.inspect.convert import Report, convert_shards
+from tokcore_pipelines.store.crashpoints import CONVERTING_POINTS
 
 IN_ROOT = os.environ | {"PYTHONPATH": str(ROOT)}
 SETTINGS = '[learn]\nvocab_size = 400\n[shards]\ntarget_tokens = 1500\nvalidation = "0.2"\n'
@@ -82,7 +82,7 @@ def test_killed_anywhere_the_folder_is_absent_or_complete(output, tmp_path, poin
     command = ["convert", output, "--to", "mds", "-o", tmp_path / "new"]
     convert_to(output, "mds", tmp_path / "whole")
     env = os.environ | {"TOKCORE_CRASH": f"{point}:{visit}"}
-    words = [sys.executable, "-m", "pipelines.cli", *map(str, command)]
+    words = [sys.executable, "-m", "tokcore_pipelines.cli", *map(str, command)]
     killed = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     reached_once = point != "convert.shard"
     assert killed.returncode == (0 if reached_once and visit > 1 else -9)
@@ -100,7 +100,7 @@ def test_a_full_disk_is_named_and_leaves_nothing(output, tmp_path, name):
     """A limit on the size of files stands for it: writes fail half-way, as they do on a full disk."""
     limit = "import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000)); "
     start = "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
-    code = start + limit + "sys.argv[0] = 'tokcore'; runpy.run_module('pipelines.cli', run_name='__main__')"
+    code = start + limit + "sys.argv[0] = 'tokcore'; runpy.run_module('tokcore_pipelines.cli', run_name='__main__')"
     words = [sys.executable, "-c", code, "convert", output, "--to", name, "-o", tmp_path / "new"]
     done = subprocess.run([*map(str, words)], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stderr

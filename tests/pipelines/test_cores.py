@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.local.cores import count_cores
-from pipelines.local.run_options import RunOptions
+from tokcore_pipelines.local.cores import count_cores
+from tokcore_pipelines.local.run_options import RunOptions
 
 
 @pytest.fixture(autouse=True)

@@ -12,16 +12,16 @@ import pytest
 from support.builds import build_file, find_file, jsonl, run, texts, write
 
 import tokcore as api
-from pipelines.graph.transforms import CountPretokens
-from pipelines.local.terminal import format_size
-from pipelines.print_build import print_build
-from pipelines.stages.commit import find_manifest
-from pipelines.work.counted_parts import CountedPart, CountedParts
-from pipelines.work.learn_model import learn_tokenizers
-from schemas.config import load_config
-from schemas.document import Document
-from schemas.stage_table import COUNTS
 from tokcore.errors import ConfigError, LearnError
+from tokcore_pipelines.graph.transforms import CountPretokens
+from tokcore_pipelines.local.terminal import format_size
+from tokcore_pipelines.print_build import print_build
+from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_pipelines.work.counted_parts import CountedPart, CountedParts
+from tokcore_pipelines.work.learn_model import learn_tokenizers
+from tokcore_schemas.config import load_config
+from tokcore_schemas.document import Document
+from tokcore_schemas.stage_table import COUNTS
 
 # Each secret is one pre-token that shares no pair of letters with the rest: (secret, documents that hold it, its
 # occurrences, languages).

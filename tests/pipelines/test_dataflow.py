@@ -28,24 +28,24 @@ from google.protobuf import json_format, struct_pb2
 from support.builds import ROOT, build_file, tokcore
 from support.dataflow_graphs import ENGINE, describe, translate
 
-from pipelines.graph import boot_worker
-from pipelines.graph.boot_worker import restore_whole_numbers, run_workers
-from pipelines.graph.dataflow_jobs import ask
-from pipelines.graph.driver_options import DRIVER_OPTION, describe_version, follow_driver
-from pipelines.launch_template import GRAPHS, make_parser
-from pipelines.local.dataflow import (
+from tokcore.errors import ConfigError, StageError
+from tokcore_pipelines.graph import boot_worker
+from tokcore_pipelines.graph.boot_worker import restore_whole_numbers, run_workers
+from tokcore_pipelines.graph.dataflow_jobs import ask
+from tokcore_pipelines.graph.driver_options import DRIVER_OPTION, describe_version, follow_driver
+from tokcore_pipelines.launch_template import GRAPHS, make_parser
+from tokcore_pipelines.local.dataflow import (
     choose_learn_machine,
     find_memory,
     make_dataflow_options,
     make_learn_options,
     refuse_without_extra,
 )
-from pipelines.local.engines import make_engine_options, refuse_local_paths
-from pipelines.work.learn_on_worker import estimate_memory
-from pipelines.work.plan_parts import count_parts, name_part
-from schemas.build_tables import EngineTable
-from schemas.config import load_config
-from tokcore.errors import ConfigError, StageError
+from tokcore_pipelines.local.engines import make_engine_options, refuse_local_paths
+from tokcore_pipelines.work.learn_on_worker import estimate_memory
+from tokcore_pipelines.work.plan_parts import count_parts, name_part
+from tokcore_schemas.build_tables import EngineTable
+from tokcore_schemas.config import load_config
 
 PLACE = ROOT / "deploy" / "dataflow"
 
@@ -271,7 +271,7 @@ def refuse(event, arguments):
     if event in ("subprocess.Popen", "os.exec", "os.posix_spawn", "socket.connect", "socket.getaddrinfo"):
         raise RuntimeError(f"{event} {arguments}")
 sys.addaudithook(refuse)
-import pipelines.graph.coders, apache_beam.runners.worker.sdk_worker_main, tokcore.kernel
+import tokcore_pipelines.graph.coders, apache_beam.runners.worker.sdk_worker_main, tokcore.kernel
 assert len(tokcore.kernel.list_available()) > 1, "the kernel is compiled already"
 """
 

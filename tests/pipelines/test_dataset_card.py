@@ -28,18 +28,18 @@ from support.builds import ROOT, SETTINGS, SOURCES, build_file, jsonl, run, smal
 from support.forging import Forger
 
 import tokcore as api
-from pipelines.inspect.diff import diff
-from pipelines.inspect.gc import gc
-from pipelines.inspect.repair import repair
-from pipelines.inspect.verify import verify
-from pipelines.local.run_options import RunOptions
-from pipelines.stages.build import Build
-from pipelines.stages.commit import find_manifest
-from pipelines.stages.dataset_card import CARD, is_card
-from schemas.config import load_config
-from schemas.stage_table import SHARDS, WHOLE, parse_manifest
 from tokcore.canonical import write_canonical_json
 from tokcore.errors import ConfigError, StageError
+from tokcore_pipelines.inspect.diff import diff
+from tokcore_pipelines.inspect.gc import gc
+from tokcore_pipelines.inspect.repair import repair
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.stages.build import Build
+from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_pipelines.stages.dataset_card import CARD, is_card
+from tokcore_schemas.config import load_config
+from tokcore_schemas.stage_table import SHARDS, WHOLE, parse_manifest
 
 # no: a language that is not a string in careless YAML. default: what a configuration of all documents is called.
 MORE = '[[source]]\nlang_field = "lang"\nfiles = "more.jsonl"\n'
@@ -255,7 +255,7 @@ def test_a_build_without_documents(folder, tmp_path):
 
 
 def killed_build(path: Path, output: Path, crash: str, *options: str) -> int:
-    command = [sys.executable, "-m", "pipelines.cli", "build", str(path), "--output", str(output), *options]
+    command = [sys.executable, "-m", "tokcore_pipelines.cli", "build", str(path), "--output", str(output), *options]
     env = {**os.environ, "TOKCORE_CRASH": crash}
     return subprocess.run(command, cwd=ROOT, capture_output=True, check=False, env=env).returncode
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from support.examples import examples
 from support.reading import COMPRESS, COMPRESSIONS, read, reading, reasons
 
-from pipelines.reading import compressed, limits, streams
-from pipelines.reading.input_range import FileRejected, read_documents
-from pipelines.store import storage
+from tokcore_pipelines.reading import compressed, limits, streams
+from tokcore_pipelines.reading.input_range import FileRejected, read_documents
+from tokcore_pipelines.store import storage
 
 
 def how(**changes):

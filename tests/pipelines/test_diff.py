@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from support.builds import SETTINGS, build_file, jsonl, run, run_once, small_corpus, texts, tokcore, write
 
-from pipelines.inspect.diff import diff
 from tokcore.errors import ConfigError
+from tokcore_pipelines.inspect.diff import diff
 
 
 @pytest.fixture(scope="module")

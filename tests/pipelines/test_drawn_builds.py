@@ -9,16 +9,16 @@ import pytest
 from support.builds import SETTINGS, SOURCES, build_file, find_file, run, small_corpus, tree
 
 import tokcore as api
-from pipelines.inspect.rebuild import rebuild
-from pipelines.inspect.repair import repair
-from pipelines.inspect.verify import verify
-from pipelines.local.run_options import RunOptions
-from pipelines.stages.build import Build
-from schemas.config import load_config, parse_config
-from schemas.document import compute_document_key
-from schemas.draws import compute_draw_seed
 from tokcore.errors import ConfigError
 from tokcore.tokenizer import Tokenizer
+from tokcore_pipelines.inspect.rebuild import rebuild
+from tokcore_pipelines.inspect.repair import repair
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.stages.build import Build
+from tokcore_schemas.config import load_config, parse_config
+from tokcore_schemas.document import compute_document_key
+from tokcore_schemas.draws import compute_draw_seed
 
 DROPOUT = SETTINGS + "[encode]\ndropout = 0.2\n"
 UNIGRAM = SETTINGS.replace("vocab_size = 400", 'model = "unigram"\nvocab_size = 400')

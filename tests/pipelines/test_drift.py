@@ -15,13 +15,13 @@ from support.updates import SETTINGS, SOURCES, make_texts, write_corpus, write_f
 from support.watchers import said, watching
 
 import tokcore as package
-from pipelines.stages.expire_commits import expire
-from pipelines.stages.read_log import read_log
-from pipelines.watch.drift import Drift, make_filter
-from pipelines.watch.read_status import read_status
-from schemas.build_tables import WatchTable
 from tokcore.errors import ConfigError
 from tokcore.texts import make_texts_from_strings
+from tokcore_pipelines.stages.expire_commits import expire
+from tokcore_pipelines.stages.read_log import read_log
+from tokcore_pipelines.watch.drift import Drift, make_filter
+from tokcore_pipelines.watch.read_status import read_status
+from tokcore_schemas.build_tables import WatchTable
 
 WINDOW = {"drift_window_bytes": 500}
 

@@ -13,18 +13,6 @@ from support.vocabularies import published_encoding, rank_file_bytes, spec_of_me
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 import tokcore as api
-from pipelines.inspect.verify import verify
-from pipelines.local.progress import StageProgress
-from pipelines.local.run_options import RunOptions
-from pipelines.stages.build import Build
-from pipelines.stages.tokenizer_files import (
-    find_artifact,
-    find_foreign_artifacts,
-    import_tokenizer,
-    list_untold,
-    make_artifact_files,
-)
-from schemas.config import load_config
 from tokcore.canonical import hash_sha256
 from tokcore.errors import ConfigError
 from tokcore.formats.earlier import describe_earlier, read_as_before
@@ -32,6 +20,18 @@ from tokcore.formats.exports import make_huggingface_files
 from tokcore.formats.huggingface import read_tokenizer_json, write_tokenizer_json
 from tokcore.formats.tiktoken import read_rank_file
 from tokcore.tokenizer_spec import SpecialToken
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.local.progress import StageProgress
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.stages.build import Build
+from tokcore_pipelines.stages.tokenizer_files import (
+    find_artifact,
+    find_foreign_artifacts,
+    import_tokenizer,
+    list_untold,
+    make_artifact_files,
+)
+from tokcore_schemas.config import load_config
 
 CODE = "def f(x):\n    if x:\n        return x<|endoftext|>\n"
 BUILD = """version = 1

@@ -13,22 +13,22 @@ from support.builds import WORDS, jsonl, texts, write
 from support.vocabularies import spec_of_merges
 
 import tokcore
-from pipelines.reading.input_range import Batch, make_read_settings
-from pipelines.store import storage
-from pipelines.store.attempts import Attempts
-from pipelines.work import encode_item as module
-from pipelines.work.encode_item import encode_item
-from pipelines.work.encode_job import EncodeJob
-from pipelines.work.shard_attempt import ShardAttempt
-from schemas.config import Source
-from schemas.plan import AssignedRange, Assignment
-from schemas.refs import ItemEncoded
 from tokcore.canonical import hash_sha256
 from tokcore.errors import StageError
 from tokcore.formats.shard_format import ShardSettings
 from tokcore.labels import label_strings
 from tokcore.texts import make_texts_from_strings
 from tokcore.tokenizer_spec import SpecialToken
+from tokcore_pipelines.reading.input_range import Batch, make_read_settings
+from tokcore_pipelines.store import storage
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.work import encode_item as module
+from tokcore_pipelines.work.encode_item import encode_item
+from tokcore_pipelines.work.encode_job import EncodeJob
+from tokcore_pipelines.work.shard_attempt import ShardAttempt
+from tokcore_schemas.config import Source
+from tokcore_schemas.plan import AssignedRange, Assignment
+from tokcore_schemas.refs import ItemEncoded
 
 LANGS = list(WORDS)
 DOCUMENTS = [{"text": texts(LANGS[i % 4], 1, i)[0], "l": LANGS[i % 4]} for i in range(80)]

@@ -27,18 +27,18 @@ from support.engines import (
     write_program,
 )
 
-from pipelines.graph import engine_jobs, flink_jobs
-from pipelines.graph.beam_warnings import tell_warnings
-from pipelines.graph.driver_options import DRIVER_OPTION, describe_version, follow_driver
-from pipelines.graph.engine_jobs import give_slots_processes
-from pipelines.graph.shorten_failure import shorten_failure
-from pipelines.local.engines import find_web, find_worker_program, make_engine_options
-from pipelines.local.run_options import RunOptions
-from pipelines.stages.build import Build
-from pipelines.work.worker_notes import greet
-from schemas.build_tables import EngineTable
-from schemas.config import load_config
 from tokcore.errors import ConfigError, StageError
+from tokcore_pipelines.graph import engine_jobs, flink_jobs
+from tokcore_pipelines.graph.beam_warnings import tell_warnings
+from tokcore_pipelines.graph.driver_options import DRIVER_OPTION, describe_version, follow_driver
+from tokcore_pipelines.graph.engine_jobs import give_slots_processes
+from tokcore_pipelines.graph.shorten_failure import shorten_failure
+from tokcore_pipelines.local.engines import find_web, find_worker_program, make_engine_options
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.stages.build import Build
+from tokcore_pipelines.work.worker_notes import greet
+from tokcore_schemas.build_tables import EngineTable
+from tokcore_schemas.config import load_config
 
 
 def test_options_of_an_engine():
@@ -256,7 +256,7 @@ def test_a_worker_of_another_release_ends_the_build_by_name(corpus, prism):
     write_program(
         other,
         f"#!{sys.executable}\nimport tokcore\ntokcore.__version__ = '0.0.1'\n"
-        "from pipelines.graph.boot_worker import main\nmain()\n",
+        "from tokcore_pipelines.graph.boot_worker import main\nmain()\n",
     )
     done = on_prism(corpus, prism, other)
     assert done.returncode == 2, done.stderr

@@ -11,10 +11,10 @@ import tokenizers
 from support.builds import SETTINGS, build_file, run, small_corpus, tokcore
 
 import tokcore as api
-from pipelines.inspect.verify import verify
-from pipelines.stages.commit import find_manifest
-from schemas.stage_table import SHARDS
 from tokcore.errors import ConfigError
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_schemas.stage_table import SHARDS
 
 SPECIAL = """
 [special]

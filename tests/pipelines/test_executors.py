@@ -12,17 +12,17 @@ from types import FrameType, SimpleNamespace
 import pytest
 from support.builds import ROOT, build_file, jsonl, run, small_corpus, texts, tree, write
 
-from pipelines.local import pool as pools
-from pipelines.local.pool import Pool, WorkerDied, Workers
-from pipelines.local.run_options import DIRECT, RunOptions, Slice
-from pipelines.run.choose import choose_executor
-from pipelines.run.task import Items, Step, do_steps, name_by_number
-from pipelines.run.workers import ByWorkers
-from pipelines.stages.build import Build
-from pipelines.work import merge_tree
-from schemas.config import load_config
-from schemas.plan import Plan
 from tokcore.errors import ConfigError, LedgerError, StageError
+from tokcore_pipelines.local import pool as pools
+from tokcore_pipelines.local.pool import Pool, WorkerDied, Workers
+from tokcore_pipelines.local.run_options import DIRECT, RunOptions, Slice
+from tokcore_pipelines.run.choose import choose_executor
+from tokcore_pipelines.run.task import Items, Step, do_steps, name_by_number
+from tokcore_pipelines.run.workers import ByWorkers
+from tokcore_pipelines.stages.build import Build
+from tokcore_pipelines.work import merge_tree
+from tokcore_schemas.config import load_config
+from tokcore_schemas.plan import Plan
 
 SETTINGS = """
 [plan]
@@ -55,7 +55,11 @@ def test_builds_of_any_size_do_without_beam(tmp_path, monkeypatch):
     write(tmp_path / "en.jsonl", jsonl([{"text": text} for text in texts("en", 40)]))
     settings = SETTINGS.replace("400", "300").replace("range_bytes = 3000", "range_bytes = 250")
     path = build_file(tmp_path, '[[source]]\nlang = "en"\nfiles = "en.jsonl"\n', settings)
-    for name in [name for name in sys.modules if name == "pipelines.run.beam" or name.startswith("pipelines.graph.")]:
+    for name in [
+        name
+        for name in sys.modules
+        if name == "tokcore_pipelines.run.beam" or name.startswith("tokcore_pipelines.graph.")
+    ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "apache_beam", None)
     assert run(path, tmp_path / "out", workers=2)
@@ -190,7 +194,7 @@ def test_few_frames_lie_between_a_command_and_a_work_item(tmp_path, monkeypatch)
     monkeypatch.setattr(pools.Pool, "grow", note)
     from click.testing import CliRunner
 
-    from pipelines.cli import commands
+    from tokcore_pipelines.cli import commands
 
     done = CliRunner().invoke(commands, ["build", str(tmp_path / "build.toml"), "--workers=1"])
     assert done.exit_code == 0, done.output

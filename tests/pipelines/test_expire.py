@@ -20,16 +20,16 @@ from support.removals import (
 from support.updates import update_here
 
 import tokcore as package
-from pipelines.inspect.gc import gc
-from pipelines.inspect.prove_file import prove_file
-from pipelines.inspect.verify import verify
-from pipelines.inspect.verify_removed import verify_removed
-from pipelines.stages.expire_commits import expire
-from pipelines.stages.read_log import read_log
-from pipelines.store import crashpoints, storage
-from schemas.commit_log import Reason
 from tokcore.canonical import write_canonical_json
 from tokcore.errors import ConfigError, LedgerError
+from tokcore_pipelines.inspect.gc import gc
+from tokcore_pipelines.inspect.prove_file import prove_file
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.inspect.verify_removed import verify_removed
+from tokcore_pipelines.stages.expire_commits import expire
+from tokcore_pipelines.stages.read_log import read_log
+from tokcore_pipelines.store import crashpoints, storage
+from tokcore_schemas.commit_log import Reason
 
 GONE = {"a-3", "e-1"}
 
@@ -273,7 +273,7 @@ def test_a_part_whose_inputs_are_gone_stays(corpus):
 
 def test_a_compaction_that_loses_documents_is_refused(corpus, monkeypatch):
     """As if a reader gave other texts than before: the digest of the documents tells."""
-    from pipelines.stages import compact_output
+    from tokcore_pipelines.stages import compact_output
 
     real = compact_output.make_plan_again
     monkeypatch.setattr(

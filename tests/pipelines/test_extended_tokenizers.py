@@ -15,12 +15,6 @@ from support.builds import SETTINGS, build_file, run, small_corpus, texts, tree
 from support.examples import examples
 
 import tokcore
-from pipelines.inspect.verify import verify
-from pipelines.local.run_options import RunOptions
-from pipelines.stages.build import Build
-from pipelines.stages.commit import find_manifest
-from schemas.config import load_config
-from schemas.stage_table import TOKENIZERS, WHOLE
 from tokcore import kernel
 from tokcore.errors import ConfigError, FormatError
 from tokcore.models.bpe import LearnedModel, MergesModel, RanksModel
@@ -28,6 +22,12 @@ from tokcore.models.extended_bpe import learn_further, order_by_making, shorten_
 from tokcore.models.model import LearnOptions
 from tokcore.texts import make_texts_from_strings
 from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.stages.build import Build
+from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_schemas.config import load_config
+from tokcore_schemas.stage_table import TOKENIZERS, WHOLE
 
 SPECIAL = '[special]\n"<|end|>" = "document_end"\n"<|pad|>" = "padding"\n'
 EXTEND = SETTINGS.replace("vocab_size = 400", 'vocab_size = 400\nextend = "base"')

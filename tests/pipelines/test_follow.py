@@ -11,8 +11,8 @@ from support.builds import build_file, run
 from support.updates import SETTINGS, SOURCES, make_texts, update_here, write_corpus, write_file
 
 import tokcore
-from pipelines.stages.expire_commits import expire
 from tokcore.errors import ConfigError, FormatError
+from tokcore_pipelines.stages.expire_commits import expire
 
 
 @pytest.fixture(scope="module")

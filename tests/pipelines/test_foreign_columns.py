@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 from support.reading import read, reading
 
-from pipelines.reading.input_range import FileRejected, read_documents
-from pipelines.store import storage
+from tokcore_pipelines.reading.input_range import FileRejected, read_documents
+from tokcore_pipelines.store import storage
 
 UUID = "00112233-4455-6677-8899-aabbccddeeff"
 
@@ -98,7 +98,7 @@ class Absent:
 
 sys.meta_path.insert(0, Absent())
 import pyarrow as pa
-from pipelines.reading.column_ids import extract_ids
+from tokcore_pipelines.reading.column_ids import extract_ids
 
 columns = [pa.array([0.1], pa.float32()), pa.array([1], pa.timestamp("ns")), pa.array([bytes(16)], pa.uuid())]
 print([extract_ids(column, 0, 1, None)[0] for column in columns])

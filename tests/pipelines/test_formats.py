@@ -14,7 +14,7 @@ import pytest
 from support.builds import jsonl, run, texts
 from support.reading import COMPRESS
 
-from schemas.stage_manifests import BuildManifest
+from tokcore_schemas.stage_manifests import BuildManifest
 
 DOCUMENTS = [{"id": f"ru-{i}", "text": text} for i, text in enumerate(texts("ru", 60))]
 

@@ -16,8 +16,6 @@ import pytest
 from support.builds import build_file, run, small_corpus, tokcore
 from support.token_batches import FINGERPRINT, Document, batch_of, write_shard
 
-from pipelines.inspect.fsck import Report, check_shards
-from pipelines.store.crashpoints import MENDING_POINTS
 from tokcore import open_shards
 from tokcore.errors import ConfigError
 from tokcore.format_table import SHARD_FORMATS, list_paths
@@ -26,6 +24,8 @@ from tokcore.formats.shard_facts import ShardFacts
 from tokcore.formats.shard_format import ShardSettings, StoredShard
 from tokcore.shard_checks import Rules
 from tokcore.token_batch import ShardContent, compute_document_digests
+from tokcore_pipelines.inspect.fsck import Report, check_shards
+from tokcore_pipelines.store.crashpoints import MENDING_POINTS
 
 END = 7
 VOCAB_SIZE = 1000

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from support.builds import ROOT, build_file, tokcore, tree
 
-from pipelines.inspect.gc import gc
-from pipelines.inspect.verify import verify
-from pipelines.store import storage
 from tokcore.errors import ConfigError
+from tokcore_pipelines.inspect.gc import gc
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.store import storage
 
 LEFTOVERS = ("_attempts/shards-0123/files/piece", "_attempts/shards-0123/done/item.json", "shards/arrow/old.arrow")
 
@@ -108,7 +108,7 @@ def test_a_folder_that_is_no_build(tmp_path):
 
 def test_a_killed_build_and_a_running_one(corpus, output, tmp_path):
     """gc removes nothing of a running build, and keeps a young claim of a killed one."""
-    command = [sys.executable, "-m", "pipelines.cli", "build"]
+    command = [sys.executable, "-m", "tokcore_pipelines.cli", "build"]
     command += [str(corpus / "build.toml"), "--output", str(tmp_path / "o")]
     killed = subprocess.run(
         command, cwd=ROOT, capture_output=True, check=False, env={**os.environ, "TOKCORE_CRASH": "stage.published:3"}

@@ -10,9 +10,9 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from pipelines.stages.held_files import HeldFile, HeldFiles, PartFiles, make_pin, strip_settings
-from schemas.plan import InputFile, ReadSettings
-from schemas.tombstones import Tombstones
+from tokcore_pipelines.stages.held_files import HeldFile, HeldFiles, PartFiles, make_pin, strip_settings
+from tokcore_schemas.plan import InputFile, ReadSettings
+from tokcore_schemas.tombstones import Tombstones
 
 JSONL = ReadSettings("jsonl", "none", "text", "", "en", "", "reject", 1 << 20, "", "")
 TEXT = dataclasses.replace(JSONL, format="text", unit="line")

@@ -15,29 +15,29 @@ from support.builds import build_file, run, tokcore, tree, write
 from support.forging import Forger
 from support.updates import SETTINGS, SMALL, SOURCES, build_fresh, make_texts, require_equal, update_here, write_file
 
-from pipelines.inspect.verify import verify
-from pipelines.inspect.verify_removed import verify_removed
-from pipelines.local.run_options import RunOptions
-from pipelines.reading import input_range
-from pipelines.stages import make_commit
-from pipelines.stages.build import Build
-from pipelines.stages.commit import require_manifest
-from pipelines.stages.expire_commits import expire
-from pipelines.stages.remove_documents import Remove
-from pipelines.store import crashpoints
-from pipelines.store.main_files import find_main_files
-from pipelines.work import item_reader
-from pipelines.work.inherit_item import subtract_counts, subtract_languages
-from pipelines.work.read_shards import list_item_shards, read_shard
-from schemas.commit_log import Commit, Reason
-from schemas.config import load_config
-from schemas.inheritance import InheritedShard
-from schemas.refs import LanguageCounts
-from schemas.shard_entries import list_named_shards
-from schemas.stage_table import SHARDS
 from tokcore.errors import ConfigError, LedgerError, StageError
 from tokcore.format_table import SHARD_FORMATS
 from tokcore.pretoken_tables import read_table, write_table
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.inspect.verify_removed import verify_removed
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.reading import input_range
+from tokcore_pipelines.stages import make_commit
+from tokcore_pipelines.stages.build import Build
+from tokcore_pipelines.stages.commit import require_manifest
+from tokcore_pipelines.stages.expire_commits import expire
+from tokcore_pipelines.stages.remove_documents import Remove
+from tokcore_pipelines.store import crashpoints
+from tokcore_pipelines.store.main_files import find_main_files
+from tokcore_pipelines.work import item_reader
+from tokcore_pipelines.work.inherit_item import subtract_counts, subtract_languages
+from tokcore_pipelines.work.read_shards import list_item_shards, read_shard
+from tokcore_schemas.commit_log import Commit, Reason
+from tokcore_schemas.config import load_config
+from tokcore_schemas.inheritance import InheritedShard
+from tokcore_schemas.refs import LanguageCounts
+from tokcore_schemas.shard_entries import list_named_shards
+from tokcore_schemas.stage_table import SHARDS
 
 NAMES = [f"{number:02d}" for number in range(24)]
 REASON = Reason("update", 0, 0, 0, 0)

@@ -16,15 +16,15 @@ import pyarrow.parquet as pq
 import pytest
 from support.builds import build_file, jsonl, run, small_corpus, texts, tokcore, write
 
-from pipelines.inspect.build_text import write_build_text
-from pipelines.inspect.language_names import guess_file_language, guess_folder_language
-from pipelines.inspect.propose import propose
-from pipelines.local.progress import StageProgress
-from pipelines.print_check import make_check_report
-from pipelines.stages.build import Build
-from schemas.config import load_config
 from tokcore import Tokenizer
 from tokcore.errors import ConfigError
+from tokcore_pipelines.inspect.build_text import write_build_text
+from tokcore_pipelines.inspect.language_names import guess_file_language, guess_folder_language
+from tokcore_pipelines.inspect.propose import propose
+from tokcore_pipelines.local.progress import StageProgress
+from tokcore_pipelines.print_check import make_check_report
+from tokcore_pipelines.stages.build import Build
+from tokcore_schemas.config import load_config
 
 
 def rows(lang: str, num: int = 25) -> list[dict[str, Any]]:

@@ -11,12 +11,12 @@ import fsspec
 import pytest
 from support.builds import build_file, jsonl, run, texts, tokcore, write
 
-from pipelines.inspect.build_text import write_build_text
-from pipelines.inspect.propose import propose
-from pipelines.stages.plan_corpus import plan_build
-from pipelines.work.inputs import LeftOut, find_inputs
-from schemas.config import BuildConfig, parse_config
 from tokcore.errors import ConfigError
+from tokcore_pipelines.inspect.build_text import write_build_text
+from tokcore_pipelines.inspect.propose import propose
+from tokcore_pipelines.stages.plan_corpus import plan_build
+from tokcore_pipelines.work.inputs import LeftOut, find_inputs
+from tokcore_schemas.config import BuildConfig, parse_config
 
 DATA = jsonl([{"text": text} for text in texts("en", 12)])
 

@@ -20,11 +20,11 @@ from support.builds import ON_BEAM, build_file, jsonl, texts, tokcore, tree, wri
 from support.drivers import Driver, wait_for
 from support.engines import find_free_port, find_prism, running
 
-from pipelines.graph.across import find_error, run_here
-from pipelines.graph.jobs import make_job_name
-from pipelines.local.engines import find_worker_program
-from pipelines.store.attempts import Attempts
 from tokcore.errors import FormatError, LedgerError, StageError
+from tokcore_pipelines.graph.across import find_error, run_here
+from tokcore_pipelines.graph.jobs import make_job_name
+from tokcore_pipelines.local.engines import find_worker_program
+from tokcore_pipelines.store.attempts import Attempts
 
 NUM_FILES = 3
 SOURCE = '[[source]]\nlang = "en"\nfiles = "*.jsonl"\n'

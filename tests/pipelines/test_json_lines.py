@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from support.examples import examples
 from support.reading import reading as read_settings
 
-from pipelines.reading.jsonl import read_json_lines
 from tokcore import kernel
+from tokcore_pipelines.reading.jsonl import read_json_lines
 
 pytestmark = pytest.mark.skipif(kernel.list_available() == ("reference",), reason="no native kernel")
 
@@ -381,7 +381,7 @@ def test_any_bytes_are_read_as_without_the_kernel(content):
 
 
 def test_batches_end_where_they_did(monkeypatch):
-    from pipelines.reading import records
+    from tokcore_pipelines.reading import records
 
     monkeypatch.setattr(records, "BATCH_BYTES", 40)
     monkeypatch.setattr(records, "BATCH_RECORDS", 7)

@@ -12,20 +12,20 @@ from support.updates import update_here
 from support.watchers import said, watching
 
 import tokcore as package
-from pipelines.inspect.check_estimates import check_estimates
-from pipelines.inspect.estimate import estimate
-from pipelines.inspect.verify import verify
-from pipelines.reading.input_range import make_read_settings
-from pipelines.stages.commit import find_manifest
-from pipelines.stages.plan_corpus import plan_build
-from pipelines.stages.read_log import read_log
-from pipelines.stages.settle_languages import settle_languages
-from pipelines.stages.source_checks import FOR_CHECK, check_samples, sample_plan
-from pipelines.stages.whole_checks import check_whole
-from schemas.config import load_config, parse_config
-from schemas.document import find_twins, normalize_lang
-from schemas.stage_table import PLAN, TOKENIZER, WHOLE
 from tokcore.errors import ConfigError, LearnError, StageError
+from tokcore_pipelines.inspect.check_estimates import check_estimates
+from tokcore_pipelines.inspect.estimate import estimate
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.reading.input_range import make_read_settings
+from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_pipelines.stages.plan_corpus import plan_build
+from tokcore_pipelines.stages.read_log import read_log
+from tokcore_pipelines.stages.settle_languages import settle_languages
+from tokcore_pipelines.stages.source_checks import FOR_CHECK, check_samples, sample_plan
+from tokcore_pipelines.stages.whole_checks import check_whole
+from tokcore_schemas.config import load_config, parse_config
+from tokcore_schemas.document import find_twins, normalize_lang
+from tokcore_schemas.stage_table import PLAN, TOKENIZER, WHOLE
 
 SMALL = "[learn]\nvocab_size = 280\n"
 FIELD = '[[source]]\nlang_field = "lang"\nfiles = "in/*.jsonl"\nid = "id"\n'

@@ -14,21 +14,21 @@ from support.removals import build_corpus, remove_here, write_documents
 from support.updates import update_here
 
 import tokcore as package
-from pipelines.inspect.gc import gc
-from pipelines.inspect.verify import verify
-from pipelines.inspect.verify_removed import verify_removed
-from pipelines.local.run_options import RunOptions
-from pipelines.print_log import describe_log
-from pipelines.stages.build import Build
-from pipelines.stages.encode_commit import make_encoding
-from pipelines.stages.expire_commits import expire
-from pipelines.stages.learn_beside import learn_at
-from pipelines.stages.learn_settings import read_learn_config
-from pipelines.stages.tokenizers_beside import find_tokenizer, list_beside
-from pipelines.store import crashpoints
-from schemas.build_tables import TokenizerTable
-from schemas.config import load_config
 from tokcore.errors import ConfigError, LearnError, StageError
+from tokcore_pipelines.inspect.gc import gc
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.inspect.verify_removed import verify_removed
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.print_log import describe_log
+from tokcore_pipelines.stages.build import Build
+from tokcore_pipelines.stages.encode_commit import make_encoding
+from tokcore_pipelines.stages.expire_commits import expire
+from tokcore_pipelines.stages.learn_beside import learn_at
+from tokcore_pipelines.stages.learn_settings import read_learn_config
+from tokcore_pipelines.stages.tokenizers_beside import find_tokenizer, list_beside
+from tokcore_pipelines.store import crashpoints
+from tokcore_schemas.build_tables import TokenizerTable
+from tokcore_schemas.config import load_config
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from support.builds import build_file, run, small_corpus
 
-from pipelines.local import memory
-from pipelines.local.memory import Available, find_available
-from pipelines.work.learn_memory import ROW_BYTES, require_memory
 from tokcore.errors import StageError
+from tokcore_pipelines.local import memory
+from tokcore_pipelines.local.memory import Available, find_available
+from tokcore_pipelines.work.learn_memory import ROW_BYTES, require_memory
 
 MACHINE = "MemTotal:  9 kB\nMemAvailable:  5000 kB\n"
 STAT = "anon 700000\nfile 300000\nactive_file 100000\ninactive_file 200000\n"
@@ -79,7 +79,7 @@ def test_a_build_is_refused_and_goes_on_where_there_is_more(tmp_path: Path, monk
         path = build_file(tmp_path, settings=f"[learn]\nvocab_size = 400\n{settings}\n")
         output = tmp_path / f"out{len(settings)}"
         with monkeypatch.context() as patched:
-            patched.setattr("pipelines.work.learn_memory.find_available", lambda: Available(500, "a limit"))
+            patched.setattr("tokcore_pipelines.work.learn_memory.find_available", lambda: Available(500, "a limit"))
             with pytest.raises(StageError, match=r"a limit leaves 500 bytes.*run the same command again"):
                 run(path, output)
             assert (output / "counts" / "manifest.json").exists()

@@ -22,14 +22,14 @@ from support.builds import (
 )
 
 import tokcore as api
-from pipelines.inspect.verify import verify
-from pipelines.local.run_options import RunOptions
-from pipelines.stages.commit import find_manifest
-from schemas.config import load_config
-from schemas.stage_table import TOKENIZER
 from tokcore.errors import ConfigError, LearnError
 from tokcore.formats.sentencepiece import read_sentencepiece_model
 from tokcore.tokenizer import Tokenizer
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_schemas.config import load_config
+from tokcore_schemas.stage_table import TOKENIZER
 
 EXAMPLES = Path(__file__).parents[2] / "deploy" / "examples"
 MODELS = ("sentencepiece-bpe", "unigram")

@@ -14,21 +14,21 @@ from click.testing import CliRunner
 from support import eager
 from support.builds import build_file, jsonl, run, texts, tree, write
 
-from pipelines.cli import commands
-from pipelines.local.run_options import RunOptions
-from pipelines.reading import streams
-from pipelines.stages import ledger
-from pipelines.stages.build import Build
-from pipelines.store.attempts import Attempts
-from pipelines.work import count_item, shard_attempt
-from pipelines.work import item_reader as documents
-from pipelines.work.work_items import make_plan
-from schemas.config import load_config
-from schemas.plan import InputFile, ReadSettings
-from schemas.refs import LanguageCounts, RangeLedger
-from schemas.stage_manifests import CountedLanguage
 from tokcore.documents_digest import DocumentsDigest
 from tokcore.errors import LedgerError, StageError
+from tokcore_pipelines.cli import commands
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.reading import streams
+from tokcore_pipelines.stages import ledger
+from tokcore_pipelines.stages.build import Build
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.work import count_item, shard_attempt
+from tokcore_pipelines.work import item_reader as documents
+from tokcore_pipelines.work.work_items import make_plan
+from tokcore_schemas.config import load_config
+from tokcore_schemas.plan import InputFile, ReadSettings
+from tokcore_schemas.refs import LanguageCounts, RangeLedger
+from tokcore_schemas.stage_manifests import CountedLanguage
 
 SOURCES = """
 [[source]]

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 from support.builds import jsonl, run, texts, tokcore, write
 
-from pipelines.inspect.build_text import write_build_text
-from pipelines.inspect.propose import propose
-from pipelines.stages.plan_corpus import plan_build
-from pipelines.stages.update_output import Update
-from pipelines.store import storage
-from pipelines.store.disk_listing import Links
-from pipelines.watch.known_files import KnownFiles
-from pipelines.work.inputs import LeftOut, find_inputs
-from schemas.build_tables import Source
-from schemas.config import BuildConfig, load_config, parse_config
 from tokcore.errors import ConfigError
+from tokcore_pipelines.inspect.build_text import write_build_text
+from tokcore_pipelines.inspect.propose import propose
+from tokcore_pipelines.stages.plan_corpus import plan_build
+from tokcore_pipelines.stages.update_output import Update
+from tokcore_pipelines.store import storage
+from tokcore_pipelines.store.disk_listing import Links
+from tokcore_pipelines.watch.known_files import KnownFiles
+from tokcore_pipelines.work.inputs import LeftOut, find_inputs
+from tokcore_schemas.build_tables import Source
+from tokcore_schemas.config import BuildConfig, load_config, parse_config
 
 DATA = jsonl([{"text": text} for text in texts("en", 12)])
 FOLLOW, LEAVE_OUT = "follow_links = true", "follow_links = false"

@@ -12,15 +12,15 @@ import pytest
 from support.builds import SETTINGS, SOURCES, build_file, drop_result_key, run, small_corpus, tokcore, tree
 
 import tokcore as api
-from pipelines.inspect.gc import gc
-from pipelines.inspect.rebuild import rebuild
-from pipelines.inspect.repair import repair
-from pipelines.inspect.verify import verify
-from pipelines.stages.commit import find_manifest
-from schemas.config import load_config, parse_config
-from schemas.shard_entries import list_named_shards
-from schemas.stage_table import SHARDS
 from tokcore.errors import ConfigError
+from tokcore_pipelines.inspect.gc import gc
+from tokcore_pipelines.inspect.rebuild import rebuild
+from tokcore_pipelines.inspect.repair import repair
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_schemas.config import load_config, parse_config
+from tokcore_schemas.shard_entries import list_named_shards
+from tokcore_schemas.stage_table import SHARDS
 
 UINT16 = SETTINGS + 'dtype = "uint16"\nvalidation = 0.2\n'
 

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
 
-from pipelines.graph.merge_graph import MergeToFew
-from pipelines.store.attempts import Attempts
-from pipelines.work.item_results import sum_up_languages
-from pipelines.work.runs import read_section, write_section
-from schemas.refs import ItemCounted, LanguageCounts, RunRef, StoredFile
 from tokcore.errors import LedgerError
 from tokcore.pretoken_rows import CountRows, list_rows, make_rows
 from tokcore.pretoken_tables import merge_rows
+from tokcore_pipelines.graph.merge_graph import MergeToFew
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.work.item_results import sum_up_languages
+from tokcore_pipelines.work.runs import read_section, write_section
+from tokcore_schemas.refs import ItemCounted, LanguageCounts, RunRef, StoredFile
 
 tables = st.dictionaries(
     st.binary(min_size=1, max_size=3),

@@ -18,23 +18,23 @@ from support.builds import WORDS, build_file, drop_result_keys, jsonl, run, text
 from support.builds import tokcore as command
 
 import tokcore
-from pipelines.inspect.diff import diff
-from pipelines.inspect.rebuild import rebuild
-from pipelines.inspect.repair import repair
-from pipelines.inspect.verify import verify
-from pipelines.inspect.verify_manifests import compute_identity_under
-from pipelines.print_build import print_build
-from pipelines.stages.build import Build
-from pipelines.stages.commit import find_manifest
-from pipelines.work.semantics import SEMANTICS
-from schemas import copies
-from schemas.config import load_config, parse_config
-from schemas.copies import reverse_copy
-from schemas.stage_table import MIXED, PACKED, WHOLE, parse_manifest
 from tokcore.canonical import write_canonical_json
 from tokcore.errors import ConfigError
 from tokcore.format_table import SHARD_FORMATS
 from tokcore.loader import Loader
+from tokcore_pipelines.inspect.diff import diff
+from tokcore_pipelines.inspect.rebuild import rebuild
+from tokcore_pipelines.inspect.repair import repair
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.inspect.verify_manifests import compute_identity_under
+from tokcore_pipelines.print_build import print_build
+from tokcore_pipelines.stages.build import Build
+from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_pipelines.work.semantics import SEMANTICS
+from tokcore_schemas import copies
+from tokcore_schemas.config import load_config, parse_config
+from tokcore_schemas.copies import reverse_copy
+from tokcore_schemas.stage_table import MIXED, PACKED, WHOLE, parse_manifest
 
 # Three languages of different sizes; one document is empty, one is there twice.
 SIZES = dict(zip(WORDS, (120, 60, 20), strict=False))

@@ -18,14 +18,14 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from support.builds import build_file, run_once, small_corpus, texts
 from support.graphs import every_graph, list_creates
 
-from pipelines.inspect.verify import verify
-from pipelines.stages.commit import find_manifest
-from pipelines.store.attempts import Attempts, publish
-from schemas.refs import RunRef, ShufflePart, StoredFile
-from schemas.stage_table import STAGES, WHOLE
 from tokcore.canonical import write_canonical_json
 from tokcore.errors import FormatError
 from tokcore.shards import open_shards
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_pipelines.store.attempts import Attempts, publish
+from tokcore_schemas.refs import RunRef, ShufflePart, StoredFile
+from tokcore_schemas.stage_table import STAGES, WHOLE
 
 # ------------------------------------------------------------------------------------------------------ between workers
 
@@ -102,7 +102,7 @@ def test_every_transform_of_ours_is_in_a_graph(graphs):
         return {cls} | {one for sub in cls.__subclasses__() for one in below(sub)}
 
     ours = below(beam.PTransform) | below(beam.DoFn) | below(beam.CombineFn)
-    ours = {cls.__name__ for cls in ours if cls.__module__.split(".")[0] == "pipelines"}
+    ours = {cls.__name__ for cls in ours if cls.__module__.split(".")[0] == "tokcore_pipelines"}
     text = "".join(str(graph.to_runner_api()) for graph in graphs)
     assert len(ours) > 10
     assert not [name for name in ours if name not in text]
@@ -194,7 +194,8 @@ def test_a_build_runs_nothing_from_the_folder_in_which_it_is_started(tmp_path):
     pq.write_table(pa.table({"text": texts("en", 30)}), tmp_path / "en.parquet")
     sources = '[[source]]\nlang = "hi"\nfiles = "hi.txt"\n[[source]]\nlang = "en"\nfiles = "en.parquet"\n'
     path = build_file(tmp_path, sources, '[learn]\nmodel = "byte"\n')
-    for name in ("tokcore", "schemas", "pipelines", "apache_beam", "json", "numpy", "pyarrow"):
+    ours = ("tokcore", "tokcore_schemas", "tokcore_pipelines", "schemas", "pipelines")
+    for name in (*ours, "apache_beam", "json", "numpy", "pyarrow"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("open('was-run', 'w').close()\n")
     program = Path(sys.executable).parent / "tokcore"

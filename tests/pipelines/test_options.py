@@ -14,10 +14,10 @@ from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPool
 from support.builds import ROOT, build_file, jsonl, run, small_corpus, texts, tokcore, tree, write
 from support.listening import is_loopback, watched
 
-from pipelines.graph.bind import bind_to_loopback
-from pipelines.graph.runner import check_runner_options, complete_options
-from pipelines.local.run_options import RunOptions
 from tokcore.errors import ConfigError
+from tokcore_pipelines.graph.bind import bind_to_loopback
+from tokcore_pipelines.graph.runner import check_runner_options, complete_options
+from tokcore_pipelines.local.run_options import RunOptions
 
 # ------------------------------------------------------------------------------------------------------ runner options
 

@@ -23,22 +23,22 @@ from support.graphs import DOCUMENTS, learned
 from support.updates import update_here
 
 import tokcore
-from pipelines import CountPretokens, ReadDocuments, WriteShards
-from pipelines.graph.coders import RecordCoder
-from pipelines.inspect.verify import verify
-from pipelines.local.engines import find_worker_program
-from pipelines.local.progress import StageProgress
-from pipelines.local.run_options import RunOptions
-from pipelines.report.compose import Wishes, make_report
-from pipelines.report.report_files import write_report
-from pipelines.stages.output import read_output
-from pipelines.work.read_source import Record
-from pipelines.work.sort_documents import choose_bucket, sort_documents
-from schemas import Document
-from schemas.document import RejectedRecord
-from schemas.stage_table import parse_manifest
 from tokcore.canonical import write_canonical_json
 from tokcore.errors import ConfigError
+from tokcore_pipelines import CountPretokens, ReadDocuments, WriteShards
+from tokcore_pipelines.graph.coders import RecordCoder
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.local.engines import find_worker_program
+from tokcore_pipelines.local.progress import StageProgress
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.report.compose import Wishes, make_report
+from tokcore_pipelines.report.report_files import write_report
+from tokcore_pipelines.stages.output import read_output
+from tokcore_pipelines.work.read_source import Record
+from tokcore_pipelines.work.sort_documents import choose_bucket, sort_documents
+from tokcore_schemas import Document
+from tokcore_schemas.document import RejectedRecord
+from tokcore_schemas.stage_table import parse_manifest
 
 
 def pipeline(*options: str) -> beam.Pipeline:
@@ -262,7 +262,7 @@ def test_what_cannot_be_written(tmp_path):
     windowed = pipeline() | beam.Create(DOCUMENTS) | beam.WindowInto(FixedWindows(10))
     with pytest.raises(ConfigError, match="WriteShards: its input is in FixedWindows"):
         _ = windowed | WriteShards(str(tmp_path), learned())
-    with pytest.raises(TypeError, match=r"WriteShards: expected a PCollection of schemas.Document"):
+    with pytest.raises(TypeError, match=r"WriteShards: expected a PCollection of tokcore_schemas.Document"):
         _ = pipeline() | beam.Create(["text"]) | WriteShards(str(tmp_path), learned())
 
 

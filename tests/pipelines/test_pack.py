@@ -17,21 +17,21 @@ from support.builds import WORDS, build_file, drop_result_key, drop_result_keys,
 from support.builds import tokcore as command
 
 import tokcore
-from pipelines.inspect import made_again
-from pipelines.inspect.diff import diff
-from pipelines.inspect.rebuild import rebuild
-from pipelines.inspect.repair import repair
-from pipelines.inspect.verify import verify
-from pipelines.stages.build import Build
-from schemas import pack_groups
-from schemas.changed_settings import describe_changed_settings
-from schemas.config import load_config, parse_config
-from schemas.stage_table import PACKED, parse_manifest
 from tokcore.errors import ConfigError
 from tokcore.format_table import SHARD_FORMATS
 from tokcore.formats.pieces import PiecesFile, PiecesWriter
 from tokcore.loader import Loader
 from tokcore.packing import pack
+from tokcore_pipelines.inspect import made_again
+from tokcore_pipelines.inspect.diff import diff
+from tokcore_pipelines.inspect.rebuild import rebuild
+from tokcore_pipelines.inspect.repair import repair
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.stages.build import Build
+from tokcore_schemas import pack_groups
+from tokcore_schemas.changed_settings import describe_changed_settings
+from tokcore_schemas.config import load_config, parse_config
+from tokcore_schemas.stage_table import PACKED, parse_manifest
 
 # Of many lengths; some are longer than two rows, one is empty.
 DOCUMENTS = [
@@ -277,9 +277,9 @@ def test_verify_rebuild_repair_and_diff(folder, output, tmp_path):
 
 def correct_hashes(output, path, content):
     """Make all manifests fit a file of rows that was edited. content: its digest now; None: as it was."""
-    from pipelines.inspect.verify_manifests import compute_identity_under
-    from pipelines.work.semantics import SEMANTICS
     from tokcore.canonical import write_canonical_json
+    from tokcore_pipelines.inspect.verify_manifests import compute_identity_under
+    from tokcore_pipelines.work.semantics import SEMANTICS
 
     packed, build = (json.loads((output / name / "manifest.json").read_bytes()) for name in ("packed", ""))
     data = path.read_bytes()

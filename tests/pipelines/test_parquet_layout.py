@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.reading.parquet_layout import Column, read_row_groups, require_bounded
-from pipelines.reading.records import FileRejected
-from pipelines.reading.row_file import MAX_DECODED_BYTES, RowFile
-from pipelines.reading.thrift import read_struct
+from tokcore_pipelines.reading.parquet_layout import Column, read_row_groups, require_bounded
+from tokcore_pipelines.reading.records import FileRejected
+from tokcore_pipelines.reading.row_file import MAX_DECODED_BYTES, RowFile
+from tokcore_pipelines.reading.thrift import read_struct
 
 MAX = (1 << 31) - 1
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from support.examples import examples
 from support.reading import read, reading
 
-from pipelines.reading import columns
-from pipelines.reading.input_range import FileRejected
-from pipelines.reading.row_file import RowFile
-from pipelines.store import storage
-from schemas.field_path import parse_steps
+from tokcore_pipelines.reading import columns
+from tokcore_pipelines.reading.input_range import FileRejected
+from tokcore_pipelines.reading.row_file import RowFile
+from tokcore_pipelines.store import storage
+from tokcore_schemas.field_path import parse_steps
 
 
 def parquet(table, **options):

@@ -15,13 +15,13 @@ from fakes.sitecustomize import FakeS3
 from support.builds import SETTINGS, SOURCES, build_file, jsonl, small_corpus, write
 from test_read import reading
 
-from pipelines.local.run_options import RunOptions
-from pipelines.reading import limits
-from pipelines.reading.input_range import read_documents
-from pipelines.stages.build import Build
-from pipelines.store import storage
-from schemas.config import load_config
 from tokcore.errors import StageError
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.reading import limits
+from tokcore_pipelines.reading.input_range import read_documents
+from tokcore_pipelines.stages.build import Build
+from tokcore_pipelines.store import storage
+from tokcore_schemas.config import load_config
 
 LISTED = 1_700_000_000_000_000_000  # long ago, so that whatever is written now has another time
 

@@ -10,10 +10,11 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from support import eager
 from support.graphs import list_creates, make_tasks
 
-from pipelines.graph import task_graph
-from pipelines.graph.task_graph import RunTasks, _ReadPieces
-from pipelines.store.attempts import Attempts
-from pipelines.work.plan_parts import (
+from tokcore.errors import LedgerError
+from tokcore_pipelines.graph import task_graph
+from tokcore_pipelines.graph.task_graph import RunTasks, _ReadPieces
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.work.plan_parts import (
     count_parts,
     name_part,
     read_pieces,
@@ -21,10 +22,9 @@ from pipelines.work.plan_parts import (
     write_pieces,
     write_plan_parts,
 )
-from pipelines.work.token_count_runs import count_groups
-from schemas.plan import Assignment, InputFile, InputRange, Plan, ReadSettings, WorkItem
-from schemas.refs import ShufflePart
-from tokcore.errors import LedgerError
+from tokcore_pipelines.work.token_count_runs import count_groups
+from tokcore_schemas.plan import Assignment, InputFile, InputRange, Plan, ReadSettings, WorkItem
+from tokcore_schemas.refs import ShufflePart
 
 JSONL = ReadSettings("jsonl", "none", "text", "id", "en", "", "reject", 1 << 20, "", "")
 PLAIN = ReadSettings("text", "zst", "", "", "ru", "", "bytes", 1 << 20, "separator", "\n\n")

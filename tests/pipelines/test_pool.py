@@ -14,12 +14,12 @@ import psutil
 import pytest
 from support.builds import ROOT, build_file, jsonl, run, texts, write
 
-from pipelines.local.pool import Pool, WorkerDied, Workers
-from pipelines.local.run_options import RunOptions
-from pipelines.local.worker import report_progress
-from pipelines.run.workers import count_worthwhile_workers
-from schemas.plan import InputFile, Plan
 from tokcore.errors import StageError
+from tokcore_pipelines.local.pool import Pool, WorkerDied, Workers
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.local.worker import report_progress
+from tokcore_pipelines.run.workers import count_worthwhile_workers
+from tokcore_schemas.plan import InputFile, Plan
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -131,7 +131,7 @@ def is_alive(pid: int) -> bool:
 
 DRIVER = """
 import sys, time
-from pipelines.local.pool import Pool
+from tokcore_pipelines.local.pool import Pool
 pool = Pool(2)
 pool.begin(time.sleep, (60,))
 print(*pool.process_ids, flush=True)
@@ -159,7 +159,7 @@ def test_workers_end_with_their_driver(how):
 def test_workers_end_with_their_driver_however_little_they_have_imported():
     """The lifeline is watched before what takes long: a worker that cannot import anything yet still notices."""
     read, write = os.pipe()
-    slow = [sys.executable, "-X", "importtime", "-m", "pipelines.local.lifeline", str(read)]
+    slow = [sys.executable, "-X", "importtime", "-m", "tokcore_pipelines.local.lifeline", str(read)]
     worker = subprocess.Popen(slow, stdin=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=(read,), cwd=ROOT)
     with worker:
         assert worker.stderr is not None
@@ -167,7 +167,7 @@ def test_workers_end_with_their_driver_however_little_they_have_imported():
             pass
         os.close(write)
         os.close(read)
-        assert b"pipelines.local.worker" not in worker.stderr.read()
+        assert b"tokcore_pipelines.local.worker" not in worker.stderr.read()
         assert worker.wait(timeout=10) == 1
 
 
@@ -222,7 +222,7 @@ def test_a_pool_grows():
 
 @pytest.mark.parametrize(("workers", "numbers"), [(None, (1, 2, 4)), (3, (3, 3, 3))])
 def test_as_many_workers_start_as_are_worth_it_or_as_options_say(workers, numbers, monkeypatch):
-    monkeypatch.setattr("pipelines.local.run_options.count_cores", lambda: 4)
+    monkeypatch.setattr("tokcore_pipelines.local.run_options.count_cores", lambda: 4)
     with contextlib.closing(Workers(RunOptions(workers), [])) as pool:
         pool.start_first()
         found = [len(pool._pool.process_ids)]
@@ -252,7 +252,7 @@ def test_a_build_keeps_its_workers_from_stage_to_stage(tmp_path, monkeypatch):
             started.append(self)
             super().__init__(workers, modules)
 
-    monkeypatch.setattr("pipelines.local.pool.Pool", Counted)
+    monkeypatch.setattr("tokcore_pipelines.local.pool.Pool", Counted)
     write(tmp_path / "en.jsonl", jsonl([{"text": text} for text in texts("en", 9)]))
     source = '[[source]]\nlang = "en"\nfiles = "en.jsonl"\n'
     build = build_file(tmp_path, source, "[learn]\nvocab_size = 300\n")

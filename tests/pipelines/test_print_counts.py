@@ -8,17 +8,17 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner
 
-from pipelines.commands.shard_commands import convert, fsck
-from pipelines.inspect import convert as converting
-from pipelines.inspect import fsck as checking
-from pipelines.inspect.rebuild import Rebuilt
-from pipelines.inspect.verify import Report
-from pipelines.inspect.verify_removed import RemovalReport
-from pipelines.print_build import print_metrics
-from pipelines.print_log import print_compacted, print_log, print_removal_report
-from pipelines.print_reports import print_rebuilt, print_verified
-from pipelines.show import ListedShards, print_shards
-from pipelines.stages.compact_output import Compacted
+from tokcore_pipelines.commands.shard_commands import convert, fsck
+from tokcore_pipelines.inspect import convert as converting
+from tokcore_pipelines.inspect import fsck as checking
+from tokcore_pipelines.inspect.rebuild import Rebuilt
+from tokcore_pipelines.inspect.verify import Report
+from tokcore_pipelines.inspect.verify_removed import RemovalReport
+from tokcore_pipelines.print_build import print_metrics
+from tokcore_pipelines.print_log import print_compacted, print_log, print_removal_report
+from tokcore_pipelines.print_reports import print_rebuilt, print_verified
+from tokcore_pipelines.show import ListedShards, print_shards
+from tokcore_pipelines.stages.compact_output import Compacted
 
 VERIFIED = Report(
     problems=(),

@@ -17,14 +17,14 @@ import numpy as np
 import pytest
 from support.builds import build_file, small_corpus
 
-from pipelines.inspect.verify import verify
-from pipelines.local.progress import LogLines, Phase, StageProgress, TerminalLine
-from pipelines.local.run_options import RunOptions
-from pipelines.stages import count_corpus
-from pipelines.stages.build import Build
-from schemas.config import load_config
 from tokcore import kernel, reference
 from tokcore.texts import make_texts_from_strings
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.local.progress import LogLines, Phase, StageProgress, TerminalLine
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.stages import count_corpus
+from tokcore_pipelines.stages.build import Build
+from tokcore_schemas.config import load_config
 
 
 class Recorded(StageProgress):
@@ -170,7 +170,7 @@ def test_the_innermost_stage_is_shown_and_notes_stay_readable(monkeypatch):
     stderr = io.StringIO()
     stderr.isatty = lambda: True  # type: ignore[method-assign]
     monkeypatch.setattr(sys, "stderr", stderr)
-    monkeypatch.setattr("pipelines.local.progress._TICK_SECONDS", 0.001)
+    monkeypatch.setattr("tokcore_pipelines.local.progress._TICK_SECONDS", 0.001)
     progress = StageProgress(1)
     with progress.stage("outer"):
         with progress.stage("inner", minor=True):

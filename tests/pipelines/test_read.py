@@ -27,14 +27,14 @@ from hypothesis import strategies as st
 from support.examples import examples
 from support.reading import COMPRESS, COMPRESSIONS, read, reading, reasons
 
-from pipelines.reading import column_reader, compressed, limits, records, streams
-from pipelines.reading.input_range import FileRejected, make_read_settings, read_documents
-from pipelines.reading.jsonl import _replace_lone_surrogates
-from pipelines.reading.plain import read_plain_text
-from pipelines.reading.records import make_printable
-from pipelines.reading.streams import LongPiece, Pending, PieceLimit, split_lines
-from pipelines.store import storage
 from tokcore.errors import StageError
+from tokcore_pipelines.reading import column_reader, compressed, limits, records, streams
+from tokcore_pipelines.reading.input_range import FileRejected, make_read_settings, read_documents
+from tokcore_pipelines.reading.jsonl import _replace_lone_surrogates
+from tokcore_pipelines.reading.plain import read_plain_text
+from tokcore_pipelines.reading.records import make_printable
+from tokcore_pipelines.reading.streams import LongPiece, Pending, PieceLimit, split_lines
+from tokcore_pipelines.store import storage
 
 
 def lines(*records):

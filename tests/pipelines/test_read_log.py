@@ -9,9 +9,9 @@ import pytest
 from support.builds import build_file, run
 from support.updates import SETTINGS, SOURCES, make_texts, update_here, write_corpus, write_file
 
-from pipelines.stages.kept_parts import KeptParts
-from pipelines.stages.read_log import Log, read_log
-from schemas.commit_log import Part, parse_commit
+from tokcore_pipelines.stages.kept_parts import KeptParts
+from tokcore_pipelines.stages.read_log import Log, read_log
+from tokcore_schemas.commit_log import Part, parse_commit
 
 
 @pytest.fixture(scope="module")

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from support.builds import SETTINGS, build_file, run, small_corpus
 
-from pipelines.inspect.repair import repair
-from pipelines.local.progress import StageProgress
-from pipelines.stages import commit, recognition
-from pipelines.stages.build import Build
-from schemas.config import load_config
-from schemas.stage_table import Stage
 from tokcore.canonical import write_canonical_json
 from tokcore.errors import ConfigError, FormatError, StageError
+from tokcore_pipelines.inspect.repair import repair
+from tokcore_pipelines.local.progress import StageProgress
+from tokcore_pipelines.stages import commit, recognition
+from tokcore_pipelines.stages.build import Build
+from tokcore_schemas.config import load_config
+from tokcore_schemas.stage_table import Stage
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from support.builds import build_file, find_file, jsonl, run, small_corpus, texts, tokcore, tree, write
 
-from pipelines.inspect.repair import repair
-from pipelines.inspect.verify import verify
-from pipelines.local.run_options import RunOptions
-from pipelines.stages.build import Build
-from schemas.config import load_config
 from tokcore.errors import ConfigError, StageError
+from tokcore_pipelines.inspect.repair import repair
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.stages.build import Build
+from tokcore_schemas.config import load_config
 
 
 def damage(path: Path) -> None:

@@ -17,12 +17,12 @@ from click.testing import CliRunner
 from rich.cells import cell_len
 from support.builds import ROOT, build_file, jsonl, run, tokcore, write
 
-from pipelines.cli import commands
-from pipelines.local.terminal import WIDTH, cut_text, format_number, format_size, format_table
-from pipelines.print_build import print_build
-from pipelines.stages.commit import find_manifest
-from schemas.stage_manifests import BuildManifest
-from schemas.stage_table import WHOLE
+from tokcore_pipelines.cli import commands
+from tokcore_pipelines.local.terminal import WIDTH, cut_text, format_number, format_size, format_table
+from tokcore_pipelines.print_build import print_build
+from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_schemas.stage_manifests import BuildManifest
+from tokcore_schemas.stage_table import WHOLE
 
 COMMANDS = commands.list_commands(Context(commands))
 
@@ -185,7 +185,7 @@ def test_help_has_examples_and_fits_into_80_columns(name):
 
 
 def test_shells_complete_commands_as_documented():
-    program = [sys.executable, "-c", "from pipelines.cli import main; main()"]
+    program = [sys.executable, "-c", "from tokcore_pipelines.cli import main; main()"]
 
     def asked(how: str, **words: str) -> str:
         environment = os.environ | {"_TOKCORE_COMPLETE": how} | words
@@ -201,7 +201,7 @@ def test_commands_that_read_manifests_alone_load_little(corpus, command):
     """What reads shards, tables or tokenizers takes half a second to load: more than the rest of the command."""
     heavy = {"pyarrow", "regex", "tokcore.kernel", "tokcore.models", "tokcore.format_table"}
     code = (
-        "import sys\nfrom pipelines.cli import commands\n"
+        "import sys\nfrom tokcore_pipelines.cli import commands\n"
         f"commands({[command, str(corpus / 'out')]!r}, standalone_mode=False)\n"
         f"sys.exit(str({heavy} & set(sys.modules)))"
     )

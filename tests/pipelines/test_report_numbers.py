@@ -21,16 +21,24 @@ from support.builds import ROOT, build_file, find_file, jsonl, run, small_corpus
 from support.vocabularies import published_tokenizer
 
 import tokcore as api
-from pipelines.local.progress import StageProgress
-from pipelines.report import html_parts, merge_history, money, parallel_text, probes, tokenizer_tables, vocabulary_facts
-from pipelines.report.compose import OWN, Wishes, make_report
-from pipelines.report.estimates import Drawing
-from pipelines.report.money import ModelSize
-from pipelines.report.page import write_page
-from pipelines.report.shard_pass import CONTEXTS
-from pipelines.stages.output import read_output
 from tokcore import scripts
 from tokcore.texts import make_texts_from_strings
+from tokcore_pipelines.local.progress import StageProgress
+from tokcore_pipelines.report import (
+    html_parts,
+    merge_history,
+    money,
+    parallel_text,
+    probes,
+    tokenizer_tables,
+    vocabulary_facts,
+)
+from tokcore_pipelines.report.compose import OWN, Wishes, make_report
+from tokcore_pipelines.report.estimates import Drawing
+from tokcore_pipelines.report.money import ModelSize
+from tokcore_pipelines.report.page import write_page
+from tokcore_pipelines.report.shard_pass import CONTEXTS
+from tokcore_pipelines.stages.output import read_output
 
 LINES = {"en": ["one two", "three"], "sw": ["moja mbili tatu", "nne"], "km": ["មួយ ពីរ", "បី"]}
 SOURCES = """

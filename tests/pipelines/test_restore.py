@@ -11,13 +11,13 @@ from support.removals import build_corpus, compact_here, list_ids, remove_here, 
 from support.updates import update_here
 from support.watchers import said, watching
 
-from pipelines.inspect.verify import verify
-from pipelines.local.run_options import RunOptions
-from pipelines.stages.read_log import read_log
-from pipelines.stages.remove_documents import Remove
-from pipelines.stages.restore_documents import Restore
-from schemas.commit_log import Reason
 from tokcore.errors import ConfigError
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.stages.read_log import read_log
+from tokcore_pipelines.stages.remove_documents import Remove
+from tokcore_pipelines.stages.restore_documents import Restore
+from tokcore_schemas.commit_log import Reason
 
 
 @pytest.fixture(scope="module")

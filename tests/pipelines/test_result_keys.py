@@ -7,17 +7,17 @@ import dataclasses
 import pytest
 from support.manifests import MANIFESTS, SHARDS_CONFIG
 
-from pipelines.inspect.verify_derived import check_shards
-from pipelines.inspect.verify_manifests import _make_keys
-from pipelines.work.result_keys import hash_shards_settings, make_shards_key
-from pipelines.work.semantics import SEMANTICS
-from schemas.manifest import FileEntry, Manifest
-from schemas.plan import AssignedRange, Assignment, InputFile, InputRange, Plan, ReadSettings, WorkItem
-from schemas.refs import ShardRef, StoredFile
-from schemas.shard_entries import make_shard_entries, write_folder_indexes
 from tokcore.format_table import SHARD_FORMATS, list_paths
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.formats.shard_format import ShardSettings
+from tokcore_pipelines.inspect.verify_derived import check_shards
+from tokcore_pipelines.inspect.verify_manifests import _make_keys
+from tokcore_pipelines.work.result_keys import hash_shards_settings, make_shards_key
+from tokcore_pipelines.work.semantics import SEMANTICS
+from tokcore_schemas.manifest import FileEntry, Manifest
+from tokcore_schemas.plan import AssignedRange, Assignment, InputFile, InputRange, Plan, ReadSettings, WorkItem
+from tokcore_schemas.refs import ShardRef, StoredFile
+from tokcore_schemas.shard_entries import make_shard_entries, write_folder_indexes
 
 READ = ReadSettings("jsonl", "none", "text", "", "en", "", "reject", 1000, "", "")
 RANGE = AssignedRange(0, "en.jsonl", 90, "etag:1", 0, 90, READ)

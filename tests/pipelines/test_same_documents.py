@@ -9,10 +9,10 @@ import pytest
 from support.builds import SETTINGS, build_file, cut_corpus, drop_result_key, find_file, run, small_corpus
 
 import tokcore as api
-from pipelines.stages.commit import find_manifest
-from schemas.stage_table import TOKENIZER
 from tokcore.pretoken_tables import read_table
 from tokcore.tokenizer import Tokenizer
+from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_schemas.stage_table import TOKENIZER
 
 MODELS = {
     "bpe": 'model = "bpe"\nvocab_size = 400',

@@ -11,18 +11,18 @@ from support.builds import WORDS, jsonl, texts, write
 from support.vocabularies import spec_of_merges
 
 import tokcore
-from pipelines.reading.input_range import make_read_settings
-from pipelines.store import storage
-from pipelines.store.attempts import Attempts
-from pipelines.work import scatter_item as module
-from pipelines.work.encode_job import EncodeJob
-from pipelines.work.scatter_item import scatter_item
-from pipelines.work.scattered_runs import read_scattered
-from schemas.config import Source
-from schemas.plan import AssignedRange, Assignment
-from schemas.shuffle import SPAN, get_heads, get_interval
 from tokcore.errors import LedgerError, StageError
 from tokcore.formats.shard_format import ShardSettings
+from tokcore_pipelines.reading.input_range import make_read_settings
+from tokcore_pipelines.store import storage
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.work import scatter_item as module
+from tokcore_pipelines.work.encode_job import EncodeJob
+from tokcore_pipelines.work.scatter_item import scatter_item
+from tokcore_pipelines.work.scattered_runs import read_scattered
+from tokcore_schemas.config import Source
+from tokcore_schemas.plan import AssignedRange, Assignment
+from tokcore_schemas.shuffle import SPAN, get_heads, get_interval
 
 DOCUMENTS = [{"text": texts(lang, 1, i)[0], "l": lang} for i in range(30) for lang in WORDS]
 

@@ -17,10 +17,10 @@ from fsspec.registry import _registry
 from support.builds import ROOT, build_file, jsonl, texts, tokcore, write
 from support.graphs import every_graph
 
-from pipelines.cli import commands
-from pipelines.store import retries, storage, urls
-from pipelines.store.redaction import redact
 from tokcore.errors import ConfigError, StageError
+from tokcore_pipelines.cli import commands
+from tokcore_pipelines.store import retries, storage, urls
+from tokcore_pipelines.store.redaction import redact
 
 FAKES = ROOT / "tests" / "fakes"
 

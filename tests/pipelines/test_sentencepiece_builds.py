@@ -11,8 +11,8 @@ import sentencepiece
 from support.builds import SOURCES, build_file, run, small_corpus, texts
 
 import tokcore as api
-from pipelines.inspect.verify import verify
-from pipelines.local.run_options import RunOptions
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.local.run_options import RunOptions
 
 SETTINGS = """
 [plan]

@@ -19,21 +19,21 @@ from support.builds import tokcore as command
 from support.forging import Forger
 
 import tokcore
-from pipelines.inspect.rebuild import rebuild
-from pipelines.inspect.repair import repair
-from pipelines.inspect.verify import verify
-from pipelines.local.run_options import RunOptions
-from pipelines.stages.commit import find_manifest
-from pipelines.work import decode_item, gather_part, scatter_item
-from pipelines.work.read_plan import read_plan
-from schemas import shuffle
-from schemas.document import compute_document_key
-from schemas.shuffle import choose_num_parts, compute_place, get_interval
-from schemas.stage_table import PLAN, SHARDS
 from tokcore.format_table import SHARD_FORMATS
 from tokcore.formats.provenance import Provenance, ProvenanceWriter
 from tokcore.labels import label_strings
 from tokcore.token_batch import TokenBatch
+from tokcore_pipelines.inspect.rebuild import rebuild
+from tokcore_pipelines.inspect.repair import repair
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_pipelines.work import decode_item, gather_part, scatter_item
+from tokcore_pipelines.work.read_plan import read_plan
+from tokcore_schemas import shuffle
+from tokcore_schemas.document import compute_document_key
+from tokcore_schemas.shuffle import choose_num_parts, compute_place, get_interval
+from tokcore_schemas.stage_table import PLAN, SHARDS
 
 # Some have ids; of both kinds, some are there twice, and one is empty.
 NAMED = [{"text": texts(lang, 1, i)[0], "l": lang, "id": f"{lang}-{i}"} for lang in WORDS for i in range(25)]

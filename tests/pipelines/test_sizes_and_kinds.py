@@ -11,14 +11,14 @@ import pytest
 from support.builds import build_file, jsonl, run, write
 from support.updates import make_texts, update_here
 
-from pipelines import cli
-from pipelines.inspect.repair import repair
-from pipelines.inspect.verify import check_file, verify
-from pipelines.local.run_options import RunOptions
-from pipelines.store import storage
-from pipelines.store.read_file import MOST_WHOLE_BYTES
-from schemas.refs import StoredFile
 from tokcore.errors import StageError
+from tokcore_pipelines import cli
+from tokcore_pipelines.inspect.repair import repair
+from tokcore_pipelines.inspect.verify import check_file, verify
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.store import storage
+from tokcore_pipelines.store.read_file import MOST_WHOLE_BYTES
+from tokcore_schemas.refs import StoredFile
 
 FOUR_TIB = 1 << 42
 

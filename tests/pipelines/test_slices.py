@@ -13,11 +13,11 @@ import pytest
 from support.builds import SETTINGS, build_file, run, run_once, small_corpus, tokcore, tree
 from support.slices import SliceProcesses
 
-from pipelines.local.run_options import Slice
-from pipelines.slices import presence
-from pipelines.slices.claims import Claims
-from pipelines.slices.presence import Presence
-from pipelines.store.attempts import Attempts
+from tokcore_pipelines.local.run_options import Slice
+from tokcore_pipelines.slices import presence
+from tokcore_pipelines.slices.claims import Claims
+from tokcore_pipelines.slices.presence import Presence
+from tokcore_pipelines.store.attempts import Attempts
 
 EVERY_PASS = """
 [plan]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from support.builds import ROOT, build_file, jsonl, write
 
-from pipelines.local.threads import describe_shortage, limit_thread_starts
+from tokcore_pipelines.local.threads import describe_shortage, limit_thread_starts
 
 MIB = 1 << 20
 PATIENCE_SECONDS = 60
@@ -24,8 +24,8 @@ LIMITED = """
 import resource, sys, threading
 from pathlib import Path
 from support.command_server import import_all
-from pipelines import cli
-from pipelines.local import threads
+from tokcore_pipelines import cli
+from tokcore_pipelines.local import threads
 
 def limit_space(left):
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()

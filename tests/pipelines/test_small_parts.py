@@ -12,15 +12,15 @@ from support.builds import build_file, run, tree
 from support.small_parts import kill_worker
 from support.updates import SETTINGS, SOURCES, build_fresh, make_texts, require_equal, write_corpus, write_file
 
-from pipelines.local.pool import Workers
-from pipelines.local.run_options import RunOptions, parse_slice
-from pipelines.stages import small_parts
-from pipelines.stages.make_commit import NewPart
-from pipelines.stages.update_output import Update
-from pipelines.store import read_ahead
-from pipelines.store.storage import FileId
-from schemas.config import load_config
 from tokcore.errors import StageError
+from tokcore_pipelines.local.pool import Workers
+from tokcore_pipelines.local.run_options import RunOptions, parse_slice
+from tokcore_pipelines.stages import small_parts
+from tokcore_pipelines.stages.make_commit import NewPart
+from tokcore_pipelines.stages.update_output import Update
+from tokcore_pipelines.store import read_ahead
+from tokcore_pipelines.store.storage import FileId
+from tokcore_schemas.config import load_config
 
 
 @pytest.fixture

@@ -16,16 +16,16 @@ import pyarrow.parquet as pq
 import pytest
 from support.builds import jsonl, run, texts, tokcore, write
 
-import pipelines.reading.peek
-from pipelines.inspect.estimate import Estimate, estimate
-from pipelines.inspect.propose import propose
-from pipelines.reading.sniff import detect_content
-from pipelines.stages.plan_corpus import plan_build
-from pipelines.stages.source_checks import BEFORE_A_BUILD, FOR_CHECK, check_samples, describe, sample_plan
-from pipelines.work.item_reader import ItemReader
-from schemas.config import load_config
+import tokcore_pipelines.reading.peek
 from tokcore.errors import ConfigError, StageError
 from tokcore.pretokenize import pretokenize
+from tokcore_pipelines.inspect.estimate import Estimate, estimate
+from tokcore_pipelines.inspect.propose import propose
+from tokcore_pipelines.reading.sniff import detect_content
+from tokcore_pipelines.stages.plan_corpus import plan_build
+from tokcore_pipelines.stages.source_checks import BEFORE_A_BUILD, FOR_CHECK, check_samples, describe, sample_plan
+from tokcore_pipelines.work.item_reader import ItemReader
+from tokcore_schemas.config import load_config
 
 DOCUMENTS = [{"content": text, "url": f"u/{i}", "language": "en"} for i, text in enumerate(texts("en", 30))]
 GOOD = [{"text": text} for text in texts("ru", 30)]
@@ -190,7 +190,7 @@ def _long_files() -> dict[str, tuple[bytes, str]]:
 @pytest.mark.parametrize("name", _long_files())
 @pytest.mark.parametrize("depth", [BEFORE_A_BUILD, FOR_CHECK])
 def test_a_sample_that_ends_inside_its_only_record_is_no_evidence(tmp_path, monkeypatch, name, depth):
-    monkeypatch.setattr(pipelines.reading.peek, "_MAX_LINE_BYTES", 0)
+    monkeypatch.setattr(tokcore_pipelines.reading.peek, "_MAX_LINE_BYTES", 0)
     content, keys = _long_files()[name]
     write(tmp_path / name, content)
     config = load_config(str(build_of(tmp_path, f'lang = "en"\nfiles = "{name}"\n{keys}')))
@@ -328,7 +328,7 @@ def test_rejects_of_one_cause_say_so_once_with_the_mend(tmp_path):
 
 
 def test_a_field_that_all_records_lack_is_named_where_no_sample_told(tmp_path, monkeypatch):
-    monkeypatch.setattr("pipelines.stages.build.refuse_wrong_sources", lambda config, plan: [])
+    monkeypatch.setattr("tokcore_pipelines.stages.build.refuse_wrong_sources", lambda config, plan: [])
     write(tmp_path / "a.jsonl", jsonl(DOCUMENTS))
     with pytest.raises(StageError) as raised:
         run(build_of(tmp_path, 'lang = "en"\nfiles = "a.jsonl"'), tmp_path / "out")

@@ -20,7 +20,7 @@ def test_a_build_imports_no_pandas(tmp_path: Path) -> None:
     builds.write(tmp_path / "path" / "pandas" / "__init__.py", fake.encode())
     builds.small_corpus(tmp_path / "data")
     build = builds.build_file(tmp_path / "data")
-    command = [sys.executable, "-m", "pipelines.cli", "build", str(build), "--workers", "1", "--output"]
+    command = [sys.executable, "-m", "tokcore_pipelines.cli", "build", str(build), "--workers", "1", "--output"]
     environment = os.environ | {"PYTHONPATH": f"{tmp_path / 'path'}{os.pathsep}{Path(__file__).parents[2]}"}
     done = subprocess.run([*command, str(tmp_path / "out")], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -32,7 +32,7 @@ def test_pandas_is_there_for_who_asks(first: str) -> None:
     code = (
         f"{first}\n"
         "import sys\n"
-        "from pipelines.local.spare_pandas import spare_pandas\n"
+        "from tokcore_pipelines.local.spare_pandas import spare_pandas\n"
         "spare_pandas()\n"
         "import pyarrow as pa\n"
         "pa.array([1]).to_numpy()\n"

@@ -13,12 +13,12 @@ import pytest
 from support.builds import build_file, jsonl, run, texts, write
 
 import tokcore
-from pipelines.inspect.verify import verify
-from pipelines.work import decode_item
-from schemas.config import parse_config
-from schemas.document import compute_group_key, is_selected
-from schemas.stage_table import PLAN, SHARDS
 from tokcore.errors import ConfigError
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.work import decode_item
+from tokcore_schemas.config import parse_config
+from tokcore_schemas.document import compute_group_key, is_selected
+from tokcore_schemas.stage_table import PLAN, SHARDS
 
 # Groups of several sizes, spread over files, formats and languages.
 DOCUMENTS = [
@@ -90,8 +90,8 @@ def test_verify_asks_for_the_split_of_documents(folder, monkeypatch):
 
 def _make_rest(folder, path):
     """The work items of a shard, their one part, no limit, and the configuration."""
-    from pipelines.stages.commit import require_manifest
-    from pipelines.work.read_plan import read_plan
+    from tokcore_pipelines.stages.commit import require_manifest
+    from tokcore_pipelines.work.read_plan import read_plan
 
     output = str(folder / "out")
     plan = read_plan(output, require_manifest(output, PLAN, "build"))

@@ -9,10 +9,10 @@ import tokenizers
 from support.builds import build_file, make_config, run, small_corpus, tree
 from support.published_shapes import PRE_TOKENIZERS, byte_level
 
-from pipelines.inspect.verify import verify
 from tokcore import Tokenizer
 from tokcore.errors import ConfigError
 from tokcore.shards import open_shards
+from tokcore_pipelines.inspect.verify import verify
 
 # They leave out white space and put a blank first, so that decoding gives what the steps leave of a text.
 CHANGING = [{"type": "WhitespaceSplit"}, byte_level(prefix=True), {"type": "Digits", "individual_digits": True}]

@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from pipelines.store import local_files, retries, storage, urls
-from pipelines.store.patterns import resolve_pattern
-from pipelines.store.pins import find_version
-from pipelines.store.redaction import redact
-from pipelines.store.retries import retry
 from tokcore.errors import ConfigError, FormatError, StageError
+from tokcore_pipelines.store import local_files, retries, storage, urls
+from tokcore_pipelines.store.patterns import resolve_pattern
+from tokcore_pipelines.store.pins import find_version
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.store.retries import retry
 
 
 @pytest.fixture(autouse=True)
@@ -500,7 +500,7 @@ def test_missing_credentials_are_not_tried_again(failure):
     ],
 )
 def test_a_busy_store_is_tried_again(failure, monkeypatch):
-    monkeypatch.setattr("pipelines.store.retries.FIRST_PAUSE_SECONDS", 0)
+    monkeypatch.setattr("tokcore_pipelines.store.retries.FIRST_PAUSE_SECONDS", 0)
     failures = [failure, failure]
 
     def operation():
@@ -582,7 +582,7 @@ def test_create_exclusive(folder):
 def test_what_is_not_finished_lies_apart(tmp_path):
     """A process killed while it creates a manifest leaves nothing beside it, which verify would call an extra file."""
     script = (
-        "from pipelines.store.storage import create_exclusive\n"
+        "from tokcore_pipelines.store.storage import create_exclusive\n"
         f"create_exclusive({str(tmp_path / 'out' / 'manifest.json')!r}, b'x', {str(tmp_path / 'scratch')!r})"
     )
     environment = {**os.environ, "TOKCORE_CRASH": "create.before_link", "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -11,11 +11,11 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from pipelines.stages.build import Build
-from pipelines.store import storage, urls
-from pipelines.store.options import use_options
-from schemas.config import parse_config
 from tokcore.errors import ConfigError
+from tokcore_pipelines.stages.build import Build
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.options import use_options
+from tokcore_schemas.config import parse_config
 
 MINIMAL = 'version = 1\n[build]\noutput = "out"\n[[source]]\nlang = "en"\nfiles = "en.jsonl"\n'
 STRING = "DefaultEndpointsProtocol=http;AccountName=one;AccountKey=a2V5;BlobEndpoint="

@@ -20,25 +20,25 @@ from support.builds import tokcore
 from support.streams import begin, land, list_now, list_versions, require_exactly_once
 from support.updates import make_texts, write_file
 
-from pipelines.graph import stream_job
-from pipelines.graph.stream_graph import LATENESS_S, REMEMBERED_S, CommitArrivals, FollowSources
-from pipelines.graph.stream_job import StreamJob, find_kept
-from pipelines.local.progress import StageProgress
-from pipelines.local.run_options import RunOptions
-from pipelines.stages.make_commit import create_commit as create_any_commit
-from pipelines.stages.read_log import read_log
-from pipelines.stages.update_output import Changes, Update
-from pipelines.store import crashpoints
-from pipelines.watch import stream, stream_steps
-from pipelines.watch.drift_watch import DriftWatch
-from pipelines.watch.quarantine import Quarantine
-from pipelines.watch.stream_notes import locate_look, locate_wish
-from pipelines.watch.stream_steps import StreamSteps
-from schemas.arrivals import Arrival, Batch, PaneCommitted
-from schemas.build_tables import EngineTable
-from schemas.config import load_config
-from schemas.plan import InputFile
 from tokcore.errors import StageError
+from tokcore_pipelines.graph import stream_job
+from tokcore_pipelines.graph.stream_graph import LATENESS_S, REMEMBERED_S, CommitArrivals, FollowSources
+from tokcore_pipelines.graph.stream_job import StreamJob, find_kept
+from tokcore_pipelines.local.progress import StageProgress
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.stages.make_commit import create_commit as create_any_commit
+from tokcore_pipelines.stages.read_log import read_log
+from tokcore_pipelines.stages.update_output import Changes, Update
+from tokcore_pipelines.store import crashpoints
+from tokcore_pipelines.watch import stream, stream_steps
+from tokcore_pipelines.watch.drift_watch import DriftWatch
+from tokcore_pipelines.watch.quarantine import Quarantine
+from tokcore_pipelines.watch.stream_notes import locate_look, locate_wish
+from tokcore_pipelines.watch.stream_steps import StreamSteps
+from tokcore_schemas.arrivals import Arrival, Batch, PaneCommitted
+from tokcore_schemas.build_tables import EngineTable
+from tokcore_schemas.config import load_config
+from tokcore_schemas.plan import InputFile
 
 # ------------------------------------------------------------------------------------------------------------ the graph
 

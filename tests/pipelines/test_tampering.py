@@ -14,10 +14,10 @@ import pytest
 from support.builds import build_file, jsonl, run, tree, write
 from support.updates import make_texts, update_here
 
-from pipelines.inspect.repair import repair
-from pipelines.inspect.verify import verify
-from pipelines.local.run_options import RunOptions
 from tokcore.canonical import write_canonical_json
+from tokcore_pipelines.inspect.repair import repair
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.local.run_options import RunOptions
 
 SOURCES = """
 [[source]]

@@ -18,18 +18,18 @@ from support.builds import SOURCES, build_file, jsonl, run, small_corpus, texts,
 from support.forging import Forger
 
 import tokcore as api
-from pipelines.inspect import top_sources
-from pipelines.inspect.top_sources import TopSource, find_top_sources
-from pipelines.inspect.verify import verify
-from pipelines.stages.commit import find_manifest
-from pipelines.store.attempts import Attempts
-from pipelines.work.token_count_runs import read_id_run, write_id_run
-from schemas.stage_manifests import CorpusAbout
-from schemas.stage_table import PLAN, SHARDS
 from tokcore import kernel, reference, token_counts
 from tokcore.errors import FormatError, LedgerError
 from tokcore.kernel import IdRows
 from tokcore.token_counts import add_up, read_id_rows
+from tokcore_pipelines.inspect import top_sources
+from tokcore_pipelines.inspect.top_sources import TopSource, find_top_sources
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.work.token_count_runs import read_id_run, write_id_run
+from tokcore_schemas.stage_manifests import CorpusAbout
+from tokcore_schemas.stage_table import PLAN, SHARDS
 
 TABLE = "shards/token_counts.parquet"
 

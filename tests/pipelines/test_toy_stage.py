@@ -12,22 +12,22 @@ from support import toy_stage
 from support.builds import SOURCES, build_file, run, small_corpus, tree
 from support.toy_stage import NAME, TURNED
 
-from pipelines import cli
-from pipelines.inspect.diff import diff
-from pipelines.inspect.gc import gc
-from pipelines.inspect.rebuild import rebuild
-from pipelines.inspect.repair import repair
-from pipelines.inspect.verify import verify
-from pipelines.local.run_options import RunOptions
-from pipelines.print_build import print_build
-from pipelines.show import list_shards
-from pipelines.stages.build import Build
-from pipelines.stages.commit import find_manifest
-from pipelines.stages.table import WORK, DerivedWork
-from pipelines.store.not_data import OwnOutputs
-from schemas.config import load_config
-from schemas.stage_table import STAGES, WHOLE, list_commands, list_following
 from tokcore.shards import open_shards
+from tokcore_pipelines import cli
+from tokcore_pipelines.inspect.diff import diff
+from tokcore_pipelines.inspect.gc import gc
+from tokcore_pipelines.inspect.rebuild import rebuild
+from tokcore_pipelines.inspect.repair import repair
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.print_build import print_build
+from tokcore_pipelines.show import list_shards
+from tokcore_pipelines.stages.build import Build
+from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_pipelines.stages.table import WORK, DerivedWork
+from tokcore_pipelines.store.not_data import OwnOutputs
+from tokcore_schemas.config import load_config
+from tokcore_schemas.stage_table import STAGES, WHOLE, list_commands, list_following
 
 FORMATS = '[shards]\nformats = ["arrow"]\ntarget_tokens = {}\n[learn]\nvocab_size = 300\n'
 

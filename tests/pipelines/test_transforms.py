@@ -21,11 +21,11 @@ from support.builds import ROOT, texts
 from support.vocabularies import spec_of_merges
 
 import tokcore
-from pipelines import CountPretokens, EncodeDocuments
-from pipelines.graph.coders import DocumentCoder, EncodedDocumentCoder
-from schemas import Document, EncodedDocument
 from tokcore.errors import ConfigError
 from tokcore.tokenizer_spec import SpecialToken
+from tokcore_pipelines import CountPretokens, EncodeDocuments
+from tokcore_pipelines.graph.coders import DocumentCoder, EncodedDocumentCoder
+from tokcore_schemas import Document, EncodedDocument
 
 DOCUMENTS = [Document(lang, f"{lang}-{i}", text) for lang in ("en", "ru") for i, text in enumerate(texts(lang, 20))]
 
@@ -178,7 +178,9 @@ def _document_of(_element) -> Document:
 @pytest.mark.parametrize(("wrong", "found"), [("text", "str"), (("en", None, "text"), "Tuple"), (5, "int")])
 def test_elements_of_another_type_are_refused_where_the_pipeline_is_built(tmp_path, name, wrong, found):
     elements = pipeline() | beam.Create([wrong])
-    with pytest.raises(TypeError, match=f"{name}: expected a PCollection of schemas.Document, found one of {found}"):
+    with pytest.raises(
+        TypeError, match=f"{name}: expected a PCollection of tokcore_schemas.Document, found one of {found}"
+    ):
         _ = elements | _transform(name, tmp_path)
 
 
@@ -190,7 +192,7 @@ def test_elements_of_unknown_type_are_refused_when_they_come(tmp_path, name, wro
     p = pipeline()
     elements = p | beam.Create([DOCUMENTS[0]]) | beam.Map(lambda _: wrong).with_output_types(Any)
     _ = elements | _transform(name, tmp_path)
-    with pytest.raises(Exception, match=f"{name}: expected elements of type schemas.Document, found {found}"):
+    with pytest.raises(Exception, match=f"{name}: expected elements of type tokcore_schemas.Document, found {found}"):
         p.run().wait_until_finish()
 
 

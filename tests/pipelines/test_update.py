@@ -24,17 +24,17 @@ from support.updates import (
 )
 
 import tokcore as package
-from pipelines.inspect.gc import gc
-from pipelines.inspect.prove_file import prove_file
-from pipelines.inspect.verify import verify
-from pipelines.local.run_options import RunOptions
-from pipelines.stages.read_log import read_log
-from pipelines.stages.update_output import Update
-from pipelines.store import crashpoints
-from schemas.commit_log import Reason
-from schemas.config import load_config
-from schemas.merkle import follow, hash_leaf
 from tokcore.errors import ConfigError, StageError
+from tokcore_pipelines.inspect.gc import gc
+from tokcore_pipelines.inspect.prove_file import prove_file
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.stages.read_log import read_log
+from tokcore_pipelines.stages.update_output import Update
+from tokcore_pipelines.store import crashpoints
+from tokcore_schemas.commit_log import Reason
+from tokcore_schemas.config import load_config
+from tokcore_schemas.merkle import follow, hash_leaf
 
 REASON = Reason("update", 0, 0, 0, 0)
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from support.examples import examples
 from support.reading import COMPRESS, read, reading, reasons
 
-from pipelines.reading import streams
-from pipelines.reading.input_range import FileRejected
-from pipelines.work.work_items import make_plan
-from schemas.encodings import ENCODINGS, OTHER_ENCODING_NAMES, SINGLE_BYTE
-from schemas.plan import InputFile
+from tokcore_pipelines.reading import streams
+from tokcore_pipelines.reading.input_range import FileRejected
+from tokcore_pipelines.work.work_items import make_plan
+from tokcore_schemas.encodings import ENCODINGS, OTHER_ENCODING_NAMES, SINGLE_BYTE
+from tokcore_schemas.plan import InputFile
 
 # sha256 of what the 256 bytes of each encoding stand for, "?" where it has no character.
 TABLES = "3d812d617530d2bf79a29c782702a5d3e7cf998f723fc71f45f51abe320d909a"

@@ -18,11 +18,11 @@ from support.builds import build_file, jsonl, run, texts, write
 from support.examples import scaled
 from support.forging import STAGES, Forger, changed_leaf, flipped
 
-from pipelines.inspect.verify import Report, verify
-from pipelines.local.run_options import RunOptions
 from tokcore.formats.megatron import BIN, IDX
 from tokcore.labels import label_strings
 from tokcore.token_batch import TokenBatch
+from tokcore_pipelines.inspect.verify import Report, verify
+from tokcore_pipelines.local.run_options import RunOptions
 
 NUM_FAULTS = scaled(300)
 SOURCES = """

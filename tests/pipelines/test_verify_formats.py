@@ -14,16 +14,16 @@ from support.forging import Forger, flipped
 from support.token_batches import rows_of
 
 import tokcore as api
-from pipelines.inspect.rebuild import rebuild
-from pipelines.inspect.verify import verify
-from pipelines.stages.commit import find_manifest
-from schemas.shard_entries import list_named_shards
-from schemas.stage_table import SHARDS
 from tokcore.format_table import SHARD_FORMATS, FormatFile, list_all_paths, list_paths
 from tokcore.formats.documents import DocumentsWriter, get_documents_path
 from tokcore.formats.shard_format import ShardSettings
 from tokcore.labels import label_strings
 from tokcore.token_batch import TokenBatch
+from tokcore_pipelines.inspect.rebuild import rebuild
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_schemas.shard_entries import list_named_shards
+from tokcore_schemas.stage_table import SHARDS
 
 ALL = tuple(SHARD_FORMATS)
 SETTINGS = "[learn]\nvocab_size = 512\n[plan]\nrange_bytes = 3000\n[shards]\ntarget_tokens = 900\n"

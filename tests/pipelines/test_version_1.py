@@ -9,9 +9,9 @@ import pytest
 from support.builds import ROOT, tokcore
 
 import tokcore as package
-from pipelines.inspect.verify import verify
-from schemas.stage_table import parse_manifest
 from tokcore.errors import ChecksumError
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_schemas.stage_table import parse_manifest
 
 EARLIER = ROOT / "tests" / "data" / "version_1"
 # The build file that made it.

@@ -12,13 +12,13 @@ from support.updates import update_here
 from support.watchers import said, watching
 
 import tokcore
-from pipelines.inspect.rebuild import rebuild
-from pipelines.inspect.repair import repair
-from pipelines.inspect.verify import verify
-from pipelines.local.run_options import RunOptions
-from pipelines.stages.build import Build
-from pipelines.stages.read_log import read_log
-from schemas.config import load_config
+from tokcore_pipelines.inspect.rebuild import rebuild
+from tokcore_pipelines.inspect.repair import repair
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.stages.build import Build
+from tokcore_pipelines.stages.read_log import read_log
+from tokcore_schemas.config import load_config
 
 ROOT_OF = {
     "plain": "a2a0798def008f747515536cb0bd823e80c1e669a44aaa8f0f558e4efe909637",

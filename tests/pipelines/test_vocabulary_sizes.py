@@ -9,20 +9,20 @@ from pathlib import Path
 import pytest
 from support.builds import SETTINGS, SOURCES, build_file, run, small_corpus, tokcore, tree
 
-from pipelines.inspect.audit import audit
-from pipelines.inspect.diff import diff
-from pipelines.inspect.gc import gc
-from pipelines.inspect.repair import repair
-from pipelines.inspect.verify import verify
-from pipelines.local.run_options import RunOptions
-from pipelines.stages.build import Build
-from pipelines.stages.commit import find_manifest
-from pipelines.stages.output import read_output
-from pipelines.stages.tokenizer_files import find_tokenizer_of_size
-from schemas.config import load_config, parse_config
-from schemas.stage_table import TOKENIZERS, WHOLE
 from tokcore.errors import ConfigError, LearnError
 from tokcore.tokenizer import Tokenizer
+from tokcore_pipelines.inspect.audit import audit
+from tokcore_pipelines.inspect.diff import diff
+from tokcore_pipelines.inspect.gc import gc
+from tokcore_pipelines.inspect.repair import repair
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.stages.build import Build
+from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_pipelines.stages.output import read_output
+from tokcore_pipelines.stages.tokenizer_files import find_tokenizer_of_size
+from tokcore_schemas.config import load_config, parse_config
+from tokcore_schemas.stage_table import TOKENIZERS, WHOLE
 
 SIZES = SETTINGS.replace("vocab_size = 400", "vocab_size = [400, 300, 350]")
 

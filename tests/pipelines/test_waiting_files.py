@@ -7,8 +7,8 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.watch.waiting_files import MOST_NEW, Waiting, WaitingFiles
-from schemas.build_tables import WatchTable
+from tokcore_pipelines.watch.waiting_files import MOST_NEW, Waiting, WaitingFiles
+from tokcore_schemas.build_tables import WatchTable
 
 
 def new(size: int = 10, version: str = "1", part: str = "") -> Waiting:

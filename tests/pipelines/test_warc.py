@@ -12,9 +12,9 @@ from warcio.archiveiterator import ArchiveIterator
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
-from pipelines.reading import limits, streams, warc
-from pipelines.reading.input_range import FileRejected, read_documents
-from pipelines.store import storage
+from tokcore_pipelines.reading import limits, streams, warc
+from tokcore_pipelines.reading.input_range import FileRejected, read_documents
+from tokcore_pipelines.store import storage
 
 # The library leaves temporary files to the garbage collector when it writes.
 pytestmark = [

@@ -36,23 +36,23 @@ from support.updates import (
 from support.watchers import said, watching
 
 import tokcore as package
-from pipelines.inspect.gc import gc
-from pipelines.inspect.verify import verify
-from pipelines.local.pool import Workers
-from pipelines.local.progress import StageProgress
-from pipelines.local.run_options import RunOptions
-from pipelines.stages import small_parts, update_output
-from pipelines.stages.build import Build
-from pipelines.stages.commit import find_manifest
-from pipelines.stages.make_commit import create_commit
-from pipelines.stages.read_log import read_log
-from pipelines.store import crashpoints
-from pipelines.watch import service, waiting_files
-from pipelines.watch.read_status import read_status
-from schemas.commit_log import Reason, describe_part
-from schemas.stage_table import WHOLE
 from tokcore.canonical import COMMIT_VERSION
 from tokcore.errors import ConfigError, IdentityError, StageError
+from tokcore_pipelines.inspect.gc import gc
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.local.pool import Workers
+from tokcore_pipelines.local.progress import StageProgress
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.stages import small_parts, update_output
+from tokcore_pipelines.stages.build import Build
+from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_pipelines.stages.make_commit import create_commit
+from tokcore_pipelines.stages.read_log import read_log
+from tokcore_pipelines.store import crashpoints
+from tokcore_pipelines.watch import service, waiting_files
+from tokcore_pipelines.watch.read_status import read_status
+from tokcore_schemas.commit_log import Reason, describe_part
+from tokcore_schemas.stage_table import WHOLE
 
 REASON = Reason("update", 0, 0, 0, 0)
 WATCH = """

@@ -18,9 +18,9 @@ from support.installed_servers import find_server
 from support.updates import SETTINGS, SOURCES, write_corpus
 from test_watch import WATCH, get, wait_for
 
-from pipelines.watch.meters import Meters
-from pipelines.watch.read_status import read_status
-from schemas.build_tables import WatchTable
+from tokcore_pipelines.watch.meters import Meters
+from tokcore_pipelines.watch.read_status import read_status
+from tokcore_schemas.build_tables import WatchTable
 
 PLACE = Path(__file__).parents[2] / "deploy" / "watch"
 PORT = WatchTable().listen.rpartition(":")[2]
@@ -49,7 +49,7 @@ def test_the_command_of_a_unit_watches(tmp_path, of):
         if of == "systemd"
         else read_container()[1]["args"][0].removeprefix("exec ").replace("0.0.0.0:9464", "127.0.0.1:0")
     )
-    command = text.replace("tokcore", f"exec {sys.executable} -m pipelines.cli", 1)
+    command = text.replace("tokcore", f"exec {sys.executable} -m tokcore_pipelines.cli", 1)
     environment = {**os.environ, "BUILD": str(tmp_path / "build.toml"), "OPTIONS": "--workers 1"}
     with (tmp_path / "log").open("wb") as log:
         process = subprocess.Popen(["sh", "-c", command], env=environment, stderr=log)

@@ -11,12 +11,12 @@ from support.builds import REVERSED_SOURCES, SETTINGS, build_file, make_config, 
 from transformers import ByT5Tokenizer, CanineTokenizer
 
 import tokcore as api
-from pipelines.inspect.verify import verify
-from pipelines.local.run_options import RunOptions
-from pipelines.stages.commit import find_manifest
-from schemas.config import load_config
-from schemas.stage_table import TOKENIZER
 from tokcore.errors import ConfigError
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_schemas.config import load_config
+from tokcore_schemas.stage_table import TOKENIZER
 
 EXAMPLE = Path(__file__).parents[2] / "deploy" / "examples" / "byt5.toml"
 LEARN = {

@@ -12,17 +12,17 @@ import zstandard
 from support.builds import SOURCES, build_file, run, small_corpus, texts, tokcore, write
 
 import tokcore as api
-from pipelines.inspect.verify import _find_differing_sums, verify
-from pipelines.local.progress import StageProgress
-from pipelines.local.run_options import RunOptions
-from pipelines.print_check import make_check_report
-from pipelines.stages.build import Build
-from pipelines.stages.commit import find_manifest
-from schemas.config import load_config
-from schemas.stage_table import SHARDS
 from tokcore.errors import ConfigError, StageError
 from tokcore.formats.bert import read_vocab_txt
 from tokcore.tokenizer import Tokenizer
+from tokcore_pipelines.inspect.verify import _find_differing_sums, verify
+from tokcore_pipelines.local.progress import StageProgress
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.print_check import make_check_report
+from tokcore_pipelines.stages.build import Build
+from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_schemas.config import load_config
+from tokcore_schemas.stage_table import SHARDS
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 EXAMPLE = Path(__file__).parents[2] / "deploy" / "examples" / "bert.toml"

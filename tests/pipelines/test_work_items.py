@@ -8,8 +8,8 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.work.work_items import estimate_text_bytes, make_plan
-from schemas.plan import InputFile, Plan, ReadSettings
+from tokcore_pipelines.work.work_items import estimate_text_bytes, make_plan
+from tokcore_schemas.plan import InputFile, Plan, ReadSettings
 
 JSON_LINES = ReadSettings("jsonl", "none", "text", "", "en", "", "reject", 1000, "", "")
 SETTINGS = (

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.store.attempts import Attempts
-from pipelines.work.worker_notes import get_greetings, greet, note_item, read_greetings, read_notes
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.work.worker_notes import get_greetings, greet, note_item, read_greetings, read_notes
 
 
 @pytest.mark.parametrize("cut", [b"", b'{"host": "a', b'{"host": "\xc3'])

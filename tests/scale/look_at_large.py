@@ -116,7 +116,7 @@ class Watched:
     def __init__(self, *command: str | Path) -> None:
         self.began = time.monotonic()
         self.process = subprocess.Popen(
-            [sys.executable, "-c", "from pipelines.cli import main; main()", *map(str, command)],
+            [sys.executable, "-c", "from tokcore_pipelines.cli import main; main()", *map(str, command)],
             stdout=subprocess.PIPE,
             text=True,
         )

@@ -25,17 +25,17 @@ from unittest import mock
 
 from s3fs import S3FileSystem
 
-from pipelines.local.pool import Workers
-from pipelines.local.progress import StageProgress
-from pipelines.local.run_options import RunOptions
-from pipelines.stages.plan_corpus import commit_plan, plan_build
-from pipelines.stages.stage import BuildRun
-from pipelines.store.attempts import Attempts
-from pipelines.work.merge_tree import FAN_IN, choose_max_runs, merge_down
-from pipelines.work.plan_parts import count_parts, write_plan_parts
-from schemas.config import parse_config
-from schemas.plan import BYTES_PER_PARTITION, MAX_PARTITIONS, InputFile
-from schemas.refs import RunRef
+from tokcore_pipelines.local.pool import Workers
+from tokcore_pipelines.local.progress import StageProgress
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.stages.plan_corpus import commit_plan, plan_build
+from tokcore_pipelines.stages.stage import BuildRun
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.work.merge_tree import FAN_IN, choose_max_runs, merge_down
+from tokcore_pipelines.work.plan_parts import count_parts, write_plan_parts
+from tokcore_schemas.config import parse_config
+from tokcore_schemas.plan import BYTES_PER_PARTITION, MAX_PARTITIONS, InputFile
+from tokcore_schemas.refs import RunRef
 
 SIZES = {"1 TB": 10**12, "100 TB": 10**14, "10 PB": 10**16}
 

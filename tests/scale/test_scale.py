@@ -7,7 +7,7 @@ import math
 import pytest
 from scale.simulate import SIZES, Planned, estimate, find_first_break, measure_elsewhere, merge_synthetic
 
-from pipelines.work.merge_tree import FAN_IN
+from tokcore_pipelines.work.merge_tree import FAN_IN
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ from decimal import Decimal
 
 import pytest
 
-from schemas.config import BuildConfig, load_config, parse_config
 from tokcore.errors import ConfigError
+from tokcore_schemas.config import BuildConfig, load_config, parse_config
 
 TEXT = """version = 1
 [build]

@@ -14,7 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.build_tables import (
+from tokcore.errors import ConfigError
+from tokcore.jsonable import to_jsonable
+from tokcore.patterns import PATTERNS
+from tokcore_schemas.build_tables import (
     TABLES,
     BuildTable,
     CountTable,
@@ -28,13 +31,18 @@ from schemas.build_tables import (
     SpecialTable,
     TokenizerTable,
 )
-from schemas.config import BuildConfig, Source, find_format, load_config, make_pretokenizer, parse_config, spell_plain
-from schemas.json_schema import make_json_schema, write_json_schema
-from schemas.setting import list_settings
-from schemas.stage_manifests import LearnedConfig, NaturalMix, UnimaxMix, WeightsMix
-from tokcore.errors import ConfigError
-from tokcore.jsonable import to_jsonable
-from tokcore.patterns import PATTERNS
+from tokcore_schemas.config import (
+    BuildConfig,
+    Source,
+    find_format,
+    load_config,
+    make_pretokenizer,
+    parse_config,
+    spell_plain,
+)
+from tokcore_schemas.json_schema import make_json_schema, write_json_schema
+from tokcore_schemas.setting import list_settings
+from tokcore_schemas.stage_manifests import LearnedConfig, NaturalMix, UnimaxMix, WeightsMix
 
 ROOT = Path(__file__).parent.parent.parent
 EXAMPLES = ROOT / "deploy" / "examples"

@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.copies import NUM_CELLS, choose_num_segments, find_cells, get_tails, place_copies, reverse_copy
-from schemas.shuffle import get_heads, get_interval
 from tokcore.formats.provenance import PLACE_BYTES
+from tokcore_schemas.copies import NUM_CELLS, choose_num_segments, find_cells, get_tails, place_copies, reverse_copy
+from tokcore_schemas.shuffle import get_heads, get_interval
 
 
 def make_places(num, seed=0):

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.cut_manifest import cut_manifest
 from tokcore.canonical import write_canonical_json
+from tokcore_schemas.cut_manifest import cut_manifest
 
 # Texts that look like what stands between files.
 _TEXTS = st.one_of(

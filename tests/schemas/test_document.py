@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.document import (
+from tokcore_schemas.document import (
     Document,
     compute_document_key,
     compute_selection_hash,

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from schemas.config import parse_config
-from schemas.json_schema import make_json_schema
 from tokcore.errors import ConfigError
+from tokcore_schemas.config import parse_config
+from tokcore_schemas.json_schema import make_json_schema
 
 ROOT = Path(__file__).parent.parent.parent
 BUILD_FILES = sorted([*(ROOT / "deploy" / "examples").glob("*.toml"), ROOT / "deploy" / "demo" / "build.toml"])

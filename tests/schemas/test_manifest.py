@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from support.manifests import MANIFESTS
 
-from schemas.manifest import Input, compute_identity
-from schemas.stage_manifests import CountedLanguage, CountsConfig, ImportedConfig, StageConfigs
-from schemas.stage_table import SHARDS, STAGES, WHOLE, get_stage, parse_manifest
 from tokcore.canonical import write_canonical_json
 from tokcore.errors import ChecksumError, FormatError, VersionError
+from tokcore_schemas.manifest import Input, compute_identity
+from tokcore_schemas.stage_manifests import CountedLanguage, CountsConfig, ImportedConfig, StageConfigs
+from tokcore_schemas.stage_table import SHARDS, STAGES, WHOLE, get_stage, parse_manifest
 
 OF_SHARDS = MANIFESTS["shards"]
 NAME = "OUT/shards/manifest.json"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.merkle import follow, hash_leaf, hash_tree, prove
+from tokcore_schemas.merkle import follow, hash_leaf, hash_tree, prove
 
 # Leaves and roots of the test vectors of the certificate-transparency project.
 LEAVES = [

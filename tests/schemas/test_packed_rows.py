@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.packed_rows import PackedRows, SortedRows
-from schemas.plan import InputFile, InputRange, WorkItem, pack_files, pack_items
+from tokcore_schemas.packed_rows import PackedRows, SortedRows
+from tokcore_schemas.plan import InputFile, InputRange, WorkItem, pack_files, pack_items
 
 
 class Named(NamedTuple):

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from schemas.run_json import RunFacts, parse_run_facts
 from tokcore.errors import FormatError
+from tokcore_schemas.run_json import RunFacts, parse_run_facts
 
 FACTS = RunFacts(
     "2026-01-31T23:59:00+00:00", "host", "x86_64", 7, "3.11.2", {"pyarrow": "1.2.3", "x": None}, "b", "/d", 1.5, 2, "k"

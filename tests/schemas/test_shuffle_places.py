@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.shuffle import (
+from tokcore_schemas.shuffle import (
     MOST_PARTS,
     SPAN,
     choose_num_buckets,

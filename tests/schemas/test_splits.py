@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
 
-from schemas.splits import KEYWORDS, find_split, find_splits
+from tokcore_schemas.splits import KEYWORDS, find_split, find_splits
 
 # huggingface/datasets, data_files.py, for fsspec from 2023.12 on.
 SEPARATORS = "-._ 0-9"

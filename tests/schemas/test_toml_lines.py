@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.toml_lines import Key, find_key_lines, find_line, spell_key
+from tokcore_schemas.toml_lines import Key, find_key_lines, find_line, spell_key
 
 TEXT = '''\
 version = 1

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from stores.proxy import Request
 
-from pipelines.store.read_file import BLOCK_BYTES
-from pipelines.work.merge_tree import FAN_IN
+from tokcore_pipelines.store.read_file import BLOCK_BYTES
+from tokcore_pipelines.work.merge_tree import FAN_IN
 
 PUTS = ("PutObject", "UploadPart", "CreateMultipartUpload", "CompleteMultipartUpload")
 _SHARDS = re.compile(r"/shards/(?!manifest\.json|run\.json|token_counts).*\.(arrow|bin|idx|documents|npy|mds|parquet)$")

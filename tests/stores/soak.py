@@ -158,7 +158,7 @@ class Soak:
         with (self._folder / f"watcher-{number}.log").open("ab") as log:
             process = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "pipelines.cli", "watch", f"{self.root}/build.toml"),
+                    *(sys.executable, "-m", "tokcore_pipelines.cli", "watch", f"{self.root}/build.toml"),
                     *("--tokenizer", self.tokenizer, "--count", "--workers", "2"),
                 ],
                 env=self.store.variables(),

@@ -18,8 +18,8 @@ from support.builds import build_file, run
 from support.updates import make_texts, write_file
 from support.watchers import said, watching
 
-from pipelines.inspect.verify import verify
-from pipelines.watch.read_status import read_status
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.watch.read_status import read_status
 
 
 @pytest.mark.parametrize(
@@ -35,8 +35,8 @@ def test_a_source_that_cannot_be_read_for_long_is_waited_for(
     trouble: str, words: str, s3_here: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An hour of it takes no more looks than the pauses allow, one line in the log, and goes by itself."""
-    monkeypatch.setattr("pipelines.store.retries.ATTEMPTS", 1)
-    monkeypatch.setattr("pipelines.store.libraries.ATTEMPTS", 1)
+    monkeypatch.setattr("tokcore_pipelines.store.retries.ATTEMPTS", 1)
+    monkeypatch.setattr("tokcore_pipelines.store.libraries.ATTEMPTS", 1)
     url = build_over(s3_here, tmp_path)
     with watching(tmp_path, tries=1, poll_seconds=10) as watcher:
         watcher.go_round()

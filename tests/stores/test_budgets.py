@@ -14,9 +14,9 @@ from stores.proxy import Request
 from stores.servers import Store
 from support.builds import build_file, jsonl, texts, tokcore, write
 
-from pipelines.inspect.gc import gc
-from pipelines.store import objects, storage
-from pipelines.work.merge_tree import FAN_IN
+from tokcore_pipelines.inspect.gc import gc
+from tokcore_pipelines.store import objects, storage
+from tokcore_pipelines.work.merge_tree import FAN_IN
 
 NUM_FILES = 40
 SOURCES = """

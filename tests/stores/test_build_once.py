@@ -8,10 +8,10 @@ import pytest
 from stores.servers import Store
 from support.builds import build_file, small_corpus, tokcore
 
-from pipelines.inspect.verify import verify
-from pipelines.stages.commit import require_manifest
-from pipelines.store import storage
-from schemas.stage_table import WHOLE
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.stages.commit import require_manifest
+from tokcore_pipelines.store import storage
+from tokcore_schemas.stage_table import WHOLE
 
 _SETTINGS = "[plan]\nrange_bytes = 20000\n[learn]\nvocab_size = 400\n"
 

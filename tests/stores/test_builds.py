@@ -15,8 +15,8 @@ from stores.servers import STARTS, Store
 from support.builds import find_file, jsonl, texts, tokcore, write
 from support.builds import tree as local_tree
 
-from pipelines.cli import commands
 from tokcore.loader import Loader
+from tokcore_pipelines.cli import commands
 
 BUILD = """
 version = 1

@@ -18,7 +18,7 @@ from support.builds import ROOT, jsonl, texts, tokcore, write
 from support.dataflow import IMAGE, PROJECT, REGION, FakeDataflow, FakeJob, start_dataflow
 from support.drivers import Driver, telling, wait_for
 
-from pipelines.local.engines import find_worker_program
+from tokcore_pipelines.local.engines import find_worker_program
 
 BUILD = """
 version = 1
@@ -171,7 +171,7 @@ def test_what_goes_wrong_is_said_in_lines(dataflow, gcs, folder, tmp_path):
     other = tmp_path / "other-release"
     other.write_text(
         f"#!{sys.executable}\nimport tokcore\ntokcore.__version__ = '0.0.1'\n"
-        "from pipelines.graph.boot_worker import main\nmain()\n"
+        "from tokcore_pipelines.graph.boot_worker import main\nmain()\n"
     )
     other.chmod(0o755)
     dataflow.worker = other

@@ -12,7 +12,7 @@ from stores.servers import Store
 from support.builds import jsonl, texts, tokcore, write
 from support.engines import find_free_port, make_job_server, running
 
-from pipelines.local.engines import find_worker_program
+from tokcore_pipelines.local.engines import find_worker_program
 
 BUILD = """
 version = 1
@@ -107,7 +107,7 @@ def test_a_driver_without_the_kernel(s3: Store, tmp_path: Path) -> None:
 
 
 def test_a_driver_without_storage_takes_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pipelines.store import options
+    from tokcore_pipelines.store import options
 
     monkeypatch.setenv("TOKCORE_STORAGE", "")
     options.take_options('{"s3": {"region": "there"}}')

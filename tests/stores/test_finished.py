@@ -10,11 +10,11 @@ from stores.files import put
 from stores.servers import Store
 from support.builds import jsonl, texts, tokcore
 
-from pipelines.stages.build import Build
-from pipelines.stages.recognition import find_finished
-from pipelines.store.storage import read_bytes, remove_file
-from schemas.config import load_config
 from tokcore.errors import ConfigError, StageError
+from tokcore_pipelines.stages.build import Build
+from tokcore_pipelines.stages.recognition import find_finished
+from tokcore_pipelines.store.storage import read_bytes, remove_file
+from tokcore_schemas.config import load_config
 
 NUM_FILES = 12
 BUILD = """

@@ -23,20 +23,20 @@ from support.removals import SOURCES, write_documents
 from support.updates import SMALL
 
 import tokcore
-from pipelines.cli import commands
-from pipelines.inspect.verify import verify
-from pipelines.local.run_options import RunOptions
-from pipelines.stages.build import Build
-from pipelines.stages.compact_output import Compact
-from pipelines.stages.encode_commit import make_encoding
-from pipelines.stages.expire_commits import expire
-from pipelines.stages.learn_beside import learn_at
-from pipelines.stages.read_log import read_log
-from pipelines.stages.remove_documents import Remove
-from pipelines.stages.update_output import Update
-from pipelines.store import storage
-from schemas.config import load_config
 from tokcore.jsonable import to_jsonable
+from tokcore_pipelines.cli import commands
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.stages.build import Build
+from tokcore_pipelines.stages.compact_output import Compact
+from tokcore_pipelines.stages.encode_commit import make_encoding
+from tokcore_pipelines.stages.expire_commits import expire
+from tokcore_pipelines.stages.learn_beside import learn_at
+from tokcore_pipelines.stages.read_log import read_log
+from tokcore_pipelines.stages.remove_documents import Remove
+from tokcore_pipelines.stages.update_output import Update
+from tokcore_pipelines.store import storage
+from tokcore_schemas.config import load_config
 
 OPTIONS = RunOptions(2, eager.RUNNER)
 IDS = ["a-3", "e-1", "f-0", "h-2"]

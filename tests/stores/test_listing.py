@@ -9,13 +9,13 @@ import pytest
 from stores.files import put, remove
 from stores.servers import Store
 
-from pipelines.stages.plan_corpus import plan_build
-from pipelines.store import listed_pages, storage, urls
-from pipelines.store.patterns import Pattern
-from pipelines.store.pins import find_version
-from pipelines.work.inputs import LeftOut, find_inputs
-from schemas.config import BuildConfig, parse_config
 from tokcore.errors import ConfigError, StageError
+from tokcore_pipelines.stages.plan_corpus import plan_build
+from tokcore_pipelines.store import listed_pages, storage, urls
+from tokcore_pipelines.store.patterns import Pattern
+from tokcore_pipelines.store.pins import find_version
+from tokcore_pipelines.work.inputs import LeftOut, find_inputs
+from tokcore_schemas.config import BuildConfig, parse_config
 
 NUM_FILES = 20
 

@@ -21,11 +21,11 @@ from support.installed_servers import give_up
 from support.updates import make_texts
 from support.watchers import said, watching
 
-from pipelines.stages.read_log import read_log
-from pipelines.store.listing import list_files
-from pipelines.store.listing_after import list_files_after
-from pipelines.store.patterns import Pattern
-from pipelines.watch.service import Service
+from tokcore_pipelines.stages.read_log import read_log
+from tokcore_pipelines.store.listing import list_files
+from tokcore_pipelines.store.listing_after import list_files_after
+from tokcore_pipelines.store.patterns import Pattern
+from tokcore_pipelines.watch.service import Service
 
 SETTINGS = "[learn]\nvocab_size = 280\n[shards]\ntarget_tokens = 300\n"
 SOON: dict[str, Any] = {"poll_seconds": Decimal(1000), "settle_seconds": Decimal("0.2")}

@@ -12,11 +12,11 @@ from stores.files import open_system
 from stores.servers import Store
 from support.builds import run
 
-from pipelines.inspect.verify import verify
-from pipelines.stages.update_output import Update
-from pipelines.store import storage
-from schemas.config import load_config
 from tokcore.tokenizer_spec import FILE_NAME
+from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.stages.update_output import Update
+from tokcore_pipelines.store import storage
+from tokcore_schemas.config import load_config
 
 # What fsspec, URLs, globs, shells or paths take for something else.
 KEYS = [
@@ -107,8 +107,8 @@ def documents(output: Path) -> set[int]:
 
 def test_a_key_below_the_build_file_is_no_place_of_its_own(s3_here: Store) -> None:
     """A relative uri that looks like a path or a URL would be read from there."""
-    from pipelines.stages.plan_corpus import plan_build
-    from schemas.config import parse_config
+    from tokcore_pipelines.stages.plan_corpus import plan_build
+    from tokcore_schemas.config import parse_config
 
     folder = s3_here.fresh()
     bucket, start = list_bucket(folder)

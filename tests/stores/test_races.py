@@ -17,7 +17,7 @@ RACES = 200
 RACER = """
 import sys, time
 from concurrent.futures import ThreadPoolExecutor
-from pipelines.store.storage import create_exclusive, read_bytes
+from tokcore_pipelines.store.storage import create_exclusive, read_bytes
 folder, name, races, start = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
 create_exclusive(f"{folder}/warm-{name}", b"", folder)  # the library is loaded, the connection is open
 time.sleep(max(0, start - time.time()))
@@ -30,7 +30,7 @@ for one, owner in zip(won, owners):
 
 PROBE = """
 import sys
-from pipelines.store.storage import require_exclusive_creation
+from tokcore_pipelines.store.storage import require_exclusive_creation
 from tokcore.errors import ConfigError
 try:
     require_exclusive_creation(sys.argv[1])

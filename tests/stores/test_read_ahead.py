@@ -11,9 +11,9 @@ from stores.files import put
 from stores.proxy import Faults
 from stores.servers import Store
 
-from pipelines.store import read_ahead, storage, whole_objects
-from pipelines.store.at_once import MOST
 from tokcore.errors import StageError
+from tokcore_pipelines.store import read_ahead, storage, whole_objects
+from tokcore_pipelines.store.at_once import MOST
 
 NUM_FILES = 3 * MOST
 AT_ONCE = 8  # at least; libraries have limits of their own

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from stores.servers import Store
 
-from pipelines.store.attempts import Attempts
-from pipelines.work.runs import read_sections, write_section
 from tokcore.pretoken_rows import list_rows, make_rows
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.work.runs import read_sections, write_section
 
 
 def test_neighbours_are_fetched_by_one_exact_range(s3_here: Store) -> None:

@@ -20,8 +20,8 @@ from stores.proxy import Faults
 from stores.servers import Store
 from support.builds import build_file, small_corpus, tokcore
 
-from pipelines.cli import commands
-from pipelines.store import libraries, retries, storage
+from tokcore_pipelines.cli import commands
+from tokcore_pipelines.store import libraries, retries, storage
 
 _REFUSED = 0.3  # of the requests to a busy store
 _SETTINGS = "[plan]\nrange_bytes = 20000\n[learn]\nvocab_size = 300\n"

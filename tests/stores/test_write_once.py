@@ -8,9 +8,9 @@ import hashlib
 import pytest
 from stores.servers import Store
 
-from pipelines.store import objects, storage
-from pipelines.store.attempts import Attempts
 from tokcore.errors import StageError
+from tokcore_pipelines.store import objects, storage
+from tokcore_pipelines.store.attempts import Attempts
 
 _SIZES = [0, 100, objects.BLOCK_BYTES + 1]  # an empty object, one of one request, one of several
 

@@ -19,12 +19,12 @@ from typing import Any
 import zstandard
 from support.command_server import can_serve, run_command
 
-from pipelines.local.run_options import RunOptions
-from pipelines.stages.build import Build
-from pipelines.stages.commit import find_manifest
-from schemas.config import BuildConfig, load_config, parse_config
-from schemas.stage_manifests import BuildManifest
-from schemas.stage_table import WHOLE
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.stages.build import Build
+from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_schemas.config import BuildConfig, load_config, parse_config
+from tokcore_schemas.stage_manifests import BuildManifest
+from tokcore_schemas.stage_table import WHOLE
 
 ROOT = Path(__file__).parents[2]
 
@@ -191,7 +191,7 @@ def tokcore(
     timeout: float | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """The command line, in a process of its own."""
-    command = [sys.executable, "-m", "pipelines.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "tokcore_pipelines.cli", *map(str, arguments)]
     environment = os.environ if env is None else env
     if can_serve(environment):
         done = run_command([*map(str, arguments)], cwd, input, environment, timeout)

@@ -39,8 +39,8 @@ TESTS = Path(__file__).parents[1]
 _MODULES = (
     "encodings.utf_8_sig",
     "fsspec.implementations.local",
-    "pipelines.run.beam",
-    "pipelines.graph.runner",
+    "tokcore_pipelines.run.beam",
+    "tokcore_pipelines.graph.runner",
     "pyarrow.dataset",
     "tokcore._native",
 )
@@ -115,7 +115,7 @@ def start_command(
     """
     if can_serve(environment):
         return Command(arguments, cwd, environment, out, error)
-    command = [sys.executable, "-m", "pipelines.cli", *arguments]
+    command = [sys.executable, "-m", "tokcore_pipelines.cli", *arguments]
     return subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=out, stderr=error, cwd=cwd, env=environment, start_new_session=True
     )
@@ -187,7 +187,7 @@ class Command(_Child):
 
 
 class _Worker(_Child):
-    """A worker of the pool, as pipelines.local.pool starts it."""
+    """A worker of the pool, as tokcore_pipelines.local.pool starts it."""
 
     def __init__(
         self, server: str, command: Sequence[str], pass_fds: tuple[int], env: Mapping[str, str], **_: Any
@@ -221,7 +221,7 @@ def take_environment() -> None:
 @contextlib.contextmanager
 def serving_workers() -> Iterator[None]:
     """While the block runs, the workers of this process's pools are children of the server if can_serve() allows it."""
-    from pipelines.local import pool
+    from tokcore_pipelines.local import pool
 
     def start(command: Sequence[str], **told: Any) -> Any:
         return _Worker(_start(), command, **told) if can_serve(os.environ) else subprocess.Popen(command, **told)
@@ -262,10 +262,10 @@ def _start() -> str:
 
 def import_all() -> None:
     """Import what any command does."""
-    importlib.import_module("pipelines.cli")  # first: it sets what numpy reads
+    importlib.import_module("tokcore_pipelines.cli")  # first: it sets what numpy reads
     for name in _MODULES:
         importlib.import_module(name)
-    for folder in (importlib.import_module(f"pipelines.{name}".rstrip(".")) for name in _FOLDERS):
+    for folder in (importlib.import_module(f"tokcore_pipelines.{name}".rstrip(".")) for name in _FOLDERS):
         for found in pkgutil.iter_modules(folder.__path__, f"{folder.__name__}."):
             importlib.import_module(found.name)
 
@@ -326,7 +326,7 @@ def _fork(client: socket.socket) -> int:
         for file in files:
             os.close(file)
         return pid
-    from pipelines.store import crashpoints
+    from tokcore_pipelines.store import crashpoints
 
     client.close()
     signal.set_wakeup_fd(-1)
@@ -356,8 +356,8 @@ def _fork(client: socket.socket) -> int:
 
 
 def _be_command(arguments: list[str]) -> None:
-    from pipelines import cli
-    from pipelines.local import pool
+    from tokcore_pipelines import cli
+    from tokcore_pipelines.local import pool
 
     processes = SimpleNamespace(Popen=functools.partial(_Worker, sys.argv[1]), PIPE=subprocess.PIPE)
     with mock.patch.object(pool, "subprocess", processes):
@@ -367,8 +367,8 @@ def _be_command(arguments: list[str]) -> None:
 
 
 def _be_worker(modules: list[str], lifeline: int) -> None:
-    from pipelines.local import lifeline as entry
-    from pipelines.local import worker
+    from tokcore_pipelines.local import lifeline as entry
+    from tokcore_pipelines.local import worker
 
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     threading.Thread(target=entry._end_with_parent, args=(lifeline,), daemon=True).start()

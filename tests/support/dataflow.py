@@ -34,7 +34,7 @@ from stores.files import read
 from stores.servers import Store
 from support.engines import find_free_port, find_prism, running
 
-from pipelines.local.engines import find_worker_program
+from tokcore_pipelines.local.engines import find_worker_program
 
 PROJECT, REGION = "tokcore-tests", "us-central1"
 IMAGE = f"{REGION}-docker.pkg.dev/{PROJECT}/tokcore/tokcore:0.1.0"

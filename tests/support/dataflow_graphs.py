@@ -10,13 +10,13 @@ from apache_beam.options.pipeline_options import PipelineOptions, StandardOption
 from apache_beam.portability.api import beam_runner_api_pb2
 from support.graphs import make_tasks
 
-from pipelines.graph.stream_graph import FollowSources
-from pipelines.local.dataflow import make_dataflow_options
-from pipelines.store.attempts import Attempts
-from pipelines.watch.stream_steps import StreamSteps
-from schemas.build_tables import EngineTable
-from schemas.config import parse_config
-from schemas.plan import Plan
+from tokcore_pipelines.graph.stream_graph import FollowSources
+from tokcore_pipelines.local.dataflow import make_dataflow_options
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.watch.stream_steps import StreamSteps
+from tokcore_schemas.build_tables import EngineTable
+from tokcore_schemas.config import parse_config
+from tokcore_schemas.plan import Plan
 
 _WATCHED = 'version = 1\n[build]\noutput = "out"\n[[source]]\nlang = "en"\nfiles = "gs://tokcore-tests/*.jsonl"\n'
 _LINE = re.compile(r"\.py:\d+")  # of Beam's own, which names a lambda by its place

@@ -17,10 +17,6 @@ import numpy as np
 import pyarrow as pa
 from support.token_batches import shard_bytes
 
-from pipelines.inspect.verify_manifests import compute_identity_under
-from pipelines.stages.dataset_card import CARD, write_dataset_card
-from pipelines.work.semantics import SEMANTICS
-from schemas.stage_table import parse_manifest
 from tokcore.canonical import write_canonical_json
 from tokcore.documents_digest import DocumentsDigest
 from tokcore.format_table import SHARD_FORMATS, list_paths
@@ -28,6 +24,10 @@ from tokcore.formats.arrow_shards import ArrowShard
 from tokcore.formats.documents import SUFFIX as DOCUMENTS
 from tokcore.formats.documents import Documents, get_documents_path
 from tokcore.token_batch import ShardContent, TokenBatch, compute_document_digests, join_batches
+from tokcore_pipelines.inspect.verify_manifests import compute_identity_under
+from tokcore_pipelines.stages.dataset_card import CARD, write_dataset_card
+from tokcore_pipelines.work.semantics import SEMANTICS
+from tokcore_schemas.stage_table import parse_manifest
 
 STAGES = ("plan", "rejected", "counts", "tokenizer", "shards")
 

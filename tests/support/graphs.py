@@ -14,24 +14,24 @@ from support.builds import ON_BEAM, SETTINGS, build_file, run, small_corpus, tex
 from support.vocabularies import spec_of_merges
 
 import tokcore
-from pipelines import CountPretokens, EncodeDocuments, ReadDocuments, WriteShards
-from pipelines.graph.stream_graph import FollowSources
-from pipelines.graph.task_graph import RunTasks
-from pipelines.run.beam import make_graph
-from pipelines.run.task import Step
-from pipelines.stages.item_steps import count_steps, encode_steps, gather_steps, scatter_steps
-from pipelines.stages.make_tokenizer import learn_steps
-from pipelines.store.attempts import Attempts
-from pipelines.watch.stream_steps import StreamSteps
-from pipelines.work.count_item import CountJob
-from pipelines.work.encode_job import EncodeJob
-from pipelines.work.learn_on_worker import LearnJob
-from pipelines.work.make_jobs import make_count_job, make_encode_job
-from schemas import Document
-from schemas.config import load_config
-from schemas.plan import Plan
-from schemas.stage_manifests import CountsConfig, ShardsConfig
 from tokcore.tokenizer_spec import SpecialToken
+from tokcore_pipelines import CountPretokens, EncodeDocuments, ReadDocuments, WriteShards
+from tokcore_pipelines.graph.stream_graph import FollowSources
+from tokcore_pipelines.graph.task_graph import RunTasks
+from tokcore_pipelines.run.beam import make_graph
+from tokcore_pipelines.run.task import Step
+from tokcore_pipelines.stages.item_steps import count_steps, encode_steps, gather_steps, scatter_steps
+from tokcore_pipelines.stages.make_tokenizer import learn_steps
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.watch.stream_steps import StreamSteps
+from tokcore_pipelines.work.count_item import CountJob
+from tokcore_pipelines.work.encode_job import EncodeJob
+from tokcore_pipelines.work.learn_on_worker import LearnJob
+from tokcore_pipelines.work.make_jobs import make_count_job, make_encode_job
+from tokcore_schemas import Document
+from tokcore_schemas.config import load_config
+from tokcore_schemas.plan import Plan
+from tokcore_schemas.stage_manifests import CountsConfig, ShardsConfig
 
 MIXED_AND_PACKED = "[shuffle]\nseed = 7\n[mixture]\nstrategy = 'natural'\n[pack]\nlength = 64\n"
 DOCUMENTS = [Document(lang, f"{lang}-{i}", text) for lang in ("en", "ru") for i, text in enumerate(texts(lang, 20))]

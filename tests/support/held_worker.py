@@ -14,9 +14,9 @@ from typing import Any
 
 # Step -> the module and the name by which a worker calls it.
 STEPS = {
-    "count": ("pipelines.work.count_item", "find_or_count_item"),
-    "merge": ("pipelines.work.runs", "write_count_table"),
-    "encode": ("pipelines.work.encode_item", "find_or_encode_item"),
+    "count": ("tokcore_pipelines.work.count_item", "find_or_count_item"),
+    "merge": ("tokcore_pipelines.work.runs", "write_count_table"),
+    "encode": ("tokcore_pipelines.work.encode_item", "find_or_encode_item"),
 }
 
 
@@ -30,7 +30,7 @@ def write_worker(path: Path, code: str) -> Path:
 
 def main(folder: str) -> None:
     """The worker's side: tokcore-worker, with steps that wait."""
-    from pipelines.graph.boot_worker import main as serve
+    from tokcore_pipelines.graph.boot_worker import main as serve
 
     for step, (module, name) in STEPS.items():
         place = importlib.import_module(module)

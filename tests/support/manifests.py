@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from schemas import stage_manifests as stages
-from schemas.manifest import AnyManifest, FileEntry, Input, Manifest
-from schemas.plan import ReadSettings
 from tokcore.formats.shard_facts import ShardFacts
+from tokcore_schemas import stage_manifests as stages
+from tokcore_schemas.manifest import AnyManifest, FileEntry, Input, Manifest
+from tokcore_schemas.plan import ReadSettings
 
 SETTINGS = ReadSettings("jsonl", "zst", "text", "id", "", "language", "reject", 1000, "", "", ("<|endoftext|>",))
 TOTALS = stages.LedgerTotals(

@@ -9,9 +9,9 @@ import lzma
 import pytest
 import zstandard
 
-from pipelines.reading.input_range import REASONS, read_documents
-from pipelines.store import storage
-from schemas.plan import ReadSettings
+from tokcore_pipelines.reading.input_range import REASONS, read_documents
+from tokcore_pipelines.store import storage
+from tokcore_schemas.plan import ReadSettings
 
 COMPRESS = {
     "gz": lambda data: gzip.compress(data, mtime=0),

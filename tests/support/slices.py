@@ -15,9 +15,9 @@ from typing import Any
 from support.builds import ROOT
 from support.command_server import Command, start_command
 
-from pipelines.slices.presence import SIGNS
-from pipelines.store import storage, urls
-from pipelines.store.attempts import FOLDER
+from tokcore_pipelines.slices.presence import SIGNS
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.attempts import FOLDER
 
 
 class SliceProcess:

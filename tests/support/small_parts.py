@@ -1,4 +1,6 @@
-"""What stands in for pipelines.stages.small_parts.make_small_part in worker processes, which import it from here."""
+"""What stands in for tokcore_pipelines.stages.small_parts.make_small_part in worker processes, which import it from
+here.
+"""
 
 from __future__ import annotations
 

@@ -9,11 +9,11 @@ from support.builds import build_file
 from support.drivers import Driver, wait_for
 from support.updates import SETTINGS, SOURCES, build_fresh, make_texts, require_equal, write_file
 
-from pipelines.local.run_options import RunOptions
-from pipelines.stages.build import Build
-from pipelines.stages.held_files import read_held
-from pipelines.stages.read_log import read_log
-from schemas.config import load_config
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.stages.build import Build
+from tokcore_pipelines.stages.held_files import read_held
+from tokcore_pipelines.stages.read_log import read_log
+from tokcore_schemas.config import load_config
 
 WATCH = """
 [watch]
@@ -52,7 +52,7 @@ def list_versions(folder: Path) -> dict[str, tuple[int, str]]:
 
 def list_now(path: Path) -> dict[str, tuple[int, str]]:
     """The same, of the sources as they are."""
-    from pipelines.stages.plan_corpus import plan_build
+    from tokcore_pipelines.stages.plan_corpus import plan_build
 
     plan = plan_build(load_config(str(path)), str(path.parent / "out"))
     return {file.uri: (file.size_bytes, file.version) for file in plan.files}

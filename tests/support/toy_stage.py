@@ -7,23 +7,23 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from pipelines.stages.commit import require_manifest
-from pipelines.stages.stage import BuildRun, Made, StageKey, name_inputs, run_stage
-from pipelines.stages.stored import Each, Stored
-from pipelines.stages.table import DerivedWork
-from pipelines.store import urls
-from pipelines.store.attempts import Attempts
-from pipelines.work.derived_shards import update_content
-from pipelines.work.result_keys import make_table_key
-from pipelines.work.shard_files import ShardFiles
-from schemas.manifest import Manifest
-from schemas.refs import ShardRef
-from schemas.shard_entries import list_named_shards, make_shard_settings
-from schemas.stage_manifests import CorpusAbout, Nothing
-from schemas.stage_table import SHARDS, TOKENIZER, Stage
 from tokcore.format_table import SHARD_FORMATS, FormatFile, list_paths
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.token_batch import ShardContent, join_batches
+from tokcore_pipelines.stages.commit import require_manifest
+from tokcore_pipelines.stages.stage import BuildRun, Made, StageKey, name_inputs, run_stage
+from tokcore_pipelines.stages.stored import Each, Stored
+from tokcore_pipelines.stages.table import DerivedWork
+from tokcore_pipelines.store import urls
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.work.derived_shards import update_content
+from tokcore_pipelines.work.result_keys import make_table_key
+from tokcore_pipelines.work.shard_files import ShardFiles
+from tokcore_schemas.manifest import Manifest
+from tokcore_schemas.refs import ShardRef
+from tokcore_schemas.shard_entries import list_named_shards, make_shard_settings
+from tokcore_schemas.stage_manifests import CorpusAbout, Nothing
+from tokcore_schemas.stage_table import SHARDS, TOKENIZER, Stage
 
 NAME, FORMAT = "turned", "arrow"
 

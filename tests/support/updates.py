@@ -10,13 +10,13 @@ from typing import Any
 from support.builds import jsonl, write
 
 import tokcore
-from pipelines.local.run_options import RunOptions
-from pipelines.stages.build import Build
-from pipelines.stages.read_log import read_log
-from pipelines.stages.update_output import Update, Vanished
-from schemas.build_tables import TokenizerTable
-from schemas.commit_log import Commit, CommitTotals, sum_up_parts
-from schemas.config import load_config
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.stages.build import Build
+from tokcore_pipelines.stages.read_log import read_log
+from tokcore_pipelines.stages.update_output import Update, Vanished
+from tokcore_schemas.build_tables import TokenizerTable
+from tokcore_schemas.commit_log import Commit, CommitTotals, sum_up_parts
+from tokcore_schemas.config import load_config
 
 SOURCES = """
 [[source]]

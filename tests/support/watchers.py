@@ -11,11 +11,11 @@ from typing import Any
 
 from support import eager
 
-from pipelines.local.progress import StageProgress
-from pipelines.local.run_options import RunOptions
-from pipelines.watch.service import Service
-from schemas.build_tables import TokenizerTable
-from schemas.config import load_config
+from tokcore_pipelines.local.progress import StageProgress
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.watch.service import Service
+from tokcore_schemas.build_tables import TokenizerTable
+from tokcore_schemas.config import load_config
 
 WITHOUT_PROCESSES = RunOptions(2, eager.RUNNER)
 AT_ONCE: dict[str, Any] = {

@@ -16,15 +16,15 @@ import pytest
 from support.builds import WORDS, build_file, small_corpus, texts
 
 import tokcore
-from pipelines.local.run_options import RunOptions
-from pipelines.stages.build import Build
-from pipelines.stages.commit import find_manifest
-from schemas.config import load_config
-from schemas.stage_table import COUNTS
 from tokcore import kernel
 from tokcore.canonical import write_canonical_json
 from tokcore.errors import ChecksumError, ConfigError, FormatError
 from tokcore.pretoken_tables import convert_table_to_rows, split_rows, write_table
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.stages.build import Build
+from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_schemas.config import load_config
+from tokcore_schemas.stage_table import COUNTS
 
 SCHEMA = pa.schema([("pretoken", pa.binary()), ("count", pa.uint64()), ("documents", pa.uint64())])
 
