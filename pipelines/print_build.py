@@ -115,8 +115,8 @@ def _print_records(output: str, build: BuildManifest) -> None:
 
 def _print_document(output: str) -> None:
     # A build that found all done shows no document, and need not load these.
-    from tokcore.shards import open_shards
-    from tokcore.tokenizer import Tokenizer
+    from tokcore.shards.opened_shards import open_shards
+    from tokcore.tokenizer.tokenizer import Tokenizer
     from tokcore_pipelines.store.tokenizers import load_checked_spec
 
     shards = open_shards(output, split="all")

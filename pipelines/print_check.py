@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tokcore import kernel, unicode
-from tokcore.canonical import hash_sha256, write_canonical_json
+from tokcore import kernel
 from tokcore.errors import ConfigError
-from tokcore.jsonable import to_jsonable
+from tokcore.files.canonical_json import hash_sha256, write_canonical_json
+from tokcore.files.jsonable import to_jsonable
+from tokcore.text import unicode
 from tokcore_pipelines.inspect.check_estimates import check_estimates
 from tokcore_pipelines.inspect.estimate import estimate
 from tokcore_pipelines.local.progress import StageProgress

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tokcore.jsonable import to_jsonable
+from tokcore.files.jsonable import to_jsonable
 from tokcore_pipelines.local.say import say
 from tokcore_pipelines.local.terminal import format_count, format_size, make_printable
 from tokcore_pipelines.stages.commit import describe_commit_date

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from tokcore.canonical import hash_sha256
+from tokcore.files.canonical_json import hash_sha256
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore_pipelines.local.say import say
 from tokcore_pipelines.local.terminal import format_count, format_number, format_size, format_table, make_printable

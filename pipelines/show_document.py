@@ -17,8 +17,8 @@ import click
 from rich.cells import cell_len
 
 from tokcore.errors import ConfigError, FormatError, IdentityError
-from tokcore.shards import Shards, describe, open_shards
-from tokcore.tokenizer import Tokenizer
+from tokcore.shards.opened_shards import Shards, describe, open_shards
+from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.local.say import say
 from tokcore_pipelines.local.terminal import WIDTH, cut_text
 from tokcore_pipelines.show import BETWEEN

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from tokcore.canonical import hash_sha256, write_canonical_json
+from tokcore.files.canonical_json import hash_sha256, write_canonical_json
 from tokcore_schemas.plan import InputFile, ReadSettings
 
 

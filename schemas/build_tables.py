@@ -13,19 +13,19 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
-from tokcore import mixing
-from tokcore.canonical import hash_sha256, write_canonical_json
-from tokcore.format_table import DEFAULT_FORMATS, SHARD_FORMATS, find_format
-from tokcore.mask_presets import MASK_PRESETS
+from tokcore.files.canonical_json import hash_sha256, write_canonical_json
+from tokcore.learn import language_weights as mixing
 from tokcore.models import DEFAULT_MODEL, MODELS
 from tokcore.models.model import DEFAULT_COVERAGE
-from tokcore.models.piece_options import PieceOptions
-from tokcore.normalize import STEPS, name_space_step
-from tokcore.patterns import DEFAULT_PATTERN, PATTERNS
-from tokcore.pretokenizer import Pretokenizer
-from tokcore.sentencepiece_tables import NORMALIZER
-from tokcore.split_steps import StepList
-from tokcore.tokenizer_spec import TokenizerSpec
+from tokcore.models.sentencepiece.piece_options import PieceOptions
+from tokcore.shards.format_table import DEFAULT_FORMATS, SHARD_FORMATS, find_format
+from tokcore.text.mask_presets import MASK_PRESETS
+from tokcore.text.normalize import STEPS, name_space_step
+from tokcore.text.patterns import DEFAULT_PATTERN, PATTERNS
+from tokcore.text.pretokenizer import Pretokenizer
+from tokcore.text.sentencepiece_tables import NORMALIZER
+from tokcore.text.split_steps import StepList
+from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
 from tokcore_schemas.document import normalize_lang
 from tokcore_schemas.encodings import ENCODINGS, OTHER_ENCODING_NAMES, UTF8
 from tokcore_schemas.input_format import FileFormat

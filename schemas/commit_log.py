@@ -10,7 +10,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
-from tokcore.canonical import (
+from tokcore.errors import FormatError
+from tokcore.files.canonical_json import (
     COMMIT_FORMAT,
     COMMIT_VERSION,
     COMMIT_VERSIONS,
@@ -18,8 +19,7 @@ from tokcore.canonical import (
     parse_canonical,
     write_canonical_json,
 )
-from tokcore.errors import FormatError
-from tokcore.jsonable import LEFT_OUT, from_jsonable, require_version, to_jsonable
+from tokcore.files.jsonable import LEFT_OUT, from_jsonable, require_version, to_jsonable
 from tokcore_schemas.merkle import hash_tree
 from tokcore_schemas.stage_manifests import BuildManifest
 
@@ -172,7 +172,7 @@ def sum_up_part(build: BuildManifest) -> CommitTotals:
 
 def add_up_totals(parts: Iterable[CommitTotals]) -> CommitTotals:
     """The totals of a commit. parts: the totals of each of its parts."""
-    from tokcore.documents_digest import DocumentsDigest  # loads the kernel, which reading a log does not need
+    from tokcore.shards.documents_digest import DocumentsDigest  # loads the kernel, which reading a log does not need
 
     parts = list(parts)
     digest = DocumentsDigest()

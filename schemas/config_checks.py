@@ -9,16 +9,16 @@ import dataclasses
 from collections.abc import Iterable, Sequence, Set
 from typing import Any, cast
 
-from tokcore import mixing
-from tokcore.byte_alphabet import from_printable
 from tokcore.errors import ConfigError
-from tokcore.format_table import SHARD_FORMATS
 from tokcore.formats.shard_format import count_most_ids
+from tokcore.learn import language_weights as mixing
 from tokcore.models import DEFAULT_MODEL, MODELS, LearnOptions
 from tokcore.models.model import find_pinned
-from tokcore.pretokenizer import Pretokenizer
-from tokcore.split_steps import StepList
-from tokcore.tokenizer_spec import PLAIN, TokenizerSpec
+from tokcore.shards.format_table import SHARD_FORMATS
+from tokcore.text.byte_alphabet import from_printable
+from tokcore.text.pretokenizer import Pretokenizer
+from tokcore.text.split_steps import StepList
+from tokcore.tokenizer.tokenizer_spec import PLAIN, TokenizerSpec
 from tokcore_schemas.build_tables import END_OF_TEXT, BuildConfig, Source, SpecialTable
 from tokcore_schemas.config_reader import BuildFile, show_value, suggest_nearest
 from tokcore_schemas.document import find_twins, is_valid_lang

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tokcore.canonical import MANIFEST_FORMAT
+from tokcore.files.canonical_json import MANIFEST_FORMAT
 
 # Canonical JSON has one spelling, with its keys sorted, and quotes inside of a string are escaped. So these stand where
 # the files begin, where they end, and between two of them, and nowhere else.

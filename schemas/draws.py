@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from decimal import Decimal
 
-from tokcore.sampling import Randomness
+from tokcore.tokenizer.sampling import Randomness
 from tokcore_schemas.stage_manifests import ShardsConfig
 
 _PREFIX = b"tokcore-draws-v1"

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from tokcore.errors import ConfigError, FormatError
-from tokcore.formats.foreign import read_tokenizer_file, tells_itself
+from tokcore.formats.tokenizers.foreign import read_tokenizer_file, tells_itself
 from tokcore.models.bpe import require_bpe
 from tokcore.models.extended_bpe import order_by_making
-from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
+from tokcore.tokenizer.tokenizer_spec import FILE_NAME, TokenizerSpec
 from tokcore_schemas.build_tables import BuildConfig, SpecialTable
 from tokcore_schemas.config_checks import check_draws_of, check_dtype_of, take_over_roles
 

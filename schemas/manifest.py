@@ -14,9 +14,9 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
-from tokcore.canonical import MANIFEST_FORMAT, MANIFEST_VERSION, write_canonical_json
 from tokcore.errors import FormatError
-from tokcore.jsonable import to_jsonable
+from tokcore.files.canonical_json import MANIFEST_FORMAT, MANIFEST_VERSION, write_canonical_json
+from tokcore.files.jsonable import to_jsonable
 from tokcore_schemas.merkle import Step, hash_leaf, hash_tree, prove
 from tokcore_schemas.refs import StoredFile
 

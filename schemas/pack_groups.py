@@ -1,15 +1,16 @@
 """Groups of packed rows: which documents are packed together. They follow from the sizes of shards alone.
 
 Shards of a language and split, in the order of their manifest, are one sequence of documents. Where documents are
-concatenated, a group is some rows of it; otherwise it is some windows of documents (tokcore.packing), none of which
-looks at another. So each group can be made by itself, and groups depend neither on workers nor on how shards are read.
+concatenated, a group is some rows of it; otherwise it is some windows of documents (tokcore.train.packing), none of
+which looks at another. So each group can be made by itself, and groups depend neither on workers nor on how shards are
+read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tokcore.packing import WINDOW_DOCUMENTS
+from tokcore.train.packing import WINDOW_DOCUMENTS
 from tokcore_schemas.refs import PackGroup, ShardRef
 from tokcore_schemas.stage_manifests import PackedConfig
 

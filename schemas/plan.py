@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from tokcore.jsonable import LEFT_OUT
+from tokcore.files.jsonable import LEFT_OUT
 from tokcore_schemas.input_format import Compression, FileFormat
 from tokcore_schemas.packed_rows import PackedRows, Row
 from tokcore_schemas.tombstones import Tombstones

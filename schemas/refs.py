@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from tokcore.files.jsonable import LEFT_OUT
 from tokcore.formats.shard_facts import ShardFacts
-from tokcore.jsonable import LEFT_OUT
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class HashedDocuments:
     """The digest of some documents, which can be added to that of others."""
 
     documents: int
-    digest: str  # as tokcore.documents_digest gives it
+    digest: str  # as tokcore.shards.documents_digest gives it
 
 
 def spell_shard_name(split: str, item: int, number: int) -> str:
@@ -142,7 +142,9 @@ class ShardEncoded:
     shard: ShardRef
     languages: dict[str, LanguageCounts]  # pre-tokens and tokens; what was read is the item's to count
     hashed: HashedDocuments
-    token_counts: RunRef | None  # what tokcore.token_counts reads; None if the shard is not recorded before its item
+    token_counts: (
+        RunRef | None
+    )  # what tokcore.count.token_counts reads; None if the shard is not recorded before its item
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import json
 from typing import Annotated, Any
 
 from tokcore.errors import FormatError
-from tokcore.jsonable import Place, Read, from_jsonable
+from tokcore.files.jsonable import Place, Read, from_jsonable
 
 
 def _read_seconds(value: Any, place: Place) -> float | None:

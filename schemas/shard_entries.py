@@ -6,12 +6,12 @@ import dataclasses
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tokcore.canonical import hash_sha256
-from tokcore.format_table import find_format, list_paths
+from tokcore.files.canonical_json import hash_sha256
 from tokcore.formats.pieces import get_pieces_path
 from tokcore.formats.provenance import get_provenance_path
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.formats.shard_format import ShardSettings, StoredShard
+from tokcore.shards.format_table import find_format, list_paths
 from tokcore_schemas.manifest import FileEntry
 from tokcore_schemas.refs import ShardRef, StoredFile
 from tokcore_schemas.stage_manifests import (

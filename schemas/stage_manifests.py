@@ -9,14 +9,14 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Literal
 
-from tokcore.canonical import hash_sha256
+from tokcore.files.canonical_json import hash_sha256
+from tokcore.files.jsonable import LEFT_OUT
 from tokcore.formats.shard_facts import ShardFacts
-from tokcore.jsonable import LEFT_OUT
 from tokcore_schemas.manifest import Manifest
 from tokcore_schemas.plan import ReadSettings, Runs
 
 if TYPE_CHECKING:
-    from tokcore.tokenizer_spec import TokenizerSpec
+    from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
 
 Share = tuple[str, str]  # before and after weighting, decimals
 

@@ -11,9 +11,9 @@ import re
 from collections.abc import Container
 from typing import Any, Generic, Literal, TypeVar
 
-from tokcore.canonical import MANIFEST_FORMAT, MANIFEST_VERSIONS, parse_canonical
 from tokcore.errors import ChecksumError, FormatError
-from tokcore.jsonable import Place, from_jsonable, require_version, to_jsonable
+from tokcore.files.canonical_json import MANIFEST_FORMAT, MANIFEST_VERSIONS, parse_canonical
+from tokcore.files.jsonable import Place, from_jsonable, require_version, to_jsonable
 from tokcore_schemas.manifest import AnyManifest
 from tokcore_schemas.stage_manifests import (
     BuildManifest,

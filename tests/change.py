@@ -4,7 +4,7 @@ make change                             what changed since the branch left main,
 make change CHANGE="--since HEAD~3"     since an earlier commit
 make change CHANGE="--list"             which test files those are, how near, and what they cost; none runs
 make change CHANGE="--budget 120"       two minutes
-make change CHANGE="tokcore/merges.py"  as if these files had changed
+make change CHANGE="tokcore/learn/merges.py"  as if these files had changed
 
 A test file is near if few imports lie between it and a changed file: 0 is the file itself, 1 a test that imports it.
 Almost all tests see almost all of pipelines through the command line; so those of equal distance run cheapest first,

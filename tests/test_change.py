@@ -18,13 +18,13 @@ from support.source import no_search_for_garbage
 
 FILES = {
     "tokcore/__init__.py": "",
-    "tokcore/merges.py": "from tokcore import kernel",
+    "tokcore/learn/merges.py": "from tokcore import kernel",
     "tokcore/kernel.py": "def load():\n    import tokcore._native",
     "pipelines/cli.py": 'TABLE = {"build": "build_commands"}\n'
     'import_module(f"tokcore_pipelines.commands.{TABLE[name]}")',
     "pipelines/commands/build_commands.py": "def build():\n    from tokcore_pipelines.stages.build import run",
     "pipelines/commands/look_commands.py": "",
-    "pipelines/stages/build.py": "import tokcore.merges",
+    "pipelines/stages/build.py": "import tokcore.learn.merges",
     "pipelines/report/page.py": 'read("page_files/page.css")',
     "tests/conftest.py": "import support.server\n@pytest.fixture(autouse=True)\ndef warm(): pass",
     "tests/support/server.py": "import tokcore_pipelines.cli",
@@ -34,7 +34,7 @@ FILES = {
     "tests/pipelines/test_jobs.py": "def test_a(tmp_path): pass",
     "tests/pipelines/test_commands.py": "from tokcore_pipelines import cli",
     "tests/pipelines/test_page.py": "import tokcore_pipelines.report.page",
-    "tests/tokcore/test_merges.py": "import tokcore.merges",
+    "tests/tokcore/test_merges.py": "import tokcore.learn.merges",
     "tests/tokcore/helpers.py": "",
     "tests/tokcore/test_beside.py": "import helpers",
     "tests/schemas/test_full.py": 'ROOT / "deploy" / "examples" / "full.toml"',
@@ -96,7 +96,7 @@ def test_native_code_is_seen_through_its_door_and_by_what_compiles_it(root):
 
 
 def test_the_nearest_of_several_changes_counts(root):
-    changed = ["tokcore/kernel.py", "tokcore/merges.py", "tests/tokcore/test_beside.py"]
+    changed = ["tokcore/kernel.py", "tokcore/learn/merges.py", "tests/tokcore/test_beside.py"]
     steps = count_steps(changed, root)
     assert (steps["tests/tokcore/test_merges.py"], steps["tests/tokcore/test_beside.py"]) == (1, 0)
 
@@ -136,10 +136,10 @@ def test_examples():
 
 def test_the_proof_needs_a_reason():
     near, far = Seen("tests/stores/test_s3.py", 1, False, 1), Seen("tests/stores/test_s3.py", 2, False, 1)
-    assert has_reason(near, ["tokcore/merges.py"])
-    assert not has_reason(far, ["tokcore/merges.py"])
-    assert has_reason(far, ["tokcore/merges.py", "pipelines/store/storage.py"])
-    assert has_reason(Seen("tests/pipelines/test_build.py", 9, False, 1), ["tokcore/merges.py"])
+    assert has_reason(near, ["tokcore/learn/merges.py"])
+    assert not has_reason(far, ["tokcore/learn/merges.py"])
+    assert has_reason(far, ["tokcore/learn/merges.py", "pipelines/store/storage.py"])
+    assert has_reason(Seen("tests/pipelines/test_build.py", 9, False, 1), ["tokcore/learn/merges.py"])
 
 
 def test_costs_are_those_that_were_recorded(tmp_path):

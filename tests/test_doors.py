@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from support.builds import ROOT
 
-from tokcore.format_table import SHARD_FORMATS, get_folder
 from tokcore.models import DEFAULT_MODEL, KINDS, MODELS
-from tokcore.models.converted import PieceBpeModel, WordUnigramModel
-from tokcore.models.sentencepiece import SentencepieceBpeModel, UnigramModel
+from tokcore.models.sentencepiece.converted import PieceBpeModel, WordUnigramModel
+from tokcore.models.sentencepiece.scored_pieces import SentencepieceBpeModel, UnigramModel
+from tokcore.shards.format_table import SHARD_FORMATS, get_folder
 
 PACKAGES = ("tokcore", "schemas", "pipelines")
 
@@ -74,7 +74,7 @@ def test_no_code_knows_a_shard_format_but_its_file_and_the_table():
     assert len(own) == len(SHARD_FORMATS)
     names = {*SHARD_FORMATS, *(suffix for one in SHARD_FORMATS.values() for suffix in one.suffixes), ".idx"}
     names -= {"parquet", ".parquet"}  # inputs and tables of counts are Parquet, too
-    allowed = ["tokcore/format_table.py", *map(str, own), *_INPUT_FORMATS]
+    allowed = ["tokcore/shards/format_table.py", *map(str, own), *_INPUT_FORMATS]
     assert code_that_compares(names, allowed) == []
 
 
@@ -82,7 +82,7 @@ def test_no_code_imports_a_shard_format_but_the_table():
     own = {type(one).__module__ for one in SHARD_FORMATS.values()}
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
-            if path == ROOT / "tokcore" / "format_table.py":
+            if path == ROOT / "tokcore" / "shards" / "format_table.py":
                 continue
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, ast.ImportFrom):
@@ -101,7 +101,7 @@ def test_every_shard_format_is_described():
 
 # ------------------------------------------------------------------------------------------------------------- models
 
-MODEL_FILES = sorted((ROOT / "tokcore" / "models").glob("*.py"))
+MODEL_FILES = sorted((ROOT / "tokcore" / "models").rglob("*.py"))
 MODEL_CLASSES = {"BpeModel", "LearnedModel", "MergesModel", "RanksModel", "ByteModel", "WordpieceModel", "Bpe", "Byte"}
 MODEL_CLASSES |= {"PieceModel", "SentencepieceBpeModel", "UnigramModel", "ByteUnigramModel", "Wordpiece"}
 MODEL_CLASSES |= {"ConvertedModel", "PieceBpeModel", "WordUnigramModel", "SentencepieceBpe", "Unigram"}

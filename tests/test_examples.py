@@ -22,13 +22,13 @@ from support.builds import ROOT, build_file, jsonl, run
 import tokcore
 import tokcore_pipelines
 import tokcore_schemas
-from tokcore.encoded import Padded
-from tokcore.format_table import SHARD_FORMATS
-from tokcore.loader import Loader
-from tokcore.shards import Shards
-from tokcore.stream_decoder import StreamDecoder
-from tokcore.token_spans import TokenSpans
-from tokcore.vocabulary import Vocabulary
+from tokcore.shards.format_table import SHARD_FORMATS
+from tokcore.shards.opened_shards import Shards
+from tokcore.tokenizer.encoded_batch import Padded
+from tokcore.tokenizer.stream_decoder import StreamDecoder
+from tokcore.tokenizer.token_spans import TokenSpans
+from tokcore.tokenizer.vocabulary import Vocabulary
+from tokcore.train.loader import Loader
 from tokcore_schemas.config import load_config
 
 # Reached through public functions, so just as public: what open_shards and Tokenizer give, and its base class.

@@ -65,7 +65,7 @@ def test_the_readme_leads_to_every_page_that_explains_a_folder():
 def test_the_map_of_tokcore_names_every_module():
     page = (ROOT / "tokcore" / "README.md").read_text().split("## Modules")[1].split("\n## ")[0]
     named = {name.rpartition("/")[2] for name in re.findall(r"`([\w/]+)`", page)}
-    modules = {path.stem for folder in ("", "formats") for path in (ROOT / "tokcore" / folder).glob("*.py")}
+    modules = {path.stem for path in (ROOT / "tokcore").rglob("*.py") if "native" not in path.parts}
     assert modules - {"__init__"} <= named
 
 
@@ -76,9 +76,12 @@ def test_the_map_of_schemas_names_every_module():
     )
 
 
-@pytest.mark.parametrize("room", sorted(path.parent.name for path in (ROOT / "pipelines").glob("*/__init__.py")))
+ROOMS = [path.parent for package in ("pipelines", "tokcore") for path in (ROOT / package).glob("*/**/__init__.py")]
+
+
+@pytest.mark.parametrize("room", sorted(folder.relative_to(ROOT).as_posix() for folder in ROOMS))
 def test_the_contents_of_a_room_name_every_module(room):
-    folder = ROOT / "pipelines" / room
+    folder = ROOT / room
     contents = set(re.findall(r"\w+", (folder / "__init__.py").read_text()))
     assert {path.stem for path in folder.glob("*.py")} - {"__init__"} <= contents
 

@@ -18,14 +18,14 @@ from tokcore.errors import (
     TokError,
     VersionError,
 )
-from tokcore.pretokenize import pretokenize
+from tokcore.text.pretokenize import pretokenize
 
 if TYPE_CHECKING:
-    from tokcore.count_tables import open_counts
-    from tokcore.counting import count_pretokens
-    from tokcore.merges import Merge, learn_bpe
-    from tokcore.shards import open_shards
-    from tokcore.tokenizer import Tokenizer
+    from tokcore.count.count_tables import open_counts
+    from tokcore.count.counting import count_pretokens
+    from tokcore.learn.merges import Merge, learn_bpe
+    from tokcore.shards.opened_shards import open_shards
+    from tokcore.tokenizer.tokenizer import Tokenizer
 
 __version__ = "0.1.0"
 
@@ -50,12 +50,12 @@ __all__ = [
 
 # Imported when they are first asked for: a process that needs none of them starts in half the time.
 _MODULES = {
-    "Merge": "merges",
-    "Tokenizer": "tokenizer",
-    "count_pretokens": "counting",
-    "learn_bpe": "merges",
-    "open_counts": "count_tables",
-    "open_shards": "shards",
+    "Merge": "learn.merges",
+    "Tokenizer": "tokenizer.tokenizer",
+    "count_pretokens": "count.counting",
+    "learn_bpe": "learn.merges",
+    "open_counts": "count.count_tables",
+    "open_shards": "shards.opened_shards",
 }
 
 

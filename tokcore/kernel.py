@@ -3,7 +3,7 @@
     avx512      native, the widest vectors; x86-64 processors that have VBMI2
     avx2        native, wide vectors; x86-64 processors that have them
     portable    native, any processor
-    reference   pure Python, slow and obvious (tokcore.reference); the oracle of the tests
+    reference   pure Python, slow and obvious (tokcore.reference.reference); the oracle of the tests
 
 All give the same bytes. The best one that runs here is used unless the environment variable TOKCORE_KERNEL names
 another, or a test forces one. Arguments are always checked, here or in the bindings. Buffers cross once a batch, and
@@ -21,12 +21,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tokcore.byte_alphabet import ID_OF_BYTE
+from tokcore.count.pretoken_rows import CountRows, Counts
 from tokcore.errors import ConfigError
-from tokcore.mask_presets import MASK_PRESETS
-from tokcore.pretoken_rows import CountRows, Counts
-from tokcore.sentencepiece_tables import load_scripts
-from tokcore.texts import Bytes, Offsets, Texts, make_texts_from_strings
+from tokcore.text.byte_alphabet import ID_OF_BYTE
+from tokcore.text.mask_presets import MASK_PRESETS
+from tokcore.text.sentencepiece_tables import load_scripts
+from tokcore.text.texts import Bytes, Offsets, Texts, make_texts_from_strings
 
 Ids = npt.NDArray[np.int32]
 CodePoints = npt.NDArray[np.uint32]
@@ -86,19 +86,19 @@ def _list_available() -> tuple[str, ...]:
 
 def _load_reference() -> Any:
     # Imported late: every worker starts with `import tokcore`, and native code does not need it.
-    from tokcore import reference
+    from tokcore.reference import reference
 
     return reference
 
 
 def _load_reference_learners() -> Any:
-    from tokcore import reference_pieces
+    from tokcore.reference import reference_pieces
 
     return reference_pieces
 
 
 def _load_reference_sampling() -> Any:
-    from tokcore import reference_sampling
+    from tokcore.reference import reference_sampling
 
     return reference_sampling
 
@@ -129,7 +129,7 @@ def split(pattern: str, texts: Texts) -> tuple[Offsets, Offsets]:
 
 
 class Automaton:
-    """The matches of a regular expression in batches of texts. tokcore.regex_automaton makes the tables.
+    """The matches of a regular expression in batches of texts. tokcore.text.regex_automaton makes the tables.
 
     num_classes: of characters, the last of which is the end of a text. transitions: uint16 [states, num_classes], twice
     the next state, and 1 if a match ends before the character; state 0 is the end, 1 the beginning. leaf_of_block:
@@ -180,7 +180,7 @@ def split_by_chain(automata: Sequence[tuple[Automaton, bool]], texts: Texts) -> 
 
 
 def normalize_bert(texts: Texts, cased: bool) -> Texts:
-    """The texts as BERT's normalizer leaves them (tokcore.bert); ill-formed bytes are removed."""
+    """The texts as BERT's normalizer leaves them (tokcore.text.bert_characters); ill-formed bytes are removed."""
     if get_implementation() == "reference":
         normalized: Texts = _load_reference().normalize_bert(texts, cased)
         return normalized
@@ -356,7 +356,7 @@ class ByteUnigramEncoder(_Encoder):
             arrays = (tokens.data, tokens.offsets, token_ids, scores)
             self._inner = _load_native().Encoder(pattern or "", *arrays, cache_bytes, chosen)
         else:
-            from tokcore import reference_converted as reference
+            from tokcore.reference import reference_converted as reference
 
             self._inner = reference.ByteUnigramEncoder(pattern, tokens, token_ids, scores)
 
@@ -401,7 +401,7 @@ class SentencepieceEncoder(NormalizingEncoder):
             charsmap = np.frombuffer(rules.charsmap, np.uint8)
             self._inner = _load_native().SentencepieceEncoder(is_unigram, *arrays, charsmap, *rules[1:], cache_bytes)
         else:
-            from tokcore import reference_sentencepiece as reference
+            from tokcore.reference import reference_sentencepiece as reference
 
             own = reference.Rules(*rules)
             self._inner = reference.SentencepieceEncoder(
@@ -440,7 +440,7 @@ class ConvertedEncoder(NormalizingEncoder):
                 scores is not None, *vocabulary, numbered, splits_every_space, cache_bytes
             )
         else:
-            from tokcore import reference_converted as reference
+            from tokcore.reference import reference_converted as reference
 
             self._inner = reference.ConvertedEncoder(
                 pieces, ids, scores, merges, unknown_id, byte_ids, steps, splits_every_space

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from tokcore.errors import ConfigError
-from tokcore.patterns import PATTERNS
+from tokcore.text.patterns import PATTERNS
 from tokcore_pipelines.commands.command_inputs import expand_local_path, load_tokenizer, make_absolute, show_progress
 from tokcore_pipelines.commands.command_options import AT, format_examples
 from tokcore_pipelines.local.say import say
 from tokcore_schemas.stage_table import SHARDS
 
 if TYPE_CHECKING:
-    from tokcore.tokenizer import Tokenizer
+    from tokcore.tokenizer.tokenizer import Tokenizer
     from tokcore_pipelines.view.shelf import Shelf
 
 _MOST_AGAINST = 7

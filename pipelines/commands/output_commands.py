@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from tokcore.jsonable import to_jsonable
+from tokcore.files.jsonable import to_jsonable
 from tokcore_pipelines.commands.command_inputs import (
     EXIT_PROBLEM,
     expand_path,

@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from tokcore.format_table import SHARD_FORMATS
+from tokcore.shards.format_table import SHARD_FORMATS
 from tokcore_pipelines.commands.command_inputs import EXIT_PROBLEM, make_absolute, print_json, show_progress
 from tokcore_pipelines.commands.command_options import AT, JSON, format_examples
 from tokcore_pipelines.local.say import say
@@ -77,7 +77,7 @@ def convert(
     format's own reader opens FOLDER. Ids, languages and sources are kept; formats without room for them get a
     .documents file beside each shard. FOLDER appears only when it is complete. If the command is killed, run it again.
     """
-    from tokcore.conversion import Reading
+    from tokcore.shards.conversion import Reading
     from tokcore_pipelines.inspect.convert import convert_shards
     from tokcore_pipelines.local.terminal import format_count
 
@@ -118,7 +118,7 @@ def fsck(path: str, repair: bool, end: int | None, read_dtype: str, vocab_size: 
     byte, row or document. --repair makes these again: the .idx of Megatron, the bounds of datatrove and OLMo (from
     documents files, or with --end), and index.json. Exit code 1 if something is wrong.
     """
-    from tokcore.shard_checks import Rules
+    from tokcore.shards.shard_checks import Rules
     from tokcore_pipelines.inspect.fsck import check_shards
     from tokcore_pipelines.local.terminal import format_count
 

@@ -8,7 +8,7 @@ import sys
 import click
 
 from tokcore.errors import ConfigError
-from tokcore.formats.exports import EXPORTS, export_to
+from tokcore.formats.tokenizers.exports import EXPORTS, export_to
 from tokcore_pipelines.commands.command_inputs import (
     expand_local_path,
     expand_path,
@@ -110,7 +110,7 @@ def explain(text: str, path: str, pattern: str | None, with_special: bool, as_js
     TEXT is the text itself, or - for stdin. A line for each token: its id, its text (invisible characters as escapes),
     its bytes, and how it came to be. Below it are the merges that made it, in their order, each with its rank.
     """
-    from tokcore.explain import Explainer
+    from tokcore.look.explain import Explainer
     from tokcore_pipelines.inspect.explained import format_explained, list_explained
 
     data = sys.stdin.buffer.read() if text == "-" else os.fsencode(text)

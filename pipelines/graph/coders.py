@@ -12,8 +12,8 @@ from apache_beam.io.restriction_trackers import OffsetRange
 from apache_beam.options.pipeline_options import SetupOptions
 from apache_beam.utils.timestamp import Timestamp
 
-from tokcore.canonical import write_canonical_json
-from tokcore.jsonable import from_jsonable, to_jsonable
+from tokcore.files.canonical_json import write_canonical_json
+from tokcore.files.jsonable import from_jsonable, to_jsonable
 from tokcore_pipelines.graph.driver_options import tell_workers
 from tokcore_pipelines.work.read_source import Record
 from tokcore_schemas.arrivals import Arrival, Batch, PaneCommitted

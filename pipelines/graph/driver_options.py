@@ -11,8 +11,8 @@ from typing import Any
 from apache_beam.options.pipeline_options import PipelineOptions
 
 import tokcore
-from tokcore.canonical import hash_sha256, write_canonical_json
 from tokcore.errors import ConfigError
+from tokcore.files.canonical_json import hash_sha256, write_canonical_json
 from tokcore_pipelines.store import options as storage_options
 from tokcore_pipelines.work.semantics import SEMANTICS
 from tokcore_pipelines.work.worker_notes import greet

@@ -18,8 +18,8 @@ from apache_beam.options.pipeline_options import GoogleCloudOptions
 from apache_beam.portability.api import beam_job_api_pb2, beam_job_api_pb2_grpc
 from apache_beam.runners.portability.portable_runner import JobServiceHandle, PortableMetrics, PortableRunner
 
-from tokcore.canonical import hash_sha256
 from tokcore.errors import StageError
+from tokcore.files.canonical_json import hash_sha256
 from tokcore_pipelines.graph.measure import collect_metrics
 from tokcore_pipelines.store.attempts import Attempts
 

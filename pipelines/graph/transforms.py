@@ -16,13 +16,13 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
 from tokcore.errors import ConfigError
-from tokcore.masking import check_mask
-from tokcore.normalize import Normalizer
-from tokcore.patterns import DEFAULT_PATTERN
-from tokcore.pretokenizer import Pretokenizer
-from tokcore.texts import make_texts_from_strings
-from tokcore.token_batch import add_ids
-from tokcore.tokenizer import Tokenizer
+from tokcore.shards.token_batch import add_ids
+from tokcore.text.masking import check_mask
+from tokcore.text.normalize import Normalizer
+from tokcore.text.patterns import DEFAULT_PATTERN
+from tokcore.text.pretokenizer import Pretokenizer
+from tokcore.text.texts import make_texts_from_strings
+from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.graph.across import run_here
 from tokcore_pipelines.graph.checks import check_document, check_documents, check_ends
 from tokcore_pipelines.graph.coders import import_in_workers

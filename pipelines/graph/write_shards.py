@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import apache_beam as beam
 
 from tokcore.errors import ConfigError
-from tokcore.format_table import SHARD_FORMATS
-from tokcore.tokenizer import Tokenizer
+from tokcore.shards.format_table import SHARD_FORMATS
+from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.graph.across import run_here
 from tokcore_pipelines.graph.checks import check_document, check_documents, check_ends
 from tokcore_pipelines.graph.coders import import_in_workers

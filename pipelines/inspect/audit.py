@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from tokcore.errors import FormatError, IdentityError
-from tokcore.odd_tokens import (
+from tokcore.look.odd_tokens import (
     CHARACTER_KINDS,
     count_kinds_of_characters,
     find_invisible_characters,
@@ -21,7 +21,7 @@ from tokcore.odd_tokens import (
     find_unreachable_tokens,
     spell_token,
 )
-from tokcore.tokenizer import Tokenizer
+from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.inspect.top_sources import TopSource, find_top_sources
 from tokcore_pipelines.local.say import say
 from tokcore_pipelines.stages.commit import require_manifest
@@ -46,7 +46,7 @@ def audit(output: Output, tokenizer: Tokenizer, rare: int = RARE, sources: bool 
       mostly_one_source     more than nine of ten in one of several files; mostly_one_source_by_source: file -> such ids
       unreachable           becomes: the ids that their bytes, merged as one pre-token, give instead
       partial_utf8          not well-formed UTF-8: parts of characters
-      invisible_tokens      kinds: kind of tokcore.odd_tokens.CHARACTER_KINDS -> characters of the token
+      invisible_tokens      kinds: kind of tokcore.look.odd_tokens.CHARACTER_KINDS -> characters of the token
     those of rare, mostly_one_document and mostly_one_source with the columns of token_counts.parquet, and with sources
     top_source and top_source_count: the file that has most of them, and how many. mostly_one_document and
     mostly_one_source leave out special and rare ids. invisible_in_text: kind -> language -> occurrences in the counted

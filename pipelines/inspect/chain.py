@@ -10,8 +10,8 @@ import dataclasses
 import hashlib
 from collections.abc import Iterator, Mapping
 
-from tokcore.canonical import hash_sha256
 from tokcore.errors import ConfigError, TokError
+from tokcore.files.canonical_json import hash_sha256
 from tokcore_pipelines.inspect.verify_log import check_log
 from tokcore_pipelines.stages.commit import MANIFEST, find_manifest, get_path_below, name_once
 from tokcore_pipelines.stages.read_log import Log, list_numbers

@@ -1,4 +1,7 @@
-"""tokcore convert: shards in another format, as a new folder. What is read and written is in tokcore.conversion."""
+"""tokcore convert: shards in another format, as a new folder.
+
+What is read and written is in tokcore.shards.conversion.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,10 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
-from tokcore.conversion import Converted, Origin, Reading, convert, find_settings, list_origins
 from tokcore.errors import ConfigError, TokError
-from tokcore.format_table import FormatFile, find_format
-from tokcore.shards import find_shard_files
+from tokcore.shards.conversion import Converted, Origin, Reading, convert, find_settings, list_origins
+from tokcore.shards.format_table import FormatFile, find_format
+from tokcore.shards.opened_shards import find_shard_files
 from tokcore_pipelines.inspect.new_folder import NewFolder, make_folder, require_free
 from tokcore_pipelines.stages.commit import find_manifest, require_manifest
 from tokcore_pipelines.stages.output import read_output
@@ -50,8 +53,8 @@ def convert_shards(
 ) -> Report:
     """Write the shards at a path, or of an output at a URL, in the format named `to`, as the folder target.
 
-    at: the commit of the output; None: the newest. Raises ConfigError if target is there, and what tokcore.conversion
-    raises.
+    at: the commit of the output; None: the newest. Raises ConfigError if target is there, and what
+    tokcore.shards.conversion raises.
     """
     if not urls.is_local(target):
         raise ConfigError(f"{target}: only a local folder can appear at once. Convert to one, then copy it")

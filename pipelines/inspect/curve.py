@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tokcore.curve import count_tokens_by_size
 from tokcore.errors import ConfigError
+from tokcore.look.vocabulary_curve import count_tokens_by_size
 from tokcore.models.bpe import require_learned
-from tokcore.tokenizer import Tokenizer
+from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.local.say import say
 from tokcore_pipelines.local.terminal import format_table, make_printable
 from tokcore_pipelines.stages.output import Output

@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+from tokcore.count.pretoken_rows import CountRows, list_rows
+from tokcore.count.pretoken_tables import read_table
 from tokcore.errors import ConfigError
+from tokcore.files.jsonable import to_jsonable
 from tokcore.formats.shard_facts import ShardFacts
-from tokcore.jsonable import to_jsonable
 from tokcore.models.model import Rules
-from tokcore.pretoken_rows import CountRows, list_rows
-from tokcore.pretoken_tables import read_table
-from tokcore.tokenizer_spec import SpecialToken
+from tokcore.tokenizer.tokenizer_spec import SpecialToken
 from tokcore_pipelines.stages.dataset_card import CARD
 from tokcore_pipelines.stages.stored import Stored
 from tokcore_pipelines.store import storage, urls

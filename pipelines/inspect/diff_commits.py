@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tokcore.count_tables import open_counts
-from tokcore.jsonable import to_jsonable
-from tokcore.pretoken_tables import convert_table_to_rows
+from tokcore.count.count_tables import open_counts
+from tokcore.count.pretoken_tables import convert_table_to_rows
+from tokcore.files.jsonable import to_jsonable
 from tokcore_pipelines.inspect.diff import Files, diff_by_key, diff_files, find_different_rows, make_pair
 from tokcore_pipelines.stages.commit import find_manifest
 from tokcore_pipelines.stages.held_files import read_held, strip_settings

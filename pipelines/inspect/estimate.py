@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from tokcore import kernel
-from tokcore.masking import add_texts
+from tokcore.count.pretoken_rows import CountRows
 from tokcore.models import MODELS, LearnOptions
-from tokcore.normalize import Normalizer
-from tokcore.pretoken_rows import CountRows
-from tokcore.texts import Texts
+from tokcore.text.masking import add_texts
+from tokcore.text.normalize import Normalizer
+from tokcore.text.texts import Texts
 from tokcore_pipelines.reading.records import BATCH_BYTES, BATCH_RECORDS, Batch
 from tokcore_pipelines.stages.samples import Seen, SourceSample
 from tokcore_pipelines.work.learn_memory import ROW_BYTES

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tokcore.explain import BYTE, LISTED, SCORED, SPECIAL, WHOLE, ExplainedToken
-from tokcore.odd_tokens import spell_token
-from tokcore.tokenizer import Tokenizer
+from tokcore.look.explain import BYTE, LISTED, SCORED, SPECIAL, WHOLE, ExplainedToken
+from tokcore.look.odd_tokens import spell_token
+from tokcore.tokenizer.tokenizer import Tokenizer
 
 _IN_WORDS = {
     BYTE: "a byte",

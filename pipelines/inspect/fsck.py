@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tokcore.errors import ConfigError, FormatError, TokError
-from tokcore.format_table import SHARD_FORMATS
-from tokcore.shard_checks import (
+from tokcore.shards.format_table import SHARD_FORMATS
+from tokcore.shards.opened_shards import MANIFEST
+from tokcore.shards.shard_checks import (
     CheckedShard,
     Rules,
     check_folder,
@@ -20,7 +21,6 @@ from tokcore.shard_checks import (
     write_bounds,
     write_index,
 )
-from tokcore.shards import MANIFEST
 from tokcore_pipelines.store import local_files, urls
 from tokcore_pipelines.store.crashpoints import reach
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tokcore.errors import TokError
-from tokcore.format_table import SHARD_FORMATS, FormatFile, list_paths
 from tokcore.formats.arrow_columns import RecordBatches
+from tokcore.shards.format_table import SHARD_FORMATS, FormatFile, list_paths
 from tokcore_pipelines.stages.commit import find_package_versions, read_run_facts
 from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.attempts import Attempts, publish

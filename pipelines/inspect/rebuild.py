@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 from tokcore.errors import ConfigError
-from tokcore.tokenizer_spec import FILE_NAME
+from tokcore.tokenizer.tokenizer_spec import FILE_NAME
 from tokcore_pipelines.inspect.chain import read_manifests
 from tokcore_pipelines.inspect.decoded_files import describe_decoded, find_decoded
 from tokcore_pipelines.inspect.made_again import Compared, compare

@@ -20,11 +20,11 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tokcore import token_counts
+from tokcore.count import token_counts
 from tokcore.errors import TokError
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.kernel import IdCounter
-from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
+from tokcore.tokenizer.tokenizer_spec import FILE_NAME, TokenizerSpec
 from tokcore_pipelines.inspect.chain import Chain, Manifests, read_chain, read_manifests, require_commit
 from tokcore_pipelines.inspect.decoded_files import describe_decoded, find_decoded
 from tokcore_pipelines.inspect.repair_beside import repair_beside

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tokcore.canonical import hash_sha256
 from tokcore.errors import FormatError, TokError
-from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
+from tokcore.files.canonical_json import hash_sha256
+from tokcore.tokenizer.tokenizer_spec import FILE_NAME, TokenizerSpec
 from tokcore_pipelines.stages.commit import name_once
 from tokcore_pipelines.stages.tokenizer_files import find_artifact
 from tokcore_pipelines.stages.tokenizers_beside import FOLDER, list_beside

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from tokcore.documents_digest import DocumentsDigest
-from tokcore.token_counts import add_up
+from tokcore.count.token_counts import add_up
+from tokcore.shards.documents_digest import DocumentsDigest
 from tokcore_pipelines.inspect.verify_shards import Found
 from tokcore_pipelines.stages.commit import MANIFEST
 from tokcore_pipelines.stages.token_count_table import check_token_counts

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tokcore.format_table import SHARD_FORMATS, FormatFile
 from tokcore.formats.documents import Documents, get_documents_path
 from tokcore.formats.provenance import Provenance, get_provenance_path
 from tokcore.formats.shard_format import ShardFormat, ShardReader
+from tokcore.shards.format_table import SHARD_FORMATS, FormatFile
 from tokcore_pipelines.store.main_files import find_main_files
 from tokcore_schemas.refs import ShardRef
 

@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tokcore.count.token_counts import add_up
 from tokcore.errors import FormatError
-from tokcore.format_table import FormatFile
 from tokcore.formats.shard_format import ShardReader
 from tokcore.kernel import IdCounter, IdRows
-from tokcore.token_batch import TokenBatch
-from tokcore.token_counts import add_up
+from tokcore.shards.format_table import FormatFile
+from tokcore.shards.token_batch import TokenBatch
 from tokcore_pipelines.inspect.stored_shards import open_provenance
 from tokcore_pipelines.store.main_files import copy_shard_if_remote, find_main_files
 from tokcore_pipelines.work.read_plan import read_plan

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from tokcore.errors import ConfigError, FormatError, TokError
-from tokcore.jsonable import to_jsonable
+from tokcore.files.jsonable import to_jsonable
 from tokcore_pipelines.inspect.chain import Manifests, read_build, read_chain, read_manifests, require_commit
 from tokcore_pipelines.inspect.made_again import compare
 from tokcore_pipelines.inspect.shard_sums import ShardSums

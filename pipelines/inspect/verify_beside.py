@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tokcore.errors import TokError
-from tokcore.jsonable import to_jsonable
-from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
+from tokcore.files.jsonable import to_jsonable
+from tokcore.tokenizer.tokenizer_spec import FILE_NAME, TokenizerSpec
 from tokcore_pipelines.inspect.verify_manifests import KNOWN, compute_identity_under
 from tokcore_pipelines.stages.commit import MANIFEST, RUN, find_manifest
 from tokcore_pipelines.stages.make_tokenizer import sum_up_tokenizer

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
-from tokcore.canonical import hash_sha256
-from tokcore.format_table import list_all_paths
+from tokcore.files.canonical_json import hash_sha256
 from tokcore.formats.shard_facts import ShardFacts
+from tokcore.shards.format_table import list_all_paths
 from tokcore_schemas.manifest import Manifest
 from tokcore_schemas.refs import ShardRef, spell_shard_name
 from tokcore_schemas.shard_entries import list_apart, make_shard_entries, make_shard_settings, write_folder_indexes

@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from tokcore.canonical import hash_sha256
+from tokcore.count.pretoken_tables import read_table_totals
 from tokcore.errors import FormatError, TokError, VersionError
+from tokcore.files.canonical_json import hash_sha256
+from tokcore.files.jsonable import to_jsonable
 from tokcore.formats.shard_facts import ShardFacts
-from tokcore.jsonable import to_jsonable
-from tokcore.pretoken_tables import read_table_totals
-from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
+from tokcore.tokenizer.tokenizer_spec import FILE_NAME, TokenizerSpec
 from tokcore_pipelines.inspect.verify_derived import check_folder_indexes, check_shards, check_totals
 from tokcore_pipelines.stages import ledger
 from tokcore_pipelines.stages.commit import MANIFEST

@@ -12,7 +12,7 @@ import numpy as np
 
 from tokcore.formats.provenance import Places
 from tokcore.formats.shard_facts import ShardFacts
-from tokcore.token_batch import TokenBatch
+from tokcore.shards.token_batch import TokenBatch
 from tokcore_schemas.plan import AssignedRange, Plan
 from tokcore_schemas.shuffle import get_heads
 

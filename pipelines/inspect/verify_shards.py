@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tokcore.documents_digest import DocumentsDigest
 from tokcore.errors import ConfigError, FormatError, TokError
 from tokcore.formats.documents import Documents
 from tokcore.formats.provenance import Provenance, get_provenance_path, hide_provenance
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.formats.shard_format import ShardReader, ShardSettings
 from tokcore.kernel import IdCounter
-from tokcore.token_batch import ShardContent, TokenBatch, compute_document_digests, count_in_rows
-from tokcore.tokenizer_spec import TokenizerSpec
+from tokcore.shards.documents_digest import DocumentsDigest
+from tokcore.shards.token_batch import ShardContent, TokenBatch, compute_document_digests, count_in_rows
+from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
 from tokcore_pipelines.inspect.stored_shards import OpenShard, open_documents, open_formats, open_provenance
 from tokcore_pipelines.inspect.verify_order import AnyOrder, Order, PlanOrder, ShuffledOrder
 from tokcore_pipelines.store.main_files import copy_shard_if_remote

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from tokcore.errors import TokError
-from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
+from tokcore.tokenizer.tokenizer_spec import FILE_NAME, TokenizerSpec
 from tokcore_pipelines.inspect.shard_sums import ShardSums
 from tokcore_pipelines.inspect.verify_derived import check_entries, check_folder_indexes, check_place
 from tokcore_pipelines.inspect.verify_manifests import KNOWN

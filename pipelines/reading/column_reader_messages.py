@@ -19,9 +19,9 @@ from typing import Annotated, Any, BinaryIO, TypeVar
 import numpy as np
 
 from tokcore.errors import FormatError
-from tokcore.jsonable import Place, Read, from_jsonable
-from tokcore.labels import Labels
-from tokcore.texts import Texts
+from tokcore.files.jsonable import Place, Read, from_jsonable
+from tokcore.shards.labels import Labels
+from tokcore.text.texts import Texts
 from tokcore_pipelines.reading.records import Batch, Reject
 from tokcore_schemas.plan import ReadSettings
 

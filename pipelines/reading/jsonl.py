@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from tokcore import kernel
-from tokcore.labels import Labels, repeat_label
-from tokcore.texts import decode_texts
+from tokcore.shards.labels import Labels, repeat_label
+from tokcore.text.texts import decode_texts
 from tokcore_pipelines.reading.json_line import parse_json_line, tame_numbers
 from tokcore_pipelines.reading.records import MAX_ID_BYTES, Batch, BatchBuilder, make_printable, to_id
 from tokcore_pipelines.reading.streams import LongPiece, PieceLimit, cut_into_whole_lines

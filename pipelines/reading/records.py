@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tokcore.errors import FormatError
-from tokcore.labels import Labels
-from tokcore.texts import Texts
+from tokcore.shards.labels import Labels
+from tokcore.text.texts import Texts
 from tokcore_pipelines.store.printable import UNPRINTABLE, escape_match
 from tokcore_schemas.document import compute_document_key, normalize_lang
 from tokcore_schemas.plan import ReadSettings

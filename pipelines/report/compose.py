@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tokcore.curve import count_tokens_by_size
+from tokcore.look.vocabulary_curve import count_tokens_by_size
 from tokcore.models.bpe import is_learned
-from tokcore.tokenizer import Tokenizer
+from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.inspect.curve import count_table_ids
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.report.corpus_facts import tell_corpus, tell_mixture

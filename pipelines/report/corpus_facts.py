@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tokcore.jsonable import to_jsonable
+from tokcore.files.jsonable import to_jsonable
 from tokcore_pipelines.report.estimates import DIGITS
 from tokcore_pipelines.report.shard_pass import Amount, ShardPass
 from tokcore_pipelines.report.tokenizer_tables import group_sources

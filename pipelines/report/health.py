@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tokcore.tokenizer import Tokenizer
+from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.inspect.audit import audit
 from tokcore_pipelines.report.vocabulary_facts import MOST_LISTED, find_near_duplicates
 from tokcore_pipelines.stages.output import Output

@@ -10,7 +10,7 @@ import html
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tokcore.odd_tokens import spell_token
+from tokcore.look.odd_tokens import spell_token
 
 
 class Html(str):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tokcore.jsonable import to_jsonable
+from tokcore.files.jsonable import to_jsonable
 from tokcore_pipelines.stages.commit import find_manifests, read_run_facts
 from tokcore_pipelines.stages.output import Output
 from tokcore_pipelines.store.pinned_files import read_pinned_files

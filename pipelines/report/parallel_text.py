@@ -9,7 +9,7 @@ from typing import Any
 import zstandard
 
 from tokcore.errors import ConfigError
-from tokcore.tokenizer import Tokenizer
+from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.report.estimates import DIGITS
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.redaction import redact

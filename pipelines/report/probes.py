@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tokcore.tokenizer import Tokenizer
+from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.report.estimates import DIGITS
 
 _NUMBERS_OF_A_LENGTH = 100

@@ -15,12 +15,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tokcore.format_table import FormatFile
 from tokcore.formats.provenance import get_provenance_path
-from tokcore.labels import Labels
 from tokcore.models.model import Ids
-from tokcore.token_batch import TokenBatch, compute_document_digests
-from tokcore.tokenizer import Tokenizer
+from tokcore.shards.format_table import FormatFile
+from tokcore.shards.labels import Labels
+from tokcore.shards.token_batch import TokenBatch, compute_document_digests
+from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.inspect.stored_shards import open_provenance
 from tokcore_pipelines.store.main_files import copy_shard_if_remote, find_main_files
 from tokcore_schemas.refs import ShardRef

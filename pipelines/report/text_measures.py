@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tokcore.kernel import Ids
-from tokcore.odd_tokens import find_partial_characters
-from tokcore.scripts import SCRIPTS, find_scripts
-from tokcore.texts import make_texts_from_strings
-from tokcore.tokenizer import Tokenizer
+from tokcore.look.odd_tokens import find_partial_characters
+from tokcore.text.scripts import SCRIPTS, find_scripts
+from tokcore.text.texts import make_texts_from_strings
+from tokcore.tokenizer.tokenizer import Tokenizer
 
 Amounts = npt.NDArray[np.int64]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tokcore.scripts import SCRIPTS
+from tokcore.text.scripts import SCRIPTS
 from tokcore_pipelines.report.estimates import Drawing
 from tokcore_pipelines.report.shard_pass import Amount, DrawnText, ShardPass
 from tokcore_pipelines.report.text_measures import Amounts, Measured

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from tokcore.odd_tokens import spell_token
-from tokcore.scripts import SCRIPTS, find_scripts
-from tokcore.tokenizer import Tokenizer
+from tokcore.look.odd_tokens import spell_token
+from tokcore.text.scripts import SCRIPTS, find_scripts
+from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.report.estimates import DIGITS
 
 ALPHA = 2.5  # of the Rényi efficiency, as Zouhar et al. (2023) found it to predict best

@@ -7,7 +7,7 @@ again goes on with its own.
 
 from __future__ import annotations
 
-from tokcore.canonical import parse_canonical, write_canonical_json
+from tokcore.files.canonical_json import parse_canonical, write_canonical_json
 from tokcore_pipelines.local.run_options import Slice
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.attempts import Attempts

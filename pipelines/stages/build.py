@@ -12,10 +12,10 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any, cast
 
-from tokcore.canonical import hash_sha256, write_canonical_json
 from tokcore.errors import ConfigError, FormatError, StageError
-from tokcore.jsonable import to_jsonable
-from tokcore.tokenizer_spec import TokenizerSpec
+from tokcore.files.canonical_json import hash_sha256, write_canonical_json
+from tokcore.files.jsonable import to_jsonable
+from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
 from tokcore_pipelines.local.engines import (
     do_without_kernel,
     find_web,

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from importlib import metadata
 from typing import Any, TypeVar, cast
 
-from tokcore.canonical import write_canonical_json
 from tokcore.errors import ConfigError, FormatError, StageError
+from tokcore.files.canonical_json import write_canonical_json
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.at_once import run_at_once
 from tokcore_pipelines.store.attempts import FOLDER, Attempts

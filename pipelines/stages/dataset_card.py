@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tokcore.errors import ConfigError
-from tokcore.format_table import find_format, get_folder
 from tokcore.formats.shard_format import ShardFormat
+from tokcore.shards.format_table import find_format, get_folder
 from tokcore_pipelines.stages.commit import find_manifest, require_manifest
 from tokcore_pipelines.stages.kept_parts import KeptParts
 from tokcore_pipelines.stages.read_log import Log, has_commits, locate_part, read_log

@@ -8,9 +8,9 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from tokcore.canonical import write_canonical_json
 from tokcore.errors import ConfigError, StageError
-from tokcore.jsonable import to_jsonable
+from tokcore.files.canonical_json import write_canonical_json
+from tokcore.files.jsonable import to_jsonable
 from tokcore_pipelines.stages.build import Build
 from tokcore_pipelines.stages.commit import require_manifest
 from tokcore_pipelines.stages.held_files import HeldFiles, read_held

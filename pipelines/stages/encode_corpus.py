@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.formats.shard_format import ShardSettings
-from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
+from tokcore.tokenizer.tokenizer_spec import FILE_NAME, TokenizerSpec
 from tokcore_pipelines.run.task import do_steps
 from tokcore_pipelines.stages import ledger
 from tokcore_pipelines.stages.commit import find_manifest, require_manifest

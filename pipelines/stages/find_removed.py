@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from tokcore.format_table import FormatFile
-from tokcore.labels import Labels
+from tokcore.shards.format_table import FormatFile
+from tokcore.shards.labels import Labels
 from tokcore_pipelines.local.pool import Workers
 from tokcore_pipelines.store.main_files import copy_shard_if_remote, find_main_files
 from tokcore_schemas.refs import ShardRef

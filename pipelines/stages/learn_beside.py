@@ -7,7 +7,7 @@ import time
 from typing import NamedTuple
 
 from tokcore.errors import ConfigError, TokError
-from tokcore.tokenizer_spec import TokenizerSpec
+from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
 from tokcore_pipelines.stages.build import Build
 from tokcore_pipelines.stages.commit import commit_to, find_manifest, require_manifest
 from tokcore_pipelines.stages.make_tokenizer import describe_files, learn_from, sum_up_tokenizer, write_artifacts

@@ -15,8 +15,8 @@ from typing import Any
 from tokcore.errors import ConfigError
 from tokcore.models import MODELS
 from tokcore.models.model import describe_kind
-from tokcore.normalize import name_space_step
-from tokcore.tokenizer_spec import TokenizerSpec
+from tokcore.text.normalize import name_space_step
+from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
 from tokcore_pipelines.stages.commit import require_manifest
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.store.tokenizers import load_spec

@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 
-from tokcore.canonical import hash_sha256, write_canonical_lines
 from tokcore.errors import LedgerError, StageError
+from tokcore.files.canonical_json import hash_sha256, write_canonical_lines
+from tokcore.files.jsonable import LEFT_OUT, to_jsonable
 from tokcore.formats.shard_facts import ShardFacts
-from tokcore.jsonable import LEFT_OUT, to_jsonable
 from tokcore_pipelines.work.language_totals import format_ratio
 from tokcore_schemas.plan import Plan
 from tokcore_schemas.refs import LanguageCounts, RangeLedger, TableRef

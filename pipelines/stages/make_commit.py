@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from tokcore.errors import ConfigError, IdentityError, StageError
-from tokcore.tokenizer_spec import FILE_NAME
+from tokcore.tokenizer.tokenizer_spec import FILE_NAME
 from tokcore_pipelines.local.pool import Workers
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
+from tokcore.tokenizer.tokenizer_spec import FILE_NAME, TokenizerSpec
 from tokcore_pipelines.local.dataflow import NAME as DATAFLOW
 from tokcore_pipelines.local.dataflow import choose_learn_machine, make_learn_options
 from tokcore_pipelines.run.choose import choose_executor

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tokcore.errors import LedgerError
 from tokcore.formats.shard_facts import ShardFacts
-from tokcore.mixture import Copies, choose_copies, share_tokens
+from tokcore.train.document_shares import Copies, choose_copies, share_tokens
 from tokcore_pipelines.local.terminal import format_number, format_table, make_printable
 from tokcore_pipelines.run.task import Step, do_steps, name_by_number
 from tokcore_pipelines.stages.commit import require_manifest

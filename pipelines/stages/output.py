@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tokcore import token_counts
+from tokcore.count import token_counts
 from tokcore.kernel import IdRows
 from tokcore_pipelines.stages.commit import find_manifest, find_written, require_manifest
 from tokcore_pipelines.stages.read_log import Log, read_log, read_part

@@ -8,7 +8,7 @@ import heapq
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 
-from tokcore.canonical import Sha256Writer, write_canonical_lines
+from tokcore.files.canonical_json import Sha256Writer, write_canonical_lines
 from tokcore_pipelines.stages.commit import get_manifest_url
 from tokcore_pipelines.stages.stage import BuildRun, Made, StageKey, run_stage, write_file
 from tokcore_pipelines.stages.tokenizer_files import import_tokenizer

@@ -6,8 +6,8 @@ import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator
 
-from tokcore.canonical import hash_sha256
 from tokcore.errors import ConfigError, FormatError
+from tokcore.files.canonical_json import hash_sha256
 from tokcore_pipelines.stages.commit import require_manifest
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.at_once import run_at_once

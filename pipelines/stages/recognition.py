@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tokcore.canonical import hash_sha256
 from tokcore.errors import FormatError
-from tokcore.tokenizer_spec import TokenizerSpec
+from tokcore.files.canonical_json import hash_sha256
+from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
 from tokcore_pipelines.stages.commit import find_manifest, get_manifest_url, read_run_facts
 from tokcore_pipelines.stages.named_files import require_files, require_sizes
 from tokcore_pipelines.stages.plan_corpus import make_plan_key

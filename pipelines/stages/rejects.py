@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tokcore.canonical import Sha256Writer, write_canonical_json
 from tokcore.errors import ConfigError, StageError
-from tokcore.jsonable import to_jsonable
+from tokcore.files.canonical_json import Sha256Writer, write_canonical_json
+from tokcore.files.jsonable import to_jsonable
 from tokcore_pipelines.stages import ledger
 from tokcore_pipelines.stages.commit import find_manifest
 from tokcore_pipelines.stages.reject_causes import find_main_cause

@@ -10,8 +10,8 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from tokcore.canonical import parse_canonical, write_canonical_json
 from tokcore.errors import StageError
+from tokcore.files.canonical_json import parse_canonical, write_canonical_json
 from tokcore_pipelines.stages.commit import RUN, _get_claim_url, get_folder, get_manifest_url
 from tokcore_pipelines.stages.dataset_card import remove_card
 from tokcore_pipelines.store import storage, urls

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, cast
 
 from tokcore import kernel
-from tokcore.canonical import Sha256Writer
 from tokcore.errors import ConfigError, LedgerError, StageError, TokError
+from tokcore.files.canonical_json import Sha256Writer
 from tokcore_pipelines.local.pool import Workers
 from tokcore_pipelines.local.progress import Phase, StageProgress
 from tokcore_pipelines.local.run_options import RunOptions

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
 from tokcore.errors import ConfigError, FormatError, StageError
-from tokcore.tokenizer_spec import TokenizerSpec
+from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
 from tokcore_pipelines.stages.commit import find_manifest
 from tokcore_pipelines.stages.ledger import compute_rejected_share
 from tokcore_pipelines.stages.plan_corpus import find_changed_inputs, make_plan_key

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from tokcore.errors import FormatError, TokError
-from tokcore.tokenizer_spec import TokenizerSpec
+from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
 from tokcore_pipelines.stages.commit import find_manifest, read_run_facts
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.store.tokenizers import load_spec

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from tokcore import token_counts
+from tokcore.count import token_counts
 from tokcore.errors import StageError, TokError
 from tokcore.kernel import IdRows
 from tokcore_pipelines.stages.commit import MANIFEST

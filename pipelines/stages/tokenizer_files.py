@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 
-from tokcore.canonical import hash_sha256
 from tokcore.errors import ConfigError, FormatError
-from tokcore.formats import bert, tiktoken, vocabulary_files
-from tokcore.formats.earlier import describe_earlier, read_as_before
-from tokcore.formats.exports import EXPORTS, make_huggingface_files
-from tokcore.formats.foreign import FOLDER_NAMES, is_json, read_tokenizer_file, tells_itself
-from tokcore.formats.huggingface import spell_pattern, write_tokenizer_json
-from tokcore.pretokenizer import Pretokenizer
-from tokcore.tokenizer_spec import FILE_NAME, SpecialToken, TokenizerSpec
+from tokcore.files.canonical_json import hash_sha256
+from tokcore.formats.tokenizers import bert, tiktoken, vocabulary_files
+from tokcore.formats.tokenizers.as_earlier_releases import describe_earlier, read_as_before
+from tokcore.formats.tokenizers.exports import EXPORTS, make_huggingface_files
+from tokcore.formats.tokenizers.foreign import FOLDER_NAMES, is_json, read_tokenizer_file, tells_itself
+from tokcore.formats.tokenizers.huggingface import spell_pattern, write_tokenizer_json
+from tokcore.text.pretokenizer import Pretokenizer
+from tokcore.tokenizer.tokenizer_spec import FILE_NAME, SpecialToken, TokenizerSpec
 from tokcore_pipelines.stages.commit import find_manifest
 from tokcore_pipelines.store import hub, storage, urls
 from tokcore_pipelines.store.redaction import redact
@@ -86,7 +86,8 @@ def read_tokenizer(
     *,
     as_before: bool = False,
 ) -> TokenizerSpec:
-    """The tokenizer at a URL: a rank file, what tokcore.formats.foreign reads, or a folder with one of these files.
+    """The tokenizer at a URL: a rank file, what tokcore.formats.tokenizers.foreign reads, or a folder with one of these
+    files.
 
     hf://ORG/NAME is a model's repository on the Hub, read through the Hub's cache, so offline, too.
 
@@ -196,7 +197,8 @@ def find_tokenizer_of_size(output: str, size: int) -> str:
 
 
 def export_to_store(spec: TokenizerSpec, to: str, url: str, replace: bool) -> None:
-    """Write the files of a format below a URL, or the first alone if the URL ends as tokcore.formats.exports says.
+    """Write the files of a format below a URL, or the first alone if the URL ends as tokcore.formats.tokenizers.exports
+    says.
 
     Raises ConfigError, before anything is written, if a file is there with other content, unless replace is set.
     """

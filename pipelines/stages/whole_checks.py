@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import TokenizerSpec
+from tokcore.tokenizer.tokenizer import Tokenizer
+from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
 from tokcore_pipelines.reading.records import make_printable
 from tokcore_pipelines.stages.samples import Finding, SourceSample
 from tokcore_schemas.config import BuildConfig

@@ -14,9 +14,9 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
-from tokcore.canonical import Sha256Writer, parse_canonical, write_canonical_json
 from tokcore.errors import StageError
-from tokcore.jsonable import from_jsonable, to_jsonable
+from tokcore.files.canonical_json import Sha256Writer, parse_canonical, write_canonical_json
+from tokcore.files.jsonable import from_jsonable, to_jsonable
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.objects import NewObject
 from tokcore_pipelines.store.redaction import redact

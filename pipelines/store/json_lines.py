@@ -6,8 +6,8 @@ import io
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-from tokcore.canonical import parse_canonical
-from tokcore.jsonable import from_jsonable
+from tokcore.files.canonical_json import parse_canonical
+from tokcore.files.jsonable import from_jsonable
 from tokcore_pipelines.store import storage
 
 T = TypeVar("T")

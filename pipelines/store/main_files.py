@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from tokcore.format_table import READING_ORDER, FormatFile, list_paths
+from tokcore.shards.format_table import READING_ORDER, FormatFile, list_paths
 from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.local_copies import copy_if_remote
 from tokcore_schemas.refs import ShardRef

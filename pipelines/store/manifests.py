@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tokcore.canonical import hash_sha256
 from tokcore.errors import StageError
+from tokcore.files.canonical_json import hash_sha256
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.stage_table import Made, Stage, parse_manifest

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Callable
 
-from tokcore.canonical import MANIFEST_FORMAT
+from tokcore.files.canonical_json import MANIFEST_FORMAT
 from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.urls import join
 from tokcore_schemas.stage_table import PLAN, STAGES

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
+from tokcore.tokenizer.tokenizer import Tokenizer
+from tokcore.tokenizer.tokenizer_spec import FILE_NAME, TokenizerSpec
 from tokcore_pipelines.store import storage, urls
 from tokcore_schemas.stage_manifests import TokenizerManifest
 

@@ -15,7 +15,7 @@ from typing import Any, cast
 import fsspec
 
 from tokcore.errors import ConfigError, FormatError
-from tokcore.url_files import EXTRAS
+from tokcore.files.url_files import EXTRAS
 from tokcore_pipelines.store import azure_names
 from tokcore_pipelines.store.libraries import ask_s3, teach
 from tokcore_pipelines.store.options import find_table, make_arguments

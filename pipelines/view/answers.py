@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from tokcore.errors import ConfigError
-from tokcore.explain import ExplainedToken
-from tokcore.odd_tokens import spell_token
-from tokcore.shards import ShardDocument, Shards
-from tokcore.tokenizer import Tokenizer
+from tokcore.look.explain import ExplainedToken
+from tokcore.look.odd_tokens import spell_token
+from tokcore.shards.opened_shards import ShardDocument, Shards
+from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.inspect.explained import list_explained
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.view.scanning import (

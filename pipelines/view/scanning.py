@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from tokcore.formats.provenance import Provenance
-from tokcore.odd_tokens import spell_token
-from tokcore.shards import ShardDocument, Shards
-from tokcore.token_batch import Ids, TokenBatch
-from tokcore.token_search import TokenSearcher
-from tokcore.tokenizer import Tokenizer
+from tokcore.look.odd_tokens import spell_token
+from tokcore.look.token_search import TokenSearcher
+from tokcore.shards.opened_shards import ShardDocument, Shards
+from tokcore.shards.token_batch import Ids, TokenBatch
+from tokcore.tokenizer.tokenizer import Tokenizer
 
 MOST_HITS = 100
 

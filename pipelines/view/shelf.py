@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from tokcore.errors import ConfigError
-from tokcore.explain import Explainer
-from tokcore.shards import Shards, open_shards
-from tokcore.token_search import TokenSearcher, can_search
-from tokcore.tokenizer import Tokenizer
+from tokcore.look.explain import Explainer
+from tokcore.look.token_search import TokenSearcher, can_search
+from tokcore.shards.opened_shards import Shards, open_shards
+from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.inspect.audit import audit
 from tokcore_pipelines.stages.output import Output
 from tokcore_schemas.stage_table import SHARDS

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tokcore.count.key_filter import KeyFilter
+from tokcore.count.pretoken_rows import CountRows
+from tokcore.count.pretoken_tables import read_table
 from tokcore.errors import ConfigError
-from tokcore.key_filter import KeyFilter
-from tokcore.pretoken_rows import CountRows
-from tokcore.pretoken_tables import read_table
 from tokcore_pipelines.stages.commit import find_manifest
 from tokcore_pipelines.stages.read_log import Log, locate_part, read_part
 from tokcore_pipelines.stages.token_count_table import TOKEN_COUNTS, read_token_counts

@@ -6,7 +6,7 @@ import datetime
 import json
 from collections.abc import Mapping
 
-from tokcore.canonical import hash_sha256, write_canonical_json
+from tokcore.files.canonical_json import hash_sha256, write_canonical_json
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.attempts import FOLDER, WATCHERS
 from tokcore_pipelines.store.redaction import redact

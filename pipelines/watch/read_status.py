@@ -6,7 +6,7 @@ import contextlib
 import json
 from typing import Any
 
-from tokcore.jsonable import to_jsonable
+from tokcore.files.jsonable import to_jsonable
 from tokcore_pipelines.stages.read_log import Log, read_log
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.attempts import FOLDER, WATCHERS

@@ -15,8 +15,8 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from tokcore.canonical import write_canonical_json
 from tokcore.errors import TokError
+from tokcore.files.canonical_json import write_canonical_json
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.stages.held_files import HeldFiles, make_pin

@@ -15,8 +15,8 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from tokcore.canonical import parse_canonical, write_canonical_json
 from tokcore.errors import TokError
+from tokcore.files.canonical_json import parse_canonical, write_canonical_json
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.attempts import FOLDER, WATCHERS
 

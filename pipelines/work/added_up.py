@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from tokcore.documents_digest import DocumentsDigest
+from tokcore.shards.documents_digest import DocumentsDigest
 from tokcore_pipelines.work.language_totals import format_ratio
 from tokcore_schemas.stage_manifests import EncodedLanguage, FileTotals, RecordTotals, ShardsManifest, ShardsTotals
 

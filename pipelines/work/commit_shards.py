@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tokcore import token_counts
+from tokcore.count import token_counts
 from tokcore.errors import ConfigError, LedgerError, StageError
 from tokcore.formats.shard_facts import ShardFacts
-from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
+from tokcore.tokenizer.tokenizer_spec import FILE_NAME, TokenizerSpec
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.attempts import Attempts, publish
 from tokcore_pipelines.store.redaction import redact

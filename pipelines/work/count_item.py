@@ -12,13 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 
 from tokcore import kernel
+from tokcore.count.pretoken_tables import merge_rows, read_table, split_rows
+from tokcore.count.signed_rows import subtract_rows
 from tokcore.errors import LedgerError, StageError
-from tokcore.masking import add_texts
-from tokcore.normalize import Normalizer
-from tokcore.pretoken_tables import merge_rows, read_table, split_rows
-from tokcore.pretokenizer import Pretokenizer
-from tokcore.signed_rows import subtract_rows
-from tokcore.texts import Texts
+from tokcore.text.masking import add_texts
+from tokcore.text.normalize import Normalizer
+from tokcore.text.pretokenizer import Pretokenizer
+from tokcore.text.texts import Texts
 from tokcore_pipelines.local.worker import report_progress
 from tokcore_pipelines.reading.input_range import Batch
 from tokcore_pipelines.store import storage, urls

@@ -6,9 +6,9 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from tokcore.many_runs import merge_many_rows
-from tokcore.pretoken_rows import CountRows
-from tokcore.pretoken_tables import read_table
+from tokcore.count.pretoken_rows import CountRows
+from tokcore.count.pretoken_tables import read_table
+from tokcore.count.sum_of_runs import merge_many_rows
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.manifests import read_manifest
 from tokcore_schemas.stage_manifests import CountedLanguage, CountsManifest

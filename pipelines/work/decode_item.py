@@ -10,13 +10,13 @@ from typing import NamedTuple
 import numpy as np
 
 from tokcore.errors import FormatError
-from tokcore.format_table import find_shard_at
 from tokcore.formats.provenance import Provenance
-from tokcore.labels import Labels, label_strings
-from tokcore.shards import Shards, open_shards
-from tokcore.texts import make_texts_from_strings
-from tokcore.token_batch import Offsets
-from tokcore.tokenizer import Tokenizer
+from tokcore.shards.format_table import find_shard_at
+from tokcore.shards.labels import Labels, label_strings
+from tokcore.shards.opened_shards import Shards, open_shards
+from tokcore.shards.token_batch import Offsets
+from tokcore.text.texts import make_texts_from_strings
+from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.reading.input_range import Batch
 from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.local_copies import copy_if_remote

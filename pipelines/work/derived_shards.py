@@ -12,12 +12,12 @@ from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
-from tokcore.format_table import READING_ORDER, SHARD_FORMATS, FormatFile, list_paths, needs_documents
 from tokcore.formats.documents import DocumentsWriter, get_documents_path
 from tokcore.formats.provenance import get_provenance_path
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.formats.shard_format import ShardSettings, ShardWriter
-from tokcore.token_batch import Offsets, ShardContent, TokenBatch, compute_document_digests
+from tokcore.shards.format_table import READING_ORDER, SHARD_FORMATS, FormatFile, list_paths, needs_documents
+from tokcore.shards.token_batch import Offsets, ShardContent, TokenBatch, compute_document_digests
 from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.local_copies import copy_if_remote

@@ -17,13 +17,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tokcore.encoded import Encoded
 from tokcore.errors import IdentityError
-from tokcore.labels import repeat_label
-from tokcore.texts import Texts
-from tokcore.token_batch import TokenBatch, add_ids
-from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import TokenizerSpec
+from tokcore.shards.labels import repeat_label
+from tokcore.shards.token_batch import TokenBatch, add_ids
+from tokcore.text.texts import Texts
+from tokcore.tokenizer.encoded_batch import Encoded
+from tokcore.tokenizer.tokenizer import Tokenizer
+from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
 from tokcore_pipelines.local.worker import report_progress
 from tokcore_pipelines.reading.input_range import Batch
 from tokcore_pipelines.store import storage

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tokcore.formats.shard_format import ShardSettings
-from tokcore.sampling import Randomness
+from tokcore.tokenizer.sampling import Randomness
 from tokcore_pipelines.store.attempts import Attempts
 
 Stream = tuple[str, str]  # (language, or empty where shards hold all; split)

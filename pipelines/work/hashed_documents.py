@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tokcore.documents_digest import DocumentsDigest
+from tokcore.shards.documents_digest import DocumentsDigest
 from tokcore_schemas.refs import HashedDocuments
 
 

@@ -11,9 +11,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tokcore.documents_digest import DocumentsDigest
 from tokcore.errors import LedgerError, StageError
 from tokcore.kernel import IdCounter, IdRows
+from tokcore.shards.documents_digest import DocumentsDigest
 from tokcore_pipelines.local.worker import report_progress
 from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.at_once import MOST_FILES, run_at_once

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tokcore.canonical import Sha256Writer, write_canonical_json
 from tokcore.errors import LedgerError
-from tokcore.jsonable import to_jsonable
-from tokcore.labels import Labels
+from tokcore.files.canonical_json import Sha256Writer, write_canonical_json
+from tokcore.files.jsonable import to_jsonable
+from tokcore.shards.labels import Labels
 from tokcore_pipelines.local.worker import report_progress
 from tokcore_pipelines.reading.input_range import Batch, FileRejected, Meter, Reject, read_documents
 from tokcore_pipelines.store import storage, urls

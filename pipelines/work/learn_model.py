@@ -9,16 +9,16 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tokcore import mixing
+from tokcore.count.pretoken_rows import CountRows, Counts
+from tokcore.count.pretoken_tables import read_table
+from tokcore.count.sum_of_runs import merge_many_rows
 from tokcore.errors import LearnError
-from tokcore.many_runs import merge_many_rows
+from tokcore.learn import language_weights as mixing
 from tokcore.models import MODELS, LearnOptions, Model
 from tokcore.models.bpe import require_bpe
 from tokcore.models.extended_bpe import learn_further, shorten_further
-from tokcore.pretoken_rows import CountRows, Counts
-from tokcore.pretoken_tables import read_table
-from tokcore.texts import Texts
-from tokcore.tokenizer_spec import TokenizerSpec, make_learned_spec
+from tokcore.text.texts import Texts
+from tokcore.tokenizer.tokenizer_spec import TokenizerSpec, make_learned_spec
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.store import storage
 from tokcore_pipelines.work.counted_parts import CountedParts

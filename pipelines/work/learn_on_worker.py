@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from tokcore.tokenizer_spec import TokenizerSpec
+from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
 from tokcore_pipelines.local.cores import count_cores
 from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.attempts import Attempts

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
-from tokcore.texts import make_texts_from_strings
-from tokcore.token_batch import count_in_rows
-from tokcore.tokenizer import Tokenizer
+from tokcore.shards.token_batch import count_in_rows
+from tokcore.text.texts import make_texts_from_strings
+from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.reading.records import Batch
 from tokcore_pipelines.work.item_reader import ItemReader, keep_removed, mark_removed
 from tokcore_pipelines.work.read_shards import decode_texts, read_shard

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tokcore.errors import ConfigError
-from tokcore.masking import check_mask
-from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec
+from tokcore.text.masking import check_mask
+from tokcore.tokenizer.tokenizer_spec import SpecialToken, TokenizerSpec
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.work.count_item import CountJob
 from tokcore_pipelines.work.encode_job import EncodeJob

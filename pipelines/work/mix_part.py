@@ -18,8 +18,8 @@ from tokcore.errors import FormatError
 from tokcore.formats.provenance import Places, ProvenanceWriter, get_provenance_path, hide_provenance
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.formats.shard_format import ShardSettings
-from tokcore.mixture import Copies
-from tokcore.token_batch import TokenBatch, join_batches
+from tokcore.shards.token_batch import TokenBatch, join_batches
+from tokcore.train.document_shares import Copies
 from tokcore_pipelines.local.free_memory import freeing_memory
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.crashpoints import reach

@@ -10,7 +10,7 @@ import numpy as np
 
 from tokcore.errors import LedgerError
 from tokcore.formats.provenance import Places, Provenance, get_provenance_path
-from tokcore.token_batch import TokenBatch
+from tokcore.shards.token_batch import TokenBatch
 from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.local_copies import copy_if_remote
 from tokcore_pipelines.work.derived_shards import DerivedJob, read_batches, read_named_shards

@@ -16,8 +16,8 @@ import numpy as np
 from tokcore.formats.pieces import PiecesWriter, get_pieces_path
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.formats.shard_format import ShardSettings
-from tokcore.packed_rows import PackSettings, Part, RowBatch, make_rows
-from tokcore.token_batch import TokenBatch
+from tokcore.shards.token_batch import TokenBatch
+from tokcore.train.packed_rows import PackSettings, Part, RowBatch, make_rows
 from tokcore_pipelines.local.free_memory import freeing_memory
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.crashpoints import reach

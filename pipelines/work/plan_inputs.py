@@ -7,9 +7,9 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, get_args
 
-from tokcore.canonical import write_canonical_json
 from tokcore.errors import ConfigError
-from tokcore.jsonable import to_jsonable
+from tokcore.files.canonical_json import write_canonical_json
+from tokcore.files.jsonable import to_jsonable
 from tokcore_pipelines.reading.input_range import make_read_settings
 from tokcore_pipelines.reading.peek import peek
 from tokcore_pipelines.reading.sniff import COMPRESSED, FORMATS, WORDS

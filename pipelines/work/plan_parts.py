@@ -18,9 +18,9 @@ from typing import Any, TypeVar
 import numpy as np
 import orjson
 
-from tokcore.canonical import hash_sha256, write_canonical_json, write_canonical_lines
 from tokcore.errors import LedgerError
-from tokcore.jsonable import from_jsonable, to_jsonable
+from tokcore.files.canonical_json import hash_sha256, write_canonical_json, write_canonical_lines
+from tokcore.files.jsonable import from_jsonable, to_jsonable
 from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.redaction import redact

@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Iterator
 
 from tokcore.errors import StageError
-from tokcore.format_table import FormatFile
-from tokcore.token_batch import ShardContent, TokenBatch, compute_document_digests
-from tokcore.tokenizer import Tokenizer
+from tokcore.shards.format_table import FormatFile
+from tokcore.shards.token_batch import ShardContent, TokenBatch, compute_document_digests
+from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.main_files import copy_shard_if_remote, find_main_files
 from tokcore_pipelines.store.redaction import redact

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tokcore.labels import label_strings
-from tokcore.texts import make_texts_from_strings
-from tokcore.tokenizer import Tokenizer
+from tokcore.shards.labels import label_strings
+from tokcore.text.texts import make_texts_from_strings
+from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.reading.input_range import Batch, Meter
 from tokcore_pipelines.reading.records import BATCH_BYTES, BATCH_RECORDS
 from tokcore_pipelines.store import urls

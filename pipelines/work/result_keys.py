@@ -11,8 +11,8 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tokcore.canonical import hash_sha256, write_canonical_json
-from tokcore.jsonable import to_jsonable
+from tokcore.files.canonical_json import hash_sha256, write_canonical_json
+from tokcore.files.jsonable import to_jsonable
 from tokcore_pipelines.work.semantics import SEMANTICS
 from tokcore_pipelines.work.sort_documents import Sortable
 from tokcore_schemas.plan import Assignment, Plan

@@ -8,10 +8,10 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import IO, Any
 
-from tokcore.canonical import Sha256Writer
+from tokcore.count.pretoken_rows import CountRows
+from tokcore.count.pretoken_tables import merge_rows, read_run, write_run, write_table
 from tokcore.errors import LedgerError, StageError
-from tokcore.pretoken_rows import CountRows
-from tokcore.pretoken_tables import merge_rows, read_run, write_run, write_table
+from tokcore.files.canonical_json import Sha256Writer
 from tokcore_pipelines.local.worker import report_progress
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.attempts import Attempts, compute_key

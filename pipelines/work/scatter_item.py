@@ -14,7 +14,7 @@ import numpy as np
 
 from tokcore.errors import StageError
 from tokcore.formats.provenance import PLACE_BYTES, Places
-from tokcore.texts import Texts
+from tokcore.text.texts import Texts
 from tokcore_pipelines.local.free_memory import freeing_memory
 from tokcore_pipelines.local.worker import report_progress
 from tokcore_pipelines.reading.input_range import Batch

@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from tokcore.arrow_files import Sink
-from tokcore.canonical import Sha256Writer, hash_sha256
 from tokcore.errors import LedgerError
+from tokcore.files.arrow_files import Sink
+from tokcore.files.canonical_json import Sha256Writer, hash_sha256
 from tokcore.formats.provenance import PLACE_BYTES, Places
-from tokcore.labels import label_arrow
-from tokcore.token_batch import TokenBatch, join_batches
+from tokcore.shards.labels import label_arrow
+from tokcore.shards.token_batch import TokenBatch, join_batches
 from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.attempts import Attempts, NewFile
 from tokcore_pipelines.store.redaction import redact

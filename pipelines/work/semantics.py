@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tokcore import kernel, unicode
+from tokcore import kernel
+from tokcore.text import unicode
 
 # Raised when the same work is written to other files: no build may go on with files of another layout.
 _LAYOUTS_VERSION = 4

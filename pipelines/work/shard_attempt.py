@@ -7,14 +7,14 @@ import dataclasses
 
 import numpy as np
 
-from tokcore.documents_digest import DocumentsDigest
-from tokcore.format_table import SHARD_FORMATS, list_paths, needs_documents
 from tokcore.formats.documents import DocumentsWriter, get_documents_path
 from tokcore.formats.provenance import Places, ProvenanceWriter, get_provenance_path, hide_provenance
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.formats.shard_format import ShardWriter
 from tokcore.kernel import IdCounter, IdRows
-from tokcore.token_batch import ShardContent, TokenBatch, compute_document_digests, count_in_rows
+from tokcore.shards.documents_digest import DocumentsDigest
+from tokcore.shards.format_table import SHARD_FORMATS, list_paths, needs_documents
+from tokcore.shards.token_batch import ShardContent, TokenBatch, compute_document_digests, count_in_rows
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.work.encode_job import EncodeJob, Positions
 from tokcore_pipelines.work.item_reader import LanguageTally

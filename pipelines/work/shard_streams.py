@@ -12,12 +12,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tokcore.count.token_counts import add_up
 from tokcore.errors import StageError
 from tokcore.formats.provenance import Places
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.kernel import IdRows
-from tokcore.token_batch import TokenBatch
-from tokcore.token_counts import add_up
+from tokcore.shards.token_batch import TokenBatch
 from tokcore_pipelines.work.encode_job import EncodeJob, Positions, Stream
 from tokcore_pipelines.work.shard_attempt import ShardAttempt
 from tokcore_pipelines.work.token_count_runs import read_id_run, write_id_run

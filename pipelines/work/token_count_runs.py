@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable
 
-from tokcore.canonical import hash_sha256
+from tokcore.count.token_counts import add_up, read_id_rows, write_id_rows
 from tokcore.errors import LedgerError
+from tokcore.files.canonical_json import hash_sha256
 from tokcore.kernel import IdRows
-from tokcore.token_counts import add_up, read_id_rows, write_id_rows
 from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.attempts import Attempts, compute_key
 from tokcore_pipelines.store.redaction import redact

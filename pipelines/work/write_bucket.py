@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from tokcore.labels import label_strings, repeat_label
-from tokcore.texts import make_texts_from_strings
-from tokcore.token_batch import TokenBatch, add_ids
-from tokcore.tokenizer import Tokenizer
+from tokcore.shards.labels import label_strings, repeat_label
+from tokcore.shards.token_batch import TokenBatch, add_ids
+from tokcore.text.texts import make_texts_from_strings
+from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.work.count_item import make_item_key
 from tokcore_pipelines.work.encode_job import EncodeJob
 from tokcore_pipelines.work.hashed_documents import add_up_hashed

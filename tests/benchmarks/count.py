@@ -21,11 +21,11 @@ from measuring import Options, Result, Table, interleaved, measured, memory_befo
 from peers import ffbpe_counter
 
 from tokcore import kernel
-from tokcore.counting import count_pretokens
-from tokcore.patterns import PATTERNS
-from tokcore.pretoken_rows import CountRows
-from tokcore.pretoken_tables import merge_rows
-from tokcore.texts import Texts, make_texts_from_arrow
+from tokcore.count.counting import count_pretokens
+from tokcore.count.pretoken_rows import CountRows
+from tokcore.count.pretoken_tables import merge_rows
+from tokcore.text.patterns import PATTERNS
+from tokcore.text.texts import Texts, make_texts_from_arrow
 
 Counted = tuple[Callable[[], Any], Callable[[Any], Mapping[bytes, int]]]
 

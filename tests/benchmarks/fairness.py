@@ -25,12 +25,12 @@ from measuring import Table
 from texts import documents
 
 from tokcore import Tokenizer, count_pretokens
-from tokcore.merges import learn_rows
-from tokcore.mixing import DEFAULT, PRESETS, mix
+from tokcore.count.pretoken_tables import convert_rows_to_table, convert_table_to_rows, merge_rows, read_counts_of_table
+from tokcore.learn.language_weights import DEFAULT, PRESETS, mix
+from tokcore.learn.merges import learn_rows
 from tokcore.models.bpe import LearnedModel
-from tokcore.pretoken_tables import convert_rows_to_table, convert_table_to_rows, merge_rows, read_counts_of_table
-from tokcore.pretokenizer import Pretokenizer
-from tokcore.tokenizer_spec import make_learned_spec
+from tokcore.text.pretokenizer import Pretokenizer
+from tokcore.tokenizer.tokenizer_spec import make_learned_spec
 
 HELD_OUT = 5  # one page in five is held out
 MIN_COUNT = 2

@@ -24,11 +24,11 @@ from measuring import ROOT, Options, Result, Table, interleaved, measured, progr
 from tf_examples import make_example
 
 from tokcore import Tokenizer
-from tokcore.format_table import SHARD_FORMATS, list_paths
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.formats.shard_format import ShardSettings, StoredShard
-from tokcore.labels import repeat_label
-from tokcore.token_batch import Rechunker, TokenBatch
+from tokcore.shards.format_table import SHARD_FORMATS, list_paths
+from tokcore.shards.labels import repeat_label
+from tokcore.shards.token_batch import Rechunker, TokenBatch
 
 VOCAB_SIZE = 100_277
 MOST_TOKENS = 1 << 22

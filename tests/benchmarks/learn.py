@@ -35,10 +35,10 @@ from measuring import (
 from peers import bpe_trainer, ffbpe_counter, untrained_tokenizer
 
 from tokcore import kernel
-from tokcore.byte_alphabet import BYTE_OF_ID, from_printable
-from tokcore.patterns import PATTERNS
-from tokcore.pretoken_tables import read_counts_of_table
-from tokcore.texts import Texts, make_texts_from_strings
+from tokcore.count.pretoken_tables import read_counts_of_table
+from tokcore.text.byte_alphabet import BYTE_OF_ID, from_printable
+from tokcore.text.patterns import PATTERNS
+from tokcore.text.texts import Texts, make_texts_from_strings
 
 VOCAB_SIZE = 32_768
 REFERENCE = "tokenizers"

@@ -18,13 +18,13 @@ import texts
 from measuring import Options, Result, Table, interleaved, measured, memory_before, peak_mb, program, timed
 
 from tokcore import kernel
-from tokcore.formats.sentencepiece import write_sentencepiece_model
+from tokcore.formats.tokenizers.sentencepiece import write_sentencepiece_model
 from tokcore.models import MODELS, LearnOptions
-from tokcore.models.learned_pieces import PIECE_ROLES
-from tokcore.models.piece_options import PieceOptions
-from tokcore.normalize import Normalizer, name_space_step
-from tokcore.texts import make_texts_from_strings
-from tokcore.tokenizer_spec import SpecialToken, make_learned_spec
+from tokcore.models.sentencepiece.learned_pieces import PIECE_ROLES
+from tokcore.models.sentencepiece.piece_options import PieceOptions
+from tokcore.text.normalize import Normalizer, name_space_step
+from tokcore.text.texts import make_texts_from_strings
+from tokcore.tokenizer.tokenizer_spec import SpecialToken, make_learned_spec
 
 VOCAB_SIZE = 32_000
 MODELS_OF_BOTH = {"unigram": "unigram", "sentencepiece-bpe": "bpe"}

@@ -28,12 +28,12 @@ from measuring import (
     version,
 )
 
-from tokcore.format_table import SHARD_FORMATS, list_paths
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.formats.shard_format import ShardSettings, StoredShard
-from tokcore.labels import repeat_label
-from tokcore.loader import Loader
-from tokcore.token_batch import TokenBatch
+from tokcore.shards.format_table import SHARD_FORMATS, list_paths
+from tokcore.shards.labels import repeat_label
+from tokcore.shards.token_batch import TokenBatch
+from tokcore.train.loader import Loader
 
 NUM_SHARDS = 8
 SHARD_TOKENS = 8_000_000

@@ -19,10 +19,10 @@ import pyarrow.parquet as pq
 import texts
 from measuring import ROOT
 
-from tokcore.counting import count_pretokens
-from tokcore.pretoken_rows import CountRows
-from tokcore.pretoken_tables import convert_rows_to_table, convert_table_to_rows, merge_rows
-from tokcore.texts import Texts
+from tokcore.count.counting import count_pretokens
+from tokcore.count.pretoken_rows import CountRows
+from tokcore.count.pretoken_tables import convert_rows_to_table, convert_table_to_rows, merge_rows
+from tokcore.text.texts import Texts
 
 GROUPS = (range(ord("a"), ord("z") + 1), range(ord("A"), ord("Z") + 1), range(0x80, 0xC0))
 

@@ -20,10 +20,10 @@ from measuring import Options, Result, Table, interleaved, machine, measured, pa
 
 from tokcore import kernel
 from tokcore.models import MODELS, LearnOptions
-from tokcore.normalize import Normalizer
-from tokcore.texts import Texts, make_texts_from_arrow
-from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import SpecialToken, make_learned_spec
+from tokcore.text.normalize import Normalizer
+from tokcore.text.texts import Texts, make_texts_from_arrow
+from tokcore.tokenizer.tokenizer import Tokenizer
+from tokcore.tokenizer.tokenizer_spec import SpecialToken, make_learned_spec
 from tokcore_schemas.config import BuildConfig, make_pretokenizer, parse_config
 
 VOCAB_SIZE = 32_768

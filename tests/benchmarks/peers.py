@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 from measuring import version
 
-from tokcore.formats.huggingface import expand_possessive_intervals
-from tokcore.patterns import PATTERNS
+from tokcore.formats.tokenizers.huggingface import expand_possessive_intervals
+from tokcore.text.patterns import PATTERNS
 
 
 class Loaded(NamedTuple):
@@ -99,7 +99,7 @@ def _huggingface(ranks: str, _threads: int) -> Loaded:
     import tokenizers
 
     from tokcore import Tokenizer
-    from tokcore.formats.huggingface import write_tokenizer_json
+    from tokcore.formats.tokenizers.huggingface import write_tokenizer_json
 
     spec = Tokenizer.from_tiktoken(ranks, pattern="cl100k").spec
     tokenizer = tokenizers.Tokenizer.from_str(write_tokenizer_json(spec).decode())

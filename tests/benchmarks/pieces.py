@@ -18,7 +18,7 @@ import texts
 from measuring import Options, Result, Table, interleaved, measured, program
 from wordpiece import compare_halves, encode_halves
 
-from tokcore.tokenizer import Tokenizer
+from tokcore.tokenizer.tokenizer import Tokenizer
 
 VOCAB_SIZE = 32_000
 MAX_LINES = 60_000

@@ -34,7 +34,7 @@ from measuring import Options, Result, Table, interleaved, measured, program, ti
 from peers import bpe_trainer, untrained_tokenizer
 
 from tokcore import Tokenizer
-from tokcore.patterns import PATTERNS
+from tokcore.text.patterns import PATTERNS
 
 NUM_FILES = 16
 NUM_WORKERS = 2

@@ -26,7 +26,8 @@ Encode = Callable[[list[str]], Any]
 
 def loaders(path: str) -> dict[str, Callable[[], tuple[Encode, Callable[[Any], list[list[int]]]]]]:
     """Library -> loads the file; returns what encodes a list of str, and what makes lists of ids of that."""
-    from tokcore import Tokenizer, tokenizer_spec
+    from tokcore import Tokenizer
+    from tokcore.tokenizer import tokenizer_spec
 
     def tokcore() -> tuple[Encode, Callable[[Any], list[list[int]]]]:
         tokenizer_spec._parse_json_bytes.cache_clear()

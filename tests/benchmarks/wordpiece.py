@@ -19,12 +19,12 @@ import texts
 from measuring import Options, Result, Table, interleaved, measured, memory_before, peak_mb, program, timed
 
 from tokcore import kernel
-from tokcore.formats.huggingface import write_tokenizer_json
+from tokcore.formats.tokenizers.huggingface import write_tokenizer_json
 from tokcore.models import MODELS, LearnOptions
-from tokcore.models.learned_wordpiece import BERT_ROLES
-from tokcore.texts import Texts, make_texts_from_strings
-from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import FILE_NAME, SpecialToken, TokenizerSpec, make_learned_spec
+from tokcore.models.wordpiece.learned_wordpiece import BERT_ROLES
+from tokcore.text.texts import Texts, make_texts_from_strings
+from tokcore.tokenizer.tokenizer import Tokenizer
+from tokcore.tokenizer.tokenizer_spec import FILE_NAME, SpecialToken, TokenizerSpec, make_learned_spec
 
 VOCAB_SIZE = 32_768
 Ids = Callable[[Any], Iterable[Any]]  # of each document, from what an encoder returns

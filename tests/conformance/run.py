@@ -36,20 +36,20 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.sentencepiece_models import METASPACE, SPECIAL, make_tokenizer_json
 from support.vocabularies import PUBLISHED, published_encoding, published_tokenizer
 
-from tokcore.counting import count_pretokens
+from tokcore.count.counting import count_pretokens
+from tokcore.count.pretoken_tables import read_counts_of_table
 from tokcore.errors import FormatError
-from tokcore.formats.huggingface import read_tokenizer_json, write_tokenizer_json
-from tokcore.formats.sentencepiece import write_sentencepiece_model
-from tokcore.formats.tiktoken import write_rank_file
+from tokcore.formats.tokenizers.huggingface import read_tokenizer_json, write_tokenizer_json
+from tokcore.formats.tokenizers.sentencepiece import write_sentencepiece_model
+from tokcore.formats.tokenizers.tiktoken import write_rank_file
 from tokcore.models import MODELS, LearnOptions
-from tokcore.models.learned_pieces import PIECE_ROLES
-from tokcore.models.learned_wordpiece import BERT_ROLES
-from tokcore.models.piece_options import PieceOptions
-from tokcore.models.sentencepiece import is_piece_model
-from tokcore.normalize import Normalizer, name_space_step
-from tokcore.pretoken_tables import read_counts_of_table
-from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import SpecialToken, make_learned_spec
+from tokcore.models.sentencepiece.learned_pieces import PIECE_ROLES
+from tokcore.models.sentencepiece.piece_options import PieceOptions
+from tokcore.models.sentencepiece.scored_pieces import is_piece_model
+from tokcore.models.wordpiece.learned_wordpiece import BERT_ROLES
+from tokcore.text.normalize import Normalizer, name_space_step
+from tokcore.tokenizer.tokenizer import Tokenizer
+from tokcore.tokenizer.tokenizer_spec import SpecialToken, make_learned_spec
 
 BATCH_BYTES = 4 << 20
 LEARNED_BYTES = 8e6

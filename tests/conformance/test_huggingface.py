@@ -13,10 +13,10 @@ from support.examples import examples
 from support.vocabularies import PUBLISHED, learned_models, merges_models, published_tokenizer
 from test_tiktoken import TRICKY, texts
 
-from tokcore.formats.gpt2 import write_vocabulary_files
-from tokcore.formats.huggingface import read_tokenizer_json, write_tokenizer_json
-from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec
+from tokcore.formats.tokenizers.gpt2 import write_vocabulary_files
+from tokcore.formats.tokenizers.huggingface import read_tokenizer_json, write_tokenizer_json
+from tokcore.tokenizer.tokenizer import Tokenizer
+from tokcore.tokenizer.tokenizer_spec import SpecialToken, TokenizerSpec
 
 # Hugging Face's engine needs minutes for these.
 SLOW = {"spaces-50k", "spaces-50k-x", "newlines-50k", "white-space"}

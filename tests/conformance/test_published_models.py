@@ -14,7 +14,7 @@ import pytest
 import sentencepiece
 import tiktoken
 
-from tokcore.tokenizer import Tokenizer
+from tokcore.tokenizer.tokenizer import Tokenizer
 
 pytest.importorskip("mistral_common")
 DATA = importlib.resources.files("mistral_common") / "data"

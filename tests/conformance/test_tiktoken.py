@@ -21,10 +21,10 @@ from support.vocabularies import (
     ranks,
 )
 
-from tokcore.formats.tiktoken import read_rank_file, write_rank_file
-from tokcore.patterns import PATTERNS
-from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec
+from tokcore.formats.tokenizers.tiktoken import read_rank_file, write_rank_file
+from tokcore.text.patterns import PATTERNS
+from tokcore.tokenizer.tokenizer import Tokenizer
+from tokcore.tokenizer.tokenizer_spec import SpecialToken, TokenizerSpec
 
 # Characters whose classes, folds or widths decide splits.
 TRICKY = (

@@ -38,14 +38,14 @@ from support.vocabularies import spec_of_merges
 
 from tokcore.errors import TokError
 from tokcore.formats.arrow_shards import ArrowShard, ArrowShardWriter
-from tokcore.formats.huggingface import read_tokenizer_json, write_tokenizer_json
 from tokcore.formats.megatron import BIN, IDX, MegatronIds, write_index
-from tokcore.formats.tiktoken import read_rank_file, write_rank_file
-from tokcore.labels import label_strings, repeat_label
-from tokcore.merges import Merge
-from tokcore.token_batch import TokenBatch
-from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec
+from tokcore.formats.tokenizers.huggingface import read_tokenizer_json, write_tokenizer_json
+from tokcore.formats.tokenizers.tiktoken import read_rank_file, write_rank_file
+from tokcore.learn.merges import Merge
+from tokcore.shards.labels import label_strings, repeat_label
+from tokcore.shards.token_batch import TokenBatch
+from tokcore.tokenizer.tokenizer import Tokenizer
+from tokcore.tokenizer.tokenizer_spec import SpecialToken, TokenizerSpec
 from tokcore_pipelines.reading import streams
 from tokcore_pipelines.reading.input_range import REASONS, FileRejected, read_documents
 from tokcore_pipelines.store import storage

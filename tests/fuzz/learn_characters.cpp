@@ -4,7 +4,7 @@
 #include <set>
 
 #include "input.h"
-#include "learn/character_words.h"
+#include "wordpiece/character_words.h"
 #include "learning.h"
 
 namespace {

@@ -5,8 +5,8 @@
 
 #include "input.h"
 #include "learn/piece_limits.h"
-#include "learn/piece_words.h"
-#include "learn/unigram_learner.h"
+#include "sentencepiece/piece_words.h"
+#include "unigram/unigram_learner.h"
 #include "learning.h"
 
 namespace {

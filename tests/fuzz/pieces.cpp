@@ -4,7 +4,7 @@
 #include <limits>
 #include <map>
 
-#include "encode/sentencepiece_encoder.h"
+#include "sentencepiece/sentencepiece_encoder.h"
 #include "input.h"
 
 namespace {

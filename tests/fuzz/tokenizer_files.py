@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
-from tokcore.formats.foreign import read_tokenizer_file
-from tokcore.formats.sentencepiece import write_sentencepiece_model
+from tokcore.formats.tokenizers.foreign import read_tokenizer_file
+from tokcore.formats.tokenizers.sentencepiece import write_sentencepiece_model
 from tokcore.kernel import PieceRules
-from tokcore.models.sentencepiece import PieceModel, SentencepieceBpeModel, UnigramModel
-from tokcore.models.sentencepiece_text import BYTE_NAMES
-from tokcore.patterns import PATTERNS
-from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec
+from tokcore.models.sentencepiece.piece_text import BYTE_NAMES
+from tokcore.models.sentencepiece.scored_pieces import PieceModel, SentencepieceBpeModel, UnigramModel
+from tokcore.text.patterns import PATTERNS
+from tokcore.tokenizer.tokenizer import Tokenizer
+from tokcore.tokenizer.tokenizer_spec import SpecialToken, TokenizerSpec
 
 TEXT = "abab aba é 日本 <s></s>\0  ▁x\n"
 PIECES = ["▁", "a", "b", "ab", "▁ab", "aba", "é"]

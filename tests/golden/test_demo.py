@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from support.builds import ROOT, run
 
-from tokcore.canonical import hash_sha256
+from tokcore.files.canonical_json import hash_sha256
 from tokcore_pipelines.inspect.verify import verify
 from tokcore_pipelines.stages.commit import find_manifest
 from tokcore_schemas.stage_manifests import RecordTotals

@@ -12,7 +12,7 @@ from lints.offence import Offence
 # in one place of pipelines.
 OUTSIDE = {"apache_beam", "fsspec", "socket", "urllib", "http", "time", "datetime", "click"}
 # Exceptions: imported only when a user asks for it, as open_shards of a URL does.
-DOORS = {"tokcore/url_files.py": {"fsspec"}}
+DOORS = {"tokcore/files/url_files.py": {"fsspec"}}
 FORBIDDEN = {
     "tokcore": {*NAMES, *NAMES.values(), *OUTSIDE},
     "schemas": {*NAMES, "tokcore_pipelines", *OUTSIDE},

@@ -79,10 +79,10 @@ def test_imports_against_the_arrows(tree, files, found):
 
 def test_imports_along_the_arrows(tree):
     files = {
-        "tokcore/url_files.py": "import fsspec",
+        "tokcore/files/url_files.py": "import fsspec",
         "pipelines/graph/a.py": "import apache_beam\nfrom tokcore_pipelines.store.b import c\n"
         "from tokcore_pipelines.graph.d import e",
-        "pipelines/graph/d.py": "import tokcore.merges",
+        "pipelines/graph/d.py": "import tokcore.learn.merges",
         "pipelines/store/b.py": "import tokcore_schemas.refs, time",
     }
     assert not list(layers.find_offences(tree(files)))

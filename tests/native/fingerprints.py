@@ -27,7 +27,13 @@ SOURCES = [
     HERE / "learn_fingerprint.cpp",
     *sorted((KERNEL / "learn").glob("*.cpp")),
     KERNEL / "encode" / "free_places.cpp",
-    KERNEL / "encode" / "piece_trie.cpp",
+    KERNEL / "sentencepiece" / "piece_trie.cpp",
+    KERNEL / "sentencepiece" / "piece_words.cpp",
+    *(
+        KERNEL / "unigram" / f"{name}.cpp"
+        for name in ("exact_math", "seed_pieces", "unigram_learner", "unigram_pieces")
+    ),
+    KERNEL / "wordpiece" / "character_words.cpp",
     KERNEL / "scan" / "unicode_tables.cpp",
     KERNEL / "text" / "bert_tables.cpp",
 ]

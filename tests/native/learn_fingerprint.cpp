@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "learn/character_words.h"
+#include "wordpiece/character_words.h"
 #include "learn/learner.h"
 #include "learn/piece_limits.h"
-#include "learn/piece_words.h"
-#include "learn/unigram_learner.h"
+#include "sentencepiece/piece_words.h"
+#include "unigram/unigram_learner.h"
 
 namespace {
 

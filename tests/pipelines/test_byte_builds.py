@@ -12,7 +12,7 @@ from support.builds import SETTINGS, build_file, run, run_once, small_corpus, to
 import tokcore as api
 from tokcore.errors import ConfigError
 from tokcore.models.byte import ByteModel
-from tokcore.tokenizer import Tokenizer
+from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.inspect.audit import audit
 from tokcore_pipelines.inspect.diff import diff
 from tokcore_pipelines.inspect.verify import verify

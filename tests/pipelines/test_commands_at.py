@@ -14,8 +14,8 @@ from support.removals import build_corpus, compact_here, remove_here, write_docu
 from support.updates import build_fresh, update_here
 
 import tokcore as package
-from tokcore.conversion import Reading
 from tokcore.errors import ConfigError
+from tokcore.shards.conversion import Reading
 from tokcore_pipelines.inspect.audit import audit
 from tokcore_pipelines.inspect.convert import convert_shards
 from tokcore_pipelines.inspect.curve import compute_curve

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 from support.builds import build_file, find_file, run, small_corpus
 
 import tokcore as api
-from tokcore.curve import count_tokens_by_size
 from tokcore.errors import ConfigError
-from tokcore.texts import make_texts_from_strings
+from tokcore.look.vocabulary_curve import count_tokens_by_size
+from tokcore.text.texts import make_texts_from_strings
 from tokcore_pipelines.cli import commands
 from tokcore_pipelines.inspect.curve import compute_curve
 from tokcore_pipelines.stages.output import read_output

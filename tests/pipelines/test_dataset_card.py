@@ -28,8 +28,8 @@ from support.builds import ROOT, SETTINGS, SOURCES, build_file, jsonl, run, smal
 from support.forging import Forger
 
 import tokcore as api
-from tokcore.canonical import write_canonical_json
 from tokcore.errors import ConfigError, StageError
+from tokcore.files.canonical_json import write_canonical_json
 from tokcore_pipelines.inspect.diff import diff
 from tokcore_pipelines.inspect.gc import gc
 from tokcore_pipelines.inspect.repair import repair

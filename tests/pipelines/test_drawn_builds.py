@@ -10,7 +10,7 @@ from support.builds import SETTINGS, SOURCES, build_file, find_file, run, small_
 
 import tokcore as api
 from tokcore.errors import ConfigError
-from tokcore.tokenizer import Tokenizer
+from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.inspect.rebuild import rebuild
 from tokcore_pipelines.inspect.repair import repair
 from tokcore_pipelines.inspect.verify import verify

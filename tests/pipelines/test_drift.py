@@ -16,7 +16,7 @@ from support.watchers import said, watching
 
 import tokcore as package
 from tokcore.errors import ConfigError
-from tokcore.texts import make_texts_from_strings
+from tokcore.text.texts import make_texts_from_strings
 from tokcore_pipelines.stages.expire_commits import expire
 from tokcore_pipelines.stages.read_log import read_log
 from tokcore_pipelines.watch.drift import Drift, make_filter

@@ -13,13 +13,13 @@ from support.vocabularies import published_encoding, rank_file_bytes, spec_of_me
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 import tokcore as api
-from tokcore.canonical import hash_sha256
 from tokcore.errors import ConfigError
-from tokcore.formats.earlier import describe_earlier, read_as_before
-from tokcore.formats.exports import make_huggingface_files
-from tokcore.formats.huggingface import read_tokenizer_json, write_tokenizer_json
-from tokcore.formats.tiktoken import read_rank_file
-from tokcore.tokenizer_spec import SpecialToken
+from tokcore.files.canonical_json import hash_sha256
+from tokcore.formats.tokenizers.as_earlier_releases import describe_earlier, read_as_before
+from tokcore.formats.tokenizers.exports import make_huggingface_files
+from tokcore.formats.tokenizers.huggingface import read_tokenizer_json, write_tokenizer_json
+from tokcore.formats.tokenizers.tiktoken import read_rank_file
+from tokcore.tokenizer.tokenizer_spec import SpecialToken
 from tokcore_pipelines.inspect.verify import verify
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions

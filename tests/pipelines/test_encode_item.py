@@ -13,12 +13,12 @@ from support.builds import WORDS, jsonl, texts, write
 from support.vocabularies import spec_of_merges
 
 import tokcore
-from tokcore.canonical import hash_sha256
 from tokcore.errors import StageError
+from tokcore.files.canonical_json import hash_sha256
 from tokcore.formats.shard_format import ShardSettings
-from tokcore.labels import label_strings
-from tokcore.texts import make_texts_from_strings
-from tokcore.tokenizer_spec import SpecialToken
+from tokcore.shards.labels import label_strings
+from tokcore.text.texts import make_texts_from_strings
+from tokcore.tokenizer.tokenizer_spec import SpecialToken
 from tokcore_pipelines.reading.input_range import Batch, make_read_settings
 from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.attempts import Attempts

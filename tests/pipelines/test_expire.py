@@ -20,8 +20,8 @@ from support.removals import (
 from support.updates import update_here
 
 import tokcore as package
-from tokcore.canonical import write_canonical_json
 from tokcore.errors import ConfigError, LedgerError
+from tokcore.files.canonical_json import write_canonical_json
 from tokcore_pipelines.inspect.gc import gc
 from tokcore_pipelines.inspect.prove_file import prove_file
 from tokcore_pipelines.inspect.verify import verify

@@ -20,8 +20,8 @@ from tokcore.errors import ConfigError, FormatError
 from tokcore.models.bpe import LearnedModel, MergesModel, RanksModel
 from tokcore.models.extended_bpe import learn_further, order_by_making, shorten_further
 from tokcore.models.model import LearnOptions
-from tokcore.texts import make_texts_from_strings
-from tokcore.tokenizer_spec import FILE_NAME, TokenizerSpec
+from tokcore.text.texts import make_texts_from_strings
+from tokcore.tokenizer.tokenizer_spec import FILE_NAME, TokenizerSpec
 from tokcore_pipelines.inspect.verify import verify
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.stages.build import Build

@@ -18,12 +18,12 @@ from support.token_batches import FINGERPRINT, Document, batch_of, write_shard
 
 from tokcore import open_shards
 from tokcore.errors import ConfigError
-from tokcore.format_table import SHARD_FORMATS, list_paths
 from tokcore.formats.documents import DocumentsWriter
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.formats.shard_format import ShardSettings, StoredShard
-from tokcore.shard_checks import Rules
-from tokcore.token_batch import ShardContent, compute_document_digests
+from tokcore.shards.format_table import SHARD_FORMATS, list_paths
+from tokcore.shards.shard_checks import Rules
+from tokcore.shards.token_batch import ShardContent, compute_document_digests
 from tokcore_pipelines.inspect.fsck import Report, check_shards
 from tokcore_pipelines.store.crashpoints import MENDING_POINTS
 

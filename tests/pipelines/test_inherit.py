@@ -15,9 +15,9 @@ from support.builds import build_file, run, tokcore, tree, write
 from support.forging import Forger
 from support.updates import SETTINGS, SMALL, SOURCES, build_fresh, make_texts, require_equal, update_here, write_file
 
+from tokcore.count.pretoken_tables import read_table, write_table
 from tokcore.errors import ConfigError, LedgerError, StageError
-from tokcore.format_table import SHARD_FORMATS
-from tokcore.pretoken_tables import read_table, write_table
+from tokcore.shards.format_table import SHARD_FORMATS
 from tokcore_pipelines.inspect.verify import verify
 from tokcore_pipelines.inspect.verify_removed import verify_removed
 from tokcore_pipelines.local.run_options import RunOptions

@@ -23,8 +23,8 @@ from support.builds import (
 
 import tokcore as api
 from tokcore.errors import ConfigError, LearnError
-from tokcore.formats.sentencepiece import read_sentencepiece_model
-from tokcore.tokenizer import Tokenizer
+from tokcore.formats.tokenizers.sentencepiece import read_sentencepiece_model
+from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.inspect.verify import verify
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.stages.commit import find_manifest

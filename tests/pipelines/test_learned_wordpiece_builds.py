@@ -24,8 +24,8 @@ from transformers import AutoTokenizer
 
 import tokcore as api
 from tokcore.errors import ConfigError, LearnError
-from tokcore.formats.bert import read_vocab_txt
-from tokcore.tokenizer import Tokenizer
+from tokcore.formats.tokenizers.bert import read_vocab_txt
+from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.inspect.verify import verify
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.stages.commit import find_manifest

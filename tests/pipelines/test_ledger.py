@@ -14,8 +14,8 @@ from click.testing import CliRunner
 from support import eager
 from support.builds import build_file, jsonl, run, texts, tree, write
 
-from tokcore.documents_digest import DocumentsDigest
 from tokcore.errors import LedgerError, StageError
+from tokcore.shards.documents_digest import DocumentsDigest
 from tokcore_pipelines.cli import commands
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.reading import streams

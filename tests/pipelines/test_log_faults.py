@@ -11,8 +11,8 @@ import pytest
 from support.builds import build_file, run
 from support.updates import SETTINGS, SOURCES, make_texts, update_here, write_corpus, write_file
 
-from tokcore.canonical import write_canonical_json
 from tokcore.errors import TokError
+from tokcore.files.canonical_json import write_canonical_json
 from tokcore_pipelines.inspect.verify import verify
 from tokcore_pipelines.stages.read_log import read_log
 from tokcore_schemas.commit_log import hash_parts, name_part, parse_commit

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
 
+from tokcore.count.pretoken_rows import CountRows, list_rows, make_rows
+from tokcore.count.pretoken_tables import merge_rows
 from tokcore.errors import LedgerError
-from tokcore.pretoken_rows import CountRows, list_rows, make_rows
-from tokcore.pretoken_tables import merge_rows
 from tokcore_pipelines.graph.merge_graph import MergeToFew
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.work.item_results import sum_up_languages

@@ -18,10 +18,10 @@ from support.builds import WORDS, build_file, drop_result_keys, jsonl, run, text
 from support.builds import tokcore as command
 
 import tokcore
-from tokcore.canonical import write_canonical_json
 from tokcore.errors import ConfigError
-from tokcore.format_table import SHARD_FORMATS
-from tokcore.loader import Loader
+from tokcore.files.canonical_json import write_canonical_json
+from tokcore.shards.format_table import SHARD_FORMATS
+from tokcore.train.loader import Loader
 from tokcore_pipelines.inspect.diff import diff
 from tokcore_pipelines.inspect.rebuild import rebuild
 from tokcore_pipelines.inspect.repair import repair

@@ -18,9 +18,9 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from support.builds import build_file, run_once, small_corpus, texts
 from support.graphs import every_graph, list_creates
 
-from tokcore.canonical import write_canonical_json
 from tokcore.errors import FormatError
-from tokcore.shards import open_shards
+from tokcore.files.canonical_json import write_canonical_json
+from tokcore.shards.opened_shards import open_shards
 from tokcore_pipelines.inspect.verify import verify
 from tokcore_pipelines.stages.commit import find_manifest
 from tokcore_pipelines.store.attempts import Attempts, publish

@@ -23,8 +23,8 @@ from support.graphs import DOCUMENTS, learned
 from support.updates import update_here
 
 import tokcore
-from tokcore.canonical import write_canonical_json
 from tokcore.errors import ConfigError
+from tokcore.files.canonical_json import write_canonical_json
 from tokcore_pipelines import CountPretokens, ReadDocuments, WriteShards
 from tokcore_pipelines.graph.coders import RecordCoder
 from tokcore_pipelines.inspect.verify import verify

@@ -18,10 +18,10 @@ from support.builds import tokcore as command
 
 import tokcore
 from tokcore.errors import ConfigError
-from tokcore.format_table import SHARD_FORMATS
 from tokcore.formats.pieces import PiecesFile, PiecesWriter
-from tokcore.loader import Loader
-from tokcore.packing import pack
+from tokcore.shards.format_table import SHARD_FORMATS
+from tokcore.train.loader import Loader
+from tokcore.train.packing import pack
 from tokcore_pipelines.inspect import made_again
 from tokcore_pipelines.inspect.diff import diff
 from tokcore_pipelines.inspect.rebuild import rebuild
@@ -277,7 +277,7 @@ def test_verify_rebuild_repair_and_diff(folder, output, tmp_path):
 
 def correct_hashes(output, path, content):
     """Make all manifests fit a file of rows that was edited. content: its digest now; None: as it was."""
-    from tokcore.canonical import write_canonical_json
+    from tokcore.files.canonical_json import write_canonical_json
     from tokcore_pipelines.inspect.verify_manifests import compute_identity_under
     from tokcore_pipelines.work.semantics import SEMANTICS
 

@@ -17,8 +17,9 @@ import numpy as np
 import pytest
 from support.builds import build_file, small_corpus
 
-from tokcore import kernel, reference
-from tokcore.texts import make_texts_from_strings
+from tokcore import kernel
+from tokcore.reference import reference
+from tokcore.text.texts import make_texts_from_strings
 from tokcore_pipelines.inspect.verify import verify
 from tokcore_pipelines.local.progress import LogLines, Phase, StageProgress, TerminalLine
 from tokcore_pipelines.local.run_options import RunOptions

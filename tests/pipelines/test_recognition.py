@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from support.builds import SETTINGS, build_file, run, small_corpus
 
-from tokcore.canonical import write_canonical_json
 from tokcore.errors import ConfigError, FormatError, StageError
+from tokcore.files.canonical_json import write_canonical_json
 from tokcore_pipelines.inspect.repair import repair
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.stages import commit, recognition

@@ -22,8 +22,8 @@ from support.removals import (
 )
 from support.updates import SETTINGS, update_here
 
-from tokcore.canonical import write_canonical_json
 from tokcore.errors import ConfigError, StageError
+from tokcore.files.canonical_json import write_canonical_json
 from tokcore_pipelines.inspect.verify import verify
 from tokcore_pipelines.inspect.verify_removed import verify_removed
 from tokcore_pipelines.local import pool

@@ -199,7 +199,7 @@ def test_shells_complete_commands_as_documented():
 @pytest.mark.parametrize("command", ["show", "status", "log"])
 def test_commands_that_read_manifests_alone_load_little(corpus, command):
     """What reads shards, tables or tokenizers takes half a second to load: more than the rest of the command."""
-    heavy = {"pyarrow", "regex", "tokcore.kernel", "tokcore.models", "tokcore.format_table"}
+    heavy = {"pyarrow", "regex", "tokcore.kernel", "tokcore.models", "tokcore.shards.format_table"}
     code = (
         "import sys\nfrom tokcore_pipelines.cli import commands\n"
         f"commands({[command, str(corpus / 'out')]!r}, standalone_mode=False)\n"

@@ -21,8 +21,8 @@ from support.builds import ROOT, build_file, find_file, jsonl, run, small_corpus
 from support.vocabularies import published_tokenizer
 
 import tokcore as api
-from tokcore import scripts
-from tokcore.texts import make_texts_from_strings
+from tokcore.text import scripts
+from tokcore.text.texts import make_texts_from_strings
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.report import (
     html_parts,
@@ -283,7 +283,7 @@ def test_the_vocabulary(report, corpus, documents, tokenizers):
 
 def test_history_by_definition(report, corpus, tokenizers):
     """Merges replayed pre-token by pre-token, each application counted."""
-    from tokcore.explain import Explainer
+    from tokcore.look.explain import Explainer
 
     explainer = Explainer(tokenizers[OWN])
     weights = {lang: one["weight"] for lang, one in report["corpus"]["languages"].items()}

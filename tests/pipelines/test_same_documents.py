@@ -9,8 +9,8 @@ import pytest
 from support.builds import SETTINGS, build_file, cut_corpus, drop_result_key, find_file, run, small_corpus
 
 import tokcore as api
-from tokcore.pretoken_tables import read_table
-from tokcore.tokenizer import Tokenizer
+from tokcore.count.pretoken_tables import read_table
+from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.stages.commit import find_manifest
 from tokcore_schemas.stage_table import TOKENIZER
 

@@ -19,10 +19,10 @@ from support.builds import tokcore as command
 from support.forging import Forger
 
 import tokcore
-from tokcore.format_table import SHARD_FORMATS
 from tokcore.formats.provenance import Provenance, ProvenanceWriter
-from tokcore.labels import label_strings
-from tokcore.token_batch import TokenBatch
+from tokcore.shards.format_table import SHARD_FORMATS
+from tokcore.shards.labels import label_strings
+from tokcore.shards.token_batch import TokenBatch
 from tokcore_pipelines.inspect.rebuild import rebuild
 from tokcore_pipelines.inspect.repair import repair
 from tokcore_pipelines.inspect.verify import verify

@@ -18,7 +18,7 @@ from support.builds import jsonl, run, texts, tokcore, write
 
 import tokcore_pipelines.reading.peek
 from tokcore.errors import ConfigError, StageError
-from tokcore.pretokenize import pretokenize
+from tokcore.text.pretokenize import pretokenize
 from tokcore_pipelines.inspect.estimate import Estimate, estimate
 from tokcore_pipelines.inspect.propose import propose
 from tokcore_pipelines.reading.sniff import detect_content

@@ -11,7 +11,7 @@ from support.published_shapes import PRE_TOKENIZERS, byte_level
 
 from tokcore import Tokenizer
 from tokcore.errors import ConfigError
-from tokcore.shards import open_shards
+from tokcore.shards.opened_shards import open_shards
 from tokcore_pipelines.inspect.verify import verify
 
 # They leave out white space and put a blank first, so that decoding gives what the steps leave of a text.

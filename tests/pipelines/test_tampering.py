@@ -14,7 +14,7 @@ import pytest
 from support.builds import build_file, jsonl, run, tree, write
 from support.updates import make_texts, update_here
 
-from tokcore.canonical import write_canonical_json
+from tokcore.files.canonical_json import write_canonical_json
 from tokcore_pipelines.inspect.repair import repair
 from tokcore_pipelines.inspect.verify import verify
 from tokcore_pipelines.local.run_options import RunOptions

@@ -18,10 +18,12 @@ from support.builds import SOURCES, build_file, jsonl, run, small_corpus, texts,
 from support.forging import Forger
 
 import tokcore as api
-from tokcore import kernel, reference, token_counts
+from tokcore import kernel
+from tokcore.count import token_counts
+from tokcore.count.token_counts import add_up, read_id_rows
 from tokcore.errors import FormatError, LedgerError
 from tokcore.kernel import IdRows
-from tokcore.token_counts import add_up, read_id_rows
+from tokcore.reference import reference
 from tokcore_pipelines.inspect import top_sources
 from tokcore_pipelines.inspect.top_sources import TopSource, find_top_sources
 from tokcore_pipelines.inspect.verify import verify

@@ -12,7 +12,7 @@ from support import toy_stage
 from support.builds import SOURCES, build_file, run, small_corpus, tree
 from support.toy_stage import NAME, TURNED
 
-from tokcore.shards import open_shards
+from tokcore.shards.opened_shards import open_shards
 from tokcore_pipelines import cli
 from tokcore_pipelines.inspect.diff import diff
 from tokcore_pipelines.inspect.gc import gc

@@ -22,7 +22,7 @@ from support.vocabularies import spec_of_merges
 
 import tokcore
 from tokcore.errors import ConfigError
-from tokcore.tokenizer_spec import SpecialToken
+from tokcore.tokenizer.tokenizer_spec import SpecialToken
 from tokcore_pipelines import CountPretokens, EncodeDocuments
 from tokcore_pipelines.graph.coders import DocumentCoder, EncodedDocumentCoder
 from tokcore_schemas import Document, EncodedDocument

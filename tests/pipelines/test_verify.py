@@ -13,10 +13,10 @@ from fsspec.implementations.memory import MemoryFileSystem
 from support.builds import build_file, find_file, run, small_corpus, tokcore
 from support.forging import Forger, written
 
-from tokcore.canonical import write_canonical_json
 from tokcore.errors import ConfigError, FormatError
+from tokcore.files.canonical_json import write_canonical_json
 from tokcore.formats.arrow_shards import ArrowShardWriter
-from tokcore.shards import open_shards
+from tokcore.shards.opened_shards import open_shards
 from tokcore_pipelines.inspect.rebuild import rebuild
 from tokcore_pipelines.inspect.verify import verify
 from tokcore_pipelines.local.progress import StageProgress

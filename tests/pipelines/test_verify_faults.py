@@ -19,8 +19,8 @@ from support.examples import scaled
 from support.forging import STAGES, Forger, changed_leaf, flipped
 
 from tokcore.formats.megatron import BIN, IDX
-from tokcore.labels import label_strings
-from tokcore.token_batch import TokenBatch
+from tokcore.shards.labels import label_strings
+from tokcore.shards.token_batch import TokenBatch
 from tokcore_pipelines.inspect.verify import Report, verify
 from tokcore_pipelines.local.run_options import RunOptions
 

@@ -14,11 +14,11 @@ from support.forging import Forger, flipped
 from support.token_batches import rows_of
 
 import tokcore as api
-from tokcore.format_table import SHARD_FORMATS, FormatFile, list_all_paths, list_paths
 from tokcore.formats.documents import DocumentsWriter, get_documents_path
 from tokcore.formats.shard_format import ShardSettings
-from tokcore.labels import label_strings
-from tokcore.token_batch import TokenBatch
+from tokcore.shards.format_table import SHARD_FORMATS, FormatFile, list_all_paths, list_paths
+from tokcore.shards.labels import label_strings
+from tokcore.shards.token_batch import TokenBatch
 from tokcore_pipelines.inspect.rebuild import rebuild
 from tokcore_pipelines.inspect.verify import verify
 from tokcore_pipelines.stages.commit import find_manifest

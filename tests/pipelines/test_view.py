@@ -14,7 +14,7 @@ from support.builds import build_file, run, small_corpus, tokcore
 from support.view_servers import serving
 
 import tokcore as api
-from tokcore.shards import ShardDocument
+from tokcore.shards.opened_shards import ShardDocument
 from tokcore_pipelines.stages.output import read_output
 from tokcore_pipelines.view import answers
 from tokcore_pipelines.view.answers import compare_documents

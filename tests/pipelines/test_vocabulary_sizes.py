@@ -10,7 +10,7 @@ import pytest
 from support.builds import SETTINGS, SOURCES, build_file, run, small_corpus, tokcore, tree
 
 from tokcore.errors import ConfigError, LearnError
-from tokcore.tokenizer import Tokenizer
+from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.inspect.audit import audit
 from tokcore_pipelines.inspect.diff import diff
 from tokcore_pipelines.inspect.gc import gc

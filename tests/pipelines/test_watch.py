@@ -36,8 +36,8 @@ from support.updates import (
 from support.watchers import said, watching
 
 import tokcore as package
-from tokcore.canonical import COMMIT_VERSION
 from tokcore.errors import ConfigError, IdentityError, StageError
+from tokcore.files.canonical_json import COMMIT_VERSION
 from tokcore_pipelines.inspect.gc import gc
 from tokcore_pipelines.inspect.verify import verify
 from tokcore_pipelines.local.pool import Workers

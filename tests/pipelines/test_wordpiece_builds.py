@@ -13,8 +13,8 @@ from support.builds import SOURCES, build_file, run, small_corpus, texts, tokcor
 
 import tokcore as api
 from tokcore.errors import ConfigError, StageError
-from tokcore.formats.bert import read_vocab_txt
-from tokcore.tokenizer import Tokenizer
+from tokcore.formats.tokenizers.bert import read_vocab_txt
+from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.inspect.verify import _find_differing_sums, verify
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions

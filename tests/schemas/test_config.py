@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokcore.errors import ConfigError
-from tokcore.jsonable import to_jsonable
-from tokcore.patterns import PATTERNS
+from tokcore.files.jsonable import to_jsonable
+from tokcore.text.patterns import PATTERNS
 from tokcore_schemas.build_tables import (
     TABLES,
     BuildTable,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokcore.canonical import write_canonical_json
+from tokcore.files.canonical_json import write_canonical_json
 from tokcore_schemas.cut_manifest import cut_manifest
 
 # Texts that look like what stands between files.

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from support.manifests import MANIFESTS
 
-from tokcore.canonical import write_canonical_json
 from tokcore.errors import ChecksumError, FormatError, VersionError
+from tokcore.files.canonical_json import write_canonical_json
 from tokcore_schemas.manifest import Input, compute_identity
 from tokcore_schemas.stage_manifests import CountedLanguage, CountsConfig, ImportedConfig, StageConfigs
 from tokcore_schemas.stage_table import SHARDS, STAGES, WHOLE, get_stage, parse_manifest

@@ -15,7 +15,7 @@ from stores.servers import STARTS, Store
 from support.builds import find_file, jsonl, texts, tokcore, write
 from support.builds import tree as local_tree
 
-from tokcore.loader import Loader
+from tokcore.train.loader import Loader
 from tokcore_pipelines.cli import commands
 
 BUILD = """

@@ -23,7 +23,7 @@ from support.removals import SOURCES, write_documents
 from support.updates import SMALL
 
 import tokcore
-from tokcore.jsonable import to_jsonable
+from tokcore.files.jsonable import to_jsonable
 from tokcore_pipelines.cli import commands
 from tokcore_pipelines.inspect.verify import verify
 from tokcore_pipelines.local.run_options import RunOptions

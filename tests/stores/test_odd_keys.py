@@ -12,7 +12,7 @@ from stores.files import open_system
 from stores.servers import Store
 from support.builds import run
 
-from tokcore.tokenizer_spec import FILE_NAME
+from tokcore.tokenizer.tokenizer_spec import FILE_NAME
 from tokcore_pipelines.inspect.verify import verify
 from tokcore_pipelines.stages.update_output import Update
 from tokcore_pipelines.store import storage

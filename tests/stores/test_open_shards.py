@@ -12,14 +12,14 @@ from stores.servers import Store
 from support.token_batches import FINGERPRINT, shard_bytes
 
 from tokcore import open_shards
-from tokcore.canonical import write_canonical_json
-from tokcore.format_table import SHARD_FORMATS, list_paths
+from tokcore.files.canonical_json import write_canonical_json
 from tokcore.formats.documents import SUFFIX as DOCUMENTS
 from tokcore.formats.documents import get_documents_path
-from tokcore.labels import repeat_label
-from tokcore.loader import Loader
-from tokcore.shards import ShardDocument, Shards
-from tokcore.token_batch import TokenBatch
+from tokcore.shards.format_table import SHARD_FORMATS, list_paths
+from tokcore.shards.labels import repeat_label
+from tokcore.shards.opened_shards import ShardDocument, Shards
+from tokcore.shards.token_batch import TokenBatch
+from tokcore.train.loader import Loader
 
 NUM, LENGTH = 5000, 800  # documents of a shard, ids of a document: 16 MB of ids, four record batches
 VOCAB_SIZE = 60_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stores.servers import Store
 
-from tokcore.pretoken_rows import list_rows, make_rows
+from tokcore.count.pretoken_rows import list_rows, make_rows
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.work.runs import read_sections, write_section
 

@@ -17,13 +17,13 @@ import numpy as np
 import pyarrow as pa
 from support.token_batches import shard_bytes
 
-from tokcore.canonical import write_canonical_json
-from tokcore.documents_digest import DocumentsDigest
-from tokcore.format_table import SHARD_FORMATS, list_paths
+from tokcore.files.canonical_json import write_canonical_json
 from tokcore.formats.arrow_shards import ArrowShard
 from tokcore.formats.documents import SUFFIX as DOCUMENTS
 from tokcore.formats.documents import Documents, get_documents_path
-from tokcore.token_batch import ShardContent, TokenBatch, compute_document_digests, join_batches
+from tokcore.shards.documents_digest import DocumentsDigest
+from tokcore.shards.format_table import SHARD_FORMATS, list_paths
+from tokcore.shards.token_batch import ShardContent, TokenBatch, compute_document_digests, join_batches
 from tokcore_pipelines.inspect.verify_manifests import compute_identity_under
 from tokcore_pipelines.stages.dataset_card import CARD, write_dataset_card
 from tokcore_pipelines.work.semantics import SEMANTICS

@@ -14,7 +14,7 @@ from support.builds import ON_BEAM, SETTINGS, build_file, run, small_corpus, tex
 from support.vocabularies import spec_of_merges
 
 import tokcore
-from tokcore.tokenizer_spec import SpecialToken
+from tokcore.tokenizer.tokenizer_spec import SpecialToken
 from tokcore_pipelines import CountPretokens, EncodeDocuments, ReadDocuments, WriteShards
 from tokcore_pipelines.graph.stream_graph import FollowSources
 from tokcore_pipelines.graph.task_graph import RunTasks

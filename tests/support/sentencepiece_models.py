@@ -11,7 +11,7 @@ from pathlib import Path
 import sentencepiece
 import zstandard
 
-from tokcore.formats.sentencepiece import read_sentencepiece_model
+from tokcore.formats.tokenizers.sentencepiece import read_sentencepiece_model
 
 SPACE = "▁"
 METASPACE = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": True}

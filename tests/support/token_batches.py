@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from tokcore.format_table import SHARD_FORMATS, FormatFile
 from tokcore.formats.documents import SUFFIX as DOCUMENTS
 from tokcore.formats.documents import DocumentsWriter
 from tokcore.formats.shard_format import ShardReader, ShardSettings
-from tokcore.labels import label_strings
-from tokcore.token_batch import ShardContent, TokenBatch, compute_document_digests
+from tokcore.shards.format_table import SHARD_FORMATS, FormatFile
+from tokcore.shards.labels import label_strings
+from tokcore.shards.token_batch import ShardContent, TokenBatch, compute_document_digests
 
 FINGERPRINT = "ab" * 32
 VOCAB_SIZE = 2**31

@@ -7,9 +7,9 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from tokcore.format_table import SHARD_FORMATS, FormatFile, list_paths
 from tokcore.formats.shard_facts import ShardFacts
-from tokcore.token_batch import ShardContent, join_batches
+from tokcore.shards.format_table import SHARD_FORMATS, FormatFile, list_paths
+from tokcore.shards.token_batch import ShardContent, join_batches
 from tokcore_pipelines.stages.commit import require_manifest
 from tokcore_pipelines.stages.stage import BuildRun, Made, StageKey, name_inputs, run_stage
 from tokcore_pipelines.stages.stored import Each, Stored

@@ -13,12 +13,12 @@ import zstandard
 from hypothesis import strategies as st
 
 from tokcore import kernel
-from tokcore.byte_alphabet import BYTE_OF_ID
 from tokcore.models.bpe import LearnedModel, MergesModel, RanksModel
-from tokcore.patterns import PATTERNS
-from tokcore.texts import make_texts_from_strings
-from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import TokenizerSpec, make_learned_spec
+from tokcore.text.byte_alphabet import BYTE_OF_ID
+from tokcore.text.patterns import PATTERNS
+from tokcore.text.texts import make_texts_from_strings
+from tokcore.tokenizer.tokenizer import Tokenizer
+from tokcore.tokenizer.tokenizer_spec import TokenizerSpec, make_learned_spec
 
 FOLDER = Path(__file__).parents[1] / "data" / "vocab"
 
@@ -56,8 +56,8 @@ def ranks(name: str) -> dict[bytes, int]:
 @functools.cache
 def published_tokenizer(name: str) -> Tokenizer:
     """Our tokenizer of a published vocabulary."""
-    from tokcore.formats.tiktoken import read_rank_file
-    from tokcore.tokenizer_spec import SpecialToken
+    from tokcore.formats.tokenizers.tiktoken import read_rank_file
+    from tokcore.tokenizer.tokenizer_spec import SpecialToken
 
     pattern, special, _ = PUBLISHED[name]
     tokens = [SpecialToken(text, id) for text, id in special.items()]

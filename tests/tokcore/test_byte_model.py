@@ -12,17 +12,18 @@ import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokcore import kernel, unicode
-from tokcore.canonical import write_canonical_json
+from tokcore import kernel
 from tokcore.errors import FormatError, LearnError
-from tokcore.formats.exports import EXPORTS
+from tokcore.files.canonical_json import write_canonical_json
+from tokcore.formats.tokenizers.exports import EXPORTS
+from tokcore.look.odd_tokens import find_unreachable_tokens
 from tokcore.models import MODELS, LearnOptions
 from tokcore.models.byte import ByteModel
-from tokcore.odd_tokens import find_unreachable_tokens
-from tokcore.patterns import PATTERNS
-from tokcore.texts import make_texts_from_strings
-from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec, make_learned_spec
+from tokcore.text import unicode
+from tokcore.text.patterns import PATTERNS
+from tokcore.text.texts import make_texts_from_strings
+from tokcore.tokenizer.tokenizer import Tokenizer
+from tokcore.tokenizer.tokenizer_spec import SpecialToken, TokenizerSpec, make_learned_spec
 
 END = SpecialToken("<|end|>", None, "document_end")
 

@@ -13,18 +13,18 @@ from support.examples import examples
 from support.sentencepiece_models import demo_texts
 
 from tokcore import kernel
-from tokcore.counting import count_pretokens
+from tokcore.count.counting import count_pretokens
+from tokcore.count.pretoken_tables import read_counts_of_table
 from tokcore.errors import FormatError
-from tokcore.formats.huggingface import read_tokenizer_json, write_tokenizer_json
+from tokcore.formats.tokenizers.huggingface import read_tokenizer_json, write_tokenizer_json
 from tokcore.models import MODELS
-from tokcore.models.byte_unigram import ByteUnigramModel
-from tokcore.models.learned_pieces import UNKNOWN_PENALTY
 from tokcore.models.model import LearnOptions
-from tokcore.models.piece_options import PieceOptions
-from tokcore.pretoken_tables import read_counts_of_table
-from tokcore.texts import make_texts_from_strings
-from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec, make_learned_spec
+from tokcore.models.sentencepiece.learned_pieces import UNKNOWN_PENALTY
+from tokcore.models.sentencepiece.piece_options import PieceOptions
+from tokcore.models.unigram.byte_unigram import ByteUnigramModel
+from tokcore.text.texts import make_texts_from_strings
+from tokcore.tokenizer.tokenizer import Tokenizer
+from tokcore.tokenizer.tokenizer_spec import SpecialToken, TokenizerSpec, make_learned_spec
 
 ODD = ["", " ", "\n\n", "a" * 3000, "  two  blanks", "日本語😀", "e\u0301", "\x00\x7f", "<s> [x] </s>", "naïve Straße"]
 MALFORMED = [b"\xff\xfe", b"a\xe6\x97", b"\x80b", b"\xf0\x9f\x98"]

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tokcore.canonical import MAX_DEPTH, Sha256Writer, hash_sha256, parse_canonical, write_canonical_json
 from tokcore.errors import FormatError
+from tokcore.files.canonical_json import MAX_DEPTH, Sha256Writer, hash_sha256, parse_canonical, write_canonical_json
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 values = st.recursive(

@@ -19,11 +19,11 @@ from support.examples import examples
 from support.token_batches import Document, batch_of, content_of, documents, rows_of, write_arrow, write_shard
 
 from tokcore import open_shards
-from tokcore.conversion import Converted, Reading, convert, cut_after, find_settings, list_origins, open_origin
 from tokcore.errors import ConfigError, FormatError, IdentityError
-from tokcore.format_table import SHARD_FORMATS, FormatFile
 from tokcore.formats.flat_ids import FlatIds
-from tokcore.shards import find_shard_files
+from tokcore.shards.conversion import Converted, Reading, convert, cut_after, find_settings, list_origins, open_origin
+from tokcore.shards.format_table import SHARD_FORMATS, FormatFile
+from tokcore.shards.opened_shards import find_shard_files
 
 VOCAB_SIZE = 60_000
 HUB = "parquet"

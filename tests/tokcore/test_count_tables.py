@@ -17,9 +17,9 @@ from support.builds import WORDS, build_file, small_corpus, texts
 
 import tokcore
 from tokcore import kernel
-from tokcore.canonical import write_canonical_json
+from tokcore.count.pretoken_tables import convert_table_to_rows, split_rows, write_table
 from tokcore.errors import ChecksumError, ConfigError, FormatError
-from tokcore.pretoken_tables import convert_table_to_rows, split_rows, write_table
+from tokcore.files.canonical_json import write_canonical_json
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.stages.build import Build
 from tokcore_pipelines.stages.commit import find_manifest

@@ -17,13 +17,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tokcore import kernel, pretoken_tables, reference
-from tokcore.counting import count_pretokens
+from tokcore import kernel
+from tokcore.count import pretoken_tables
+from tokcore.count.counting import count_pretokens
+from tokcore.count.pretoken_rows import CountRows, list_rows, make_rows
+from tokcore.count.pretoken_tables import merge_rows, read_run, read_table, write_run, write_table
+from tokcore.count.sum_of_runs import merge_many_rows
 from tokcore.errors import ConfigError, FormatError, LearnError
-from tokcore.many_runs import merge_many_rows
-from tokcore.pretoken_rows import CountRows, list_rows, make_rows
-from tokcore.pretoken_tables import merge_rows, read_run, read_table, write_run, write_table
-from tokcore.texts import Texts, make_texts_from_strings
+from tokcore.reference import reference
+from tokcore.text.texts import Texts, make_texts_from_strings
 
 ALL = kernel.list_available()
 NATIVE = [name for name in ALL if name != "reference"]

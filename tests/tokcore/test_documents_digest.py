@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
 
-from tokcore import kernel, reference
-from tokcore.documents_digest import DocumentsDigest
+from tokcore import kernel
 from tokcore.kernel import MuHash
+from tokcore.reference import reference
+from tokcore.shards.documents_digest import DocumentsDigest
 
 PRIME = 2**3072 - 1103717
 NATIVE = kernel.list_available()[0]

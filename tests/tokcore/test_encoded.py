@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokcore.encoded import compute_starts, cut, pad
 from tokcore.errors import IdentityError
-from tokcore.tokenizer import Tokenizer
+from tokcore.tokenizer.encoded_batch import compute_starts, cut, pad
+from tokcore.tokenizer.tokenizer import Tokenizer
 
 TOKENIZER = Tokenizer.from_merges(
     [(b"a", b"b"), (b"ab", b"ab")], pattern="cl100k", special={"<|end|>": "document_end", "<pad>": "padding"}

@@ -13,10 +13,10 @@ from support.examples import examples, seeds
 from support.vocabularies import encoder_of, learned_models, models, pieces_for, published_tokenizer, ranks
 
 from tokcore import kernel
-from tokcore.byte_alphabet import BYTE_OF_ID
 from tokcore.models.bpe import LearnedModel, MergesModel, RanksModel
 from tokcore.models.bpe_merges import MergeTable
-from tokcore.texts import Texts, make_texts_from_strings
+from tokcore.text.byte_alphabet import BYTE_OF_ID
+from tokcore.text.texts import Texts, make_texts_from_strings
 
 NATIVE = [name for name in kernel.list_available() if name != "reference"]
 

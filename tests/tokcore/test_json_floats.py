@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from tokcore.formats.json_floats import parse_float, write_float
+from tokcore.formats.tokenizers.json_floats import parse_float, write_float
 
 DIGITS = st.text("0123456789", min_size=1, max_size=30)
 WHOLE = DIGITS.map(lambda digits: digits.lstrip("0") or "0")

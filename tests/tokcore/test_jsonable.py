@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokcore import jsonable
-from tokcore.canonical import parse_canonical, write_canonical_json
 from tokcore.errors import FormatError, VersionError
-from tokcore.jsonable import LEFT_OUT, Place, Read, from_jsonable, require_version, to_jsonable
+from tokcore.files import jsonable
+from tokcore.files.canonical_json import parse_canonical, write_canonical_json
+from tokcore.files.jsonable import LEFT_OUT, Place, Read, from_jsonable, require_version, to_jsonable
 from tokcore_schemas.refs import LanguageCounts, RangeLedger, RejectRef, ShardRef, StoredFile
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokcore.key_filter import KeyFilter
-from tokcore.texts import make_texts_from_strings
+from tokcore.count.key_filter import KeyFilter
+from tokcore.text.texts import make_texts_from_strings
 
 
 @given(st.lists(st.binary(max_size=20)), st.integers(0, 100))

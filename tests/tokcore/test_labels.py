@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokcore.labels import Labels, join_labels, label_arrow, label_strings, repeat_label
+from tokcore.shards.labels import Labels, join_labels, label_arrow, label_strings, repeat_label
 
 strings = st.lists(st.sampled_from(["", "en", "zh-Hant", "日本語", "a\0b"]), max_size=30)
 

@@ -20,19 +20,20 @@ from support.compile_once import make_launcher
 from support.examples import examples
 from support.sentencepiece_models import demo_texts
 
-from tokcore import _native, kernel, reference_pieces
-from tokcore.counting import count_pretokens
+from tokcore import _native, kernel
+from tokcore.count.counting import count_pretokens
 from tokcore.errors import LearnError
 from tokcore.formats.protobuf import Field, read_message
-from tokcore.formats.sentencepiece import read_sentencepiece_model, write_sentencepiece_model
+from tokcore.formats.tokenizers.sentencepiece import read_sentencepiece_model, write_sentencepiece_model
 from tokcore.models import MODELS
-from tokcore.models.learned_pieces import NUM_SEEDS, _make_rules
 from tokcore.models.model import LearnOptions
-from tokcore.models.piece_options import PieceOptions
-from tokcore.normalize import Normalizer, name_space_step
-from tokcore.texts import Texts, make_texts_from_strings
-from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import SpecialToken, make_learned_spec
+from tokcore.models.sentencepiece.learned_pieces import NUM_SEEDS, _make_rules
+from tokcore.models.sentencepiece.piece_options import PieceOptions
+from tokcore.reference import reference_pieces
+from tokcore.text.normalize import Normalizer, name_space_step
+from tokcore.text.texts import Texts, make_texts_from_strings
+from tokcore.tokenizer.tokenizer import Tokenizer
+from tokcore.tokenizer.tokenizer_spec import SpecialToken, make_learned_spec
 
 SPECIAL = {"<unk>": 0, "<s>": 1, "</s>": 2}
 OPTIONS = {

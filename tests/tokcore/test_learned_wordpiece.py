@@ -17,15 +17,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import seeds
 
-from tokcore import _native, kernel, reference
-from tokcore.counting import count_pretokens
+from tokcore import _native, kernel
+from tokcore.count.counting import count_pretokens
 from tokcore.errors import LearnError
 from tokcore.models import MODELS, LearnOptions
-from tokcore.models.wordpiece import WordpieceModel
-from tokcore.normalize import Normalizer
-from tokcore.texts import make_texts_from_strings
-from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import SpecialToken, make_learned_spec
+from tokcore.models.wordpiece.longest_match import WordpieceModel
+from tokcore.reference import reference
+from tokcore.text.normalize import Normalizer
+from tokcore.text.texts import make_texts_from_strings
+from tokcore.tokenizer.tokenizer import Tokenizer
+from tokcore.tokenizer.tokenizer_spec import SpecialToken, make_learned_spec
 
 ALL = kernel.list_available()
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

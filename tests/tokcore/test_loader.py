@@ -21,14 +21,14 @@ from hypothesis import strategies as st
 from support.examples import examples
 from support.token_batches import Document, write_shard
 
-from tokcore import loader as loader_module
-from tokcore import row_streams
 from tokcore.errors import ConfigError, FormatError
-from tokcore.format_table import SHARD_FORMATS
 from tokcore.formats import flat_ids
 from tokcore.formats.flat_ids import find_bounds_in
-from tokcore.loader import Loader
-from tokcore.row_order import Permutation, RowOrder, spread
+from tokcore.shards.format_table import SHARD_FORMATS
+from tokcore.train import loader as loader_module
+from tokcore.train import row_streams
+from tokcore.train.loader import Loader
+from tokcore.train.row_order import Permutation, RowOrder, spread
 
 
 def make_rows(num: int, seed: int, lang: str = "en") -> list[Document]:
@@ -324,7 +324,7 @@ def test_torch_reads_it(tmp_path, num_workers):
 
 
 def test_importing_it_imports_no_torch():
-    code = "import sys, tokcore.loader; assert 'torch' not in sys.modules and 'fsspec' not in sys.modules"
+    code = "import sys, tokcore.train.loader; assert 'torch' not in sys.modules and 'fsspec' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokcore import kernel
-from tokcore.counting import count_pretokens
+from tokcore.count.counting import count_pretokens
 from tokcore.errors import ConfigError
-from tokcore.mask_presets import IBAN_LENGTHS, KEY_PREFIXES, MASK_PRESETS
-from tokcore.masking import add_texts, check_mask
-from tokcore.pretokenize import pretokenize
-from tokcore.pretokenizer import Pretokenizer
-from tokcore.texts import make_texts_from_strings
+from tokcore.text.mask_presets import IBAN_LENGTHS, KEY_PREFIXES, MASK_PRESETS
+from tokcore.text.masking import add_texts, check_mask
+from tokcore.text.pretokenize import pretokenize
+from tokcore.text.pretokenizer import Pretokenizer
+from tokcore.text.texts import make_texts_from_strings
 
 ALL = kernel.list_available()
 NAMES = list(MASK_PRESETS)

@@ -15,12 +15,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from support.examples import seeds
 
-from tokcore import _native, kernel, reference
-from tokcore.byte_alphabet import ID_OF_BYTE, from_printable, to_printable
-from tokcore.counting import count_pretokens
+from tokcore import _native, kernel
+from tokcore.count.counting import count_pretokens
 from tokcore.errors import ConfigError, FormatError, LearnError
-from tokcore.merges import Merge, learn_bpe, learn_rows
-from tokcore.texts import make_texts_from_strings
+from tokcore.learn.merges import Merge, learn_bpe, learn_rows
+from tokcore.reference import reference
+from tokcore.text.byte_alphabet import ID_OF_BYTE, from_printable, to_printable
+from tokcore.text.texts import make_texts_from_strings
 
 ALL = kernel.list_available()
 NATIVE = ALL[0]

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokcore.canonical import write_canonical_json
+from tokcore.count.pretoken_rows import make_rows
+from tokcore.count.pretoken_tables import merge_rows
 from tokcore.errors import ConfigError, LearnError
-from tokcore.merges import learn_rows
-from tokcore.mixing import (
+from tokcore.files.canonical_json import write_canonical_json
+from tokcore.learn.language_weights import (
     Mix,
     Temperature,
     compute_mixing_weights,
@@ -25,8 +26,7 @@ from tokcore.mixing import (
     compute_unimax_targets,
     mix,
 )
-from tokcore.pretoken_rows import make_rows
-from tokcore.pretoken_tables import merge_rows
+from tokcore.learn.merges import learn_rows
 
 GOLDEN = {
     "strategy": "temperature",

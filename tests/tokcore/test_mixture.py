@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokcore.errors import ConfigError
-from tokcore.mixing import compute_unimax_targets
-from tokcore.mixture import MOST_COPIES, Copies, choose_copies, share_tokens
+from tokcore.learn.language_weights import compute_unimax_targets
+from tokcore.train.document_shares import MOST_COPIES, Copies, choose_copies, share_tokens
 
 SIZES = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(1, 10**12), min_size=1)
 

@@ -9,7 +9,7 @@ import pytest
 
 from tokcore.errors import LearnError
 from tokcore.models import MODELS, LearnOptions
-from tokcore.texts import make_texts_from_strings
+from tokcore.text.texts import make_texts_from_strings
 
 WORDS = ["low", "lower", "newest", "widest", "the", "there", "a##b", "##", "#", "###", "ж", "жж", "的", "lowlow"]
 ROWS = (make_texts_from_strings(WORDS), np.arange(3, 3 + len(WORDS), dtype=np.uint64))

@@ -14,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
 
-from tokcore import kernel, unicode
+from tokcore import kernel
 from tokcore.errors import ConfigError
-from tokcore.normalize import Normalizer
-from tokcore.texts import Texts, make_texts_from_strings
+from tokcore.text import unicode
+from tokcore.text.normalize import Normalizer
+from tokcore.text.texts import Texts, make_texts_from_strings
 
 STEPS = ["nfc", "nfd", "nfkc", "nfkd", "lowercase", "strip_accents", "strip_controls", "strip_invisible"]
 SCALARS = "".join(chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000)

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from support.examples import examples
 
 from tokcore.errors import ConfigError
-from tokcore.formats.huggingface import read_tokenizer_json, write_tokenizer_json
-from tokcore.normalize import Normalizer
-from tokcore.normalizer_steps import STEPS, make_step, spell_step
-from tokcore.tokenizer import Tokenizer
+from tokcore.formats.tokenizers.huggingface import read_tokenizer_json, write_tokenizer_json
+from tokcore.text.normalize import Normalizer
+from tokcore.text.normalizer_steps import STEPS, make_step, spell_step
+from tokcore.tokenizer.tokenizer import Tokenizer
 
 CHARACTERS = "ab \t\n\r\x00\x01\x0b\x1f\x7f\x85\x8f\x9f\u00a0\u1680\u2000\u200b\u200f\u2028\u2581\u3000\ufeff\ufffdéA"
 text_of = st.text(st.sampled_from(CHARACTERS), max_size=20)

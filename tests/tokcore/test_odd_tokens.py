@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 from support.examples import examples
 from support.vocabularies import models, published_tokenizer
 
-from tokcore import reference
-from tokcore.models.bpe import LearnedModel, MergesModel, RanksModel
-from tokcore.odd_tokens import (
+from tokcore.look.odd_tokens import (
     CHARACTER_KINDS,
     count_kinds_of_characters,
     find_invisible_characters,
@@ -21,9 +19,11 @@ from tokcore.odd_tokens import (
     find_unreachable_tokens,
     spell_token,
 )
-from tokcore.texts import make_texts_from_strings
-from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import TokenizerSpec
+from tokcore.models.bpe import LearnedModel, MergesModel, RanksModel
+from tokcore.reference import reference
+from tokcore.text.texts import make_texts_from_strings
+from tokcore.tokenizer.tokenizer import Tokenizer
+from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
 
 
 def tokenizer_of(model: LearnedModel | MergesModel | RanksModel) -> Tokenizer:

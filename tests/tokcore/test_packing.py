@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokcore.errors import ConfigError
-from tokcore.packing import STRATEGIES, PackedRows, pack
+from tokcore.train.packing import STRATEGIES, PackedRows, pack
 
 lengths_of_documents = st.lists(st.integers(0, 30) | st.sampled_from([0, 7, 8, 9, 100]), max_size=60)
 Piece = tuple[int, int, int]  # document, start, ids

@@ -15,13 +15,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from support.examples import examples, scaled
 
-from tokcore import _native, kernel, reference, unicode
+from tokcore import _native, kernel
 from tokcore.errors import ConfigError, StageError
-from tokcore.patterns import PATTERNS, find_named_pattern
-from tokcore.pretokenize import pretokenize
-from tokcore.pretokenizer import Pretokenizer
-from tokcore.regex_split import compile_pattern
-from tokcore.texts import Offsets, Texts, make_texts_from_strings
+from tokcore.reference import reference
+from tokcore.text import unicode
+from tokcore.text.patterns import PATTERNS, find_named_pattern
+from tokcore.text.pretokenize import pretokenize
+from tokcore.text.pretokenizer import Pretokenizer
+from tokcore.text.regex_split import compile_pattern
+from tokcore.text.texts import Offsets, Texts, make_texts_from_strings
 
 NATIVE = [name for name in kernel.list_available() if name != "reference"]
 

@@ -11,9 +11,9 @@ import fsspec
 import numpy as np
 import pytest
 
-from tokcore import ranged_files, url_files
 from tokcore.errors import ChecksumError, FormatError
-from tokcore.ranged_files import BLOCK_BYTES, MOST_AHEAD_BYTES, MOST_KEPT_BYTES, RangedFile, RangedIds
+from tokcore.files import ranged_files, url_files
+from tokcore.files.ranged_files import BLOCK_BYTES, MOST_AHEAD_BYTES, MOST_KEPT_BYTES, RangedFile, RangedIds
 
 SIZE = 40 * BLOCK_BYTES + 1234
 URL = "memory://ranged/file"

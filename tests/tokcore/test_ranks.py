@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.vocabularies import ranks
 
-from tokcore import kernel, reference
-from tokcore.texts import make_texts_from_strings
+from tokcore import kernel
+from tokcore.reference import reference
+from tokcore.text.texts import make_texts_from_strings
 
 pytestmark = pytest.mark.skipif(kernel.list_available() == ("reference",), reason="no native kernel")
 

@@ -13,18 +13,18 @@ from support.vocabularies import spec_of_merges
 from tokenizers import Regex, pre_tokenizers
 
 from tokcore.errors import ConfigError, FormatError
-from tokcore.formats.huggingface import (
+from tokcore.formats.tokenizers.huggingface import (
     expand_possessive_intervals,
     read_tokenizer_json,
     spell_pattern,
     write_tokenizer_json,
 )
-from tokcore.formats.tiktoken import read_split_pattern
-from tokcore.patterns import PATTERNS
-from tokcore.pretokenize import pretokenize
-from tokcore.pretokenizer import Pretokenizer
-from tokcore.regex_spelling import spell, translate
-from tokcore.regex_tree import parse
+from tokcore.formats.tokenizers.tiktoken import read_split_pattern
+from tokcore.text.patterns import PATTERNS
+from tokcore.text.pretokenize import pretokenize
+from tokcore.text.pretokenizer import Pretokenizer
+from tokcore.text.regex_spelling import spell, translate
+from tokcore.text.regex_tree import parse
 
 # Most patterns that are drawn cannot be told to all engines.
 ANY_PATTERNS = {"suppress_health_check": [HealthCheck.filter_too_much]}

@@ -17,15 +17,15 @@ import tokenizers
 from support.sentencepiece_models import METASPACE, demo_texts, make_tokenizer_json, train
 
 from tokcore.errors import ConfigError
-from tokcore.formats.huggingface import read_tokenizer_json, write_tokenizer_json
-from tokcore.formats.sentencepiece import read_sentencepiece_model
+from tokcore.formats.tokenizers.huggingface import read_tokenizer_json, write_tokenizer_json
+from tokcore.formats.tokenizers.sentencepiece import read_sentencepiece_model
 from tokcore.kernel import SampledUnigram, force, list_available
-from tokcore.models.wordpiece import WordpieceModel
-from tokcore.reference_sampling import Draws, Edge, Pieces, match_with_dropout, merge_with_dropout, sample_cut
-from tokcore.sampling import Randomness, _weigh, find_best_cuts
-from tokcore.texts import make_texts_from_strings
-from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec
+from tokcore.models.wordpiece.longest_match import WordpieceModel
+from tokcore.reference.reference_sampling import Draws, Edge, Pieces, match_with_dropout, merge_with_dropout, sample_cut
+from tokcore.text.texts import make_texts_from_strings
+from tokcore.tokenizer.sampling import Randomness, _weigh, find_best_cuts
+from tokcore.tokenizer.tokenizer import Tokenizer
+from tokcore.tokenizer.tokenizer_spec import SpecialToken, TokenizerSpec
 
 MERGES = [(b"a", b"b"), (b"ab", b"a"), (b"b", b"a"), (b"ab", b"ab"), (b"ba", b"b")]
 TABLE = {b"a": (0, -1.0), b"b": (1, -1.5), b"ab": (2, -2.0), b"ba": (3, -2.25), b"aba": (4, -3.0), b"bab": (5, -9.0)}

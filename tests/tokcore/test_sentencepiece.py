@@ -15,14 +15,18 @@ from support.examples import examples
 from support.sentencepiece_models import HARD, MALFORMED, OPTIONS, demo_texts, train
 
 from tokcore import kernel
-from tokcore.canonical import write_canonical_json
 from tokcore.errors import FormatError, IdentityError
+from tokcore.files.canonical_json import write_canonical_json
 from tokcore.formats.protobuf import write_field
-from tokcore.formats.sentencepiece import is_sentencepiece_model, read_sentencepiece_model, write_sentencepiece_model
-from tokcore.odd_tokens import find_unreachable_tokens
-from tokcore.texts import make_texts_from_strings
-from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import TokenizerSpec
+from tokcore.formats.tokenizers.sentencepiece import (
+    is_sentencepiece_model,
+    read_sentencepiece_model,
+    write_sentencepiece_model,
+)
+from tokcore.look.odd_tokens import find_unreachable_tokens
+from tokcore.text.texts import make_texts_from_strings
+from tokcore.tokenizer.tokenizer import Tokenizer
+from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 

@@ -37,15 +37,15 @@ from support.token_batches import (
 )
 
 import tokcore
-from tokcore import ranged_files
-from tokcore import shards as shards_module
-from tokcore.canonical import write_canonical_json
 from tokcore.errors import ChecksumError, FormatError, IdentityError, VersionError
-from tokcore.format_table import SHARD_FORMATS, list_all_paths, list_paths
+from tokcore.files import ranged_files
+from tokcore.files.canonical_json import write_canonical_json
 from tokcore.formats.documents import SUFFIX as DOCUMENTS
 from tokcore.formats.documents import get_documents_path
-from tokcore.shards import ShardDocument, Shards, describe, open_shards
-from tokcore.token_batch import Rechunker, ShardContent, add_ids, compute_document_digests, join_batches
+from tokcore.shards import opened_shards as shards_module
+from tokcore.shards.format_table import SHARD_FORMATS, list_all_paths, list_paths
+from tokcore.shards.opened_shards import ShardDocument, Shards, describe, open_shards
+from tokcore.shards.token_batch import Rechunker, ShardContent, add_ids, compute_document_digests, join_batches
 
 OTHER = "cd" * 32
 

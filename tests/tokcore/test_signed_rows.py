@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tokcore.count.pretoken_rows import CountRows, list_rows, make_rows
+from tokcore.count.pretoken_tables import merge_rows
+from tokcore.count.signed_rows import subtract_rows
 from tokcore.errors import LedgerError
-from tokcore.pretoken_rows import CountRows, list_rows, make_rows
-from tokcore.pretoken_tables import merge_rows
-from tokcore.signed_rows import subtract_rows
 
 tables = st.dictionaries(st.binary(max_size=3), st.tuples(st.integers(1, 99), st.integers(0, 5)), max_size=12).map(
     lambda rows: {key: (documents + more, documents) for key, (documents, more) in rows.items()}

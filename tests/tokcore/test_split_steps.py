@@ -17,19 +17,19 @@ from support.examples import examples
 from support.published_shapes import PRE_TOKENIZERS, split
 
 from tokcore import kernel
-from tokcore.byte_alphabet import to_printable
-from tokcore.counting import count_pretokens
+from tokcore.count.counting import count_pretokens
 from tokcore.errors import ConfigError
 from tokcore.kernel import Counter
-from tokcore.masking import add_texts
-from tokcore.patterns import PATTERNS
-from tokcore.pretokenizer import Pretokenizer
-from tokcore.regex_automaton import make_automaton
-from tokcore.regex_spelling import spell
-from tokcore.regex_split import find_matches_with_regex, split_with_regex
-from tokcore.regex_tree import can_be_empty, parse
-from tokcore.split_steps import BEHAVIORS, STEPS, Cut, StepList
-from tokcore.texts import make_texts_from_strings
+from tokcore.text.byte_alphabet import to_printable
+from tokcore.text.masking import add_texts
+from tokcore.text.patterns import PATTERNS
+from tokcore.text.pretokenizer import Pretokenizer
+from tokcore.text.regex_automaton import make_automaton
+from tokcore.text.regex_spelling import spell
+from tokcore.text.regex_split import find_matches_with_regex, split_with_regex
+from tokcore.text.regex_tree import can_be_empty, parse
+from tokcore.text.split_steps import BEHAVIORS, STEPS, Cut, StepList
+from tokcore.text.texts import make_texts_from_strings
 
 # Letters, digits and punctuation of several scripts and kinds, white space that is rare, marks, invisible characters.
 CHARACTERS = "ab ZsſtK'._-,/()5²٣½९éß̃Ⓐ漢字かカー한กำ🙂👩🏽\u200d\u200b\u00ad\u0345\n\r\t \u00a0\u2028\u3000\u0085\ufeff"
@@ -216,7 +216,7 @@ def test_a_users_pattern_runs_in_the_kernel(monkeypatch):
     batch = make_texts_from_strings(["don't  stop 2024", "x"])
     pattern = PATTERNS["gpt2"].replace(r"\p{N}+", r"\p{N}{1,3}")
     expected = [array.tolist() for array in split_with_regex(pattern, batch)]
-    monkeypatch.setattr("tokcore.pretokenizer.split_with_regex", None)
+    monkeypatch.setattr("tokcore.text.pretokenizer.split_with_regex", None)
     assert [array.tolist() for array in Pretokenizer.of(pattern).split(batch)] == expected
 
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from support.sentencepiece_models import train
 from support.vocabularies import published_tokenizer
 
-from tokcore.counting import count_pretokens
-from tokcore.merges import learn_bpe
-from tokcore.token_search import TokenSearcher, can_search
-from tokcore.tokenizer import Tokenizer
+from tokcore.count.counting import count_pretokens
+from tokcore.learn.merges import learn_bpe
+from tokcore.look.token_search import TokenSearcher, can_search
+from tokcore.tokenizer.tokenizer import Tokenizer
 
 TEXTS = ["low lower lowest newest", "न मस्ते नमस्ते", "aaaaaaa abab", "it's 2024!"]
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from support.vocabularies import published_encoding, published_tokenizer
 
 import tokcore
-from tokcore.formats.huggingface import write_tokenizer_json
-from tokcore.token_spans import find_token_spans
+from tokcore.formats.tokenizers.huggingface import write_tokenizer_json
+from tokcore.tokenizer.token_spans import find_token_spans
 
 TOKENIZER = published_tokenizer("r50k")
 TEXTS = ["", "low lower", "Straße – naïve", "中文 🙂 x", "e\u0301 \u200d👩‍👩‍👧", "a\r\n\tb", "\0"]

@@ -15,17 +15,18 @@ from hypothesis import strategies as st
 from support.examples import examples
 from support.vocabularies import models, pieces_for, published_tokenizer, rank_file_bytes, spec_of_merges
 
-from tokcore import kernel, shared_tables
-from tokcore.counting import count_pretokens
+from tokcore import kernel
+from tokcore.count.counting import count_pretokens
+from tokcore.count.pretoken_tables import read_counts_of_table
 from tokcore.errors import ConfigError, FormatError, IdentityError, LearnError
-from tokcore.formats.exports import EXPORTS
-from tokcore.formats.huggingface import write_tokenizer_json
-from tokcore.merges import learn_bpe
+from tokcore.formats.tokenizers.exports import EXPORTS
+from tokcore.formats.tokenizers.huggingface import write_tokenizer_json
+from tokcore.learn.merges import learn_bpe
 from tokcore.models import MODELS, LearnOptions
-from tokcore.pretoken_tables import read_counts_of_table
-from tokcore.texts import Texts, make_texts_from_strings
-from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec, make_learned_spec
+from tokcore.text.texts import Texts, make_texts_from_strings
+from tokcore.tokenizer import shared_tables
+from tokcore.tokenizer.tokenizer import Tokenizer
+from tokcore.tokenizer.tokenizer_spec import SpecialToken, TokenizerSpec, make_learned_spec
 
 Merge = namedtuple("Merge", "left right count")
 
@@ -399,7 +400,7 @@ def test_user_pattern():
 
 
 def test_a_pattern_by_its_text_is_the_named_one():
-    from tokcore.patterns import PATTERNS
+    from tokcore.text.patterns import PATTERNS
 
     by_text = Tokenizer(spec_of_merges([Merge(b"a", b"b", 5)], {"regex": PATTERNS["o200k"]}, [], []))
     by_name = Tokenizer(spec_of_merges([Merge(b"a", b"b", 5)], {"name": "o200k"}, [], []))

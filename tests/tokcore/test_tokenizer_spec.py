@@ -11,11 +11,13 @@ from hypothesis import given
 from support.examples import examples
 from support.vocabularies import models, spec_of_merges
 
-from tokcore import kernel, tokenizer_spec, unicode
-from tokcore.canonical import hash_sha256, write_canonical_json
+from tokcore import kernel
 from tokcore.errors import ChecksumError, ConfigError, FormatError, LearnError, VersionError
+from tokcore.files.canonical_json import hash_sha256, write_canonical_json
 from tokcore.models.bpe import LearnedModel, MergesModel, RanksModel
-from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec, make_learned_spec
+from tokcore.text import unicode
+from tokcore.tokenizer import tokenizer_spec
+from tokcore.tokenizer.tokenizer_spec import SpecialToken, TokenizerSpec, make_learned_spec
 
 Merge = namedtuple("Merge", "left right count")
 
@@ -231,7 +233,7 @@ def test_imported_models_are_checked():
 
 def test_byte_order_is_the_learners():
     """The ids of bytes are those that kernel.learn_merges uses."""
-    from tokcore.texts import make_texts_from_strings
+    from tokcore.text.texts import make_texts_from_strings
 
     left, right, _ = kernel.learn_merges(make_texts_from_strings([b"\xc3\xa9"]), np.array([3], np.uint64), 1, 1)
     model = LearnedModel(np.array([[left[0], right[0]]], np.int32))

@@ -12,8 +12,9 @@ import regex
 import tokenizers
 import unicodedata2
 
-from tokcore import _native, unicode, unicode_data
+from tokcore import _native
 from tokcore.errors import ConfigError
+from tokcore.text import unicode, unicode_data
 
 SCALARS = "".join(chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000)
 

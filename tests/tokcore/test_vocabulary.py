@@ -9,9 +9,9 @@ from support.vocabularies import published_encoding, published_tokenizer
 
 import tokcore
 from tokcore.errors import ConfigError
-from tokcore.formats.huggingface import write_tokenizer_json
-from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import SpecialToken
+from tokcore.formats.tokenizers.huggingface import write_tokenizer_json
+from tokcore.tokenizer.tokenizer import Tokenizer
+from tokcore.tokenizer.tokenizer_spec import SpecialToken
 
 ROLES = {"<s>": "document_begin", "<|end|>": "document_end", "<|end2|>": "document_end", "<pad>": "padding"}
 

@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer, ByT5Tokenizer, CanineTokenizer
 
 from tokcore import kernel
-from tokcore.code_points import find_code_points
 from tokcore.errors import FormatError, IdentityError, LearnError
-from tokcore.formats.exports import EXPORTS
+from tokcore.formats.tokenizers.exports import EXPORTS
+from tokcore.look.odd_tokens import find_unreachable_tokens
 from tokcore.models import MODELS, LearnOptions
 from tokcore.models.byte import LAYOUTS as BYTE_LAYOUTS
 from tokcore.models.codepoint import LAYOUTS as CODEPOINT_LAYOUTS
-from tokcore.odd_tokens import find_unreachable_tokens
-from tokcore.pretokenize import pretokenize
-from tokcore.texts import make_texts_from_strings
-from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec, make_learned_spec
+from tokcore.text.code_points import find_code_points
+from tokcore.text.pretokenize import pretokenize
+from tokcore.text.texts import make_texts_from_strings
+from tokcore.tokenizer.tokenizer import Tokenizer
+from tokcore.tokenizer.tokenizer_spec import SpecialToken, TokenizerSpec, make_learned_spec
 
 UNKNOWN = SpecialToken("[UNK]", 0, "unknown")
 SAMPLES = ["", "Hello  world\n", "и в не\t的 एक", "\u0000\U0010ffff", "the the of\r\n", "日" * 300, "a\u0301 é"]

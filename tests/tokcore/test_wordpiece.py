@@ -15,18 +15,19 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokcore import bert, kernel
-from tokcore.canonical import write_canonical_json
+from tokcore import kernel
 from tokcore.errors import FormatError, IdentityError, VersionError
-from tokcore.formats.bert import is_vocab_txt, read_vocab_txt
-from tokcore.models.wordpiece import WordpieceModel
-from tokcore.normalize import Normalizer
-from tokcore.odd_tokens import find_unreachable_tokens
-from tokcore.pretokenize import pretokenize
-from tokcore.pretokenizer import Pretokenizer
-from tokcore.texts import make_texts_from_strings
-from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec
+from tokcore.files.canonical_json import write_canonical_json
+from tokcore.formats.tokenizers.bert import is_vocab_txt, read_vocab_txt
+from tokcore.look.odd_tokens import find_unreachable_tokens
+from tokcore.models.wordpiece.longest_match import WordpieceModel
+from tokcore.text import bert_characters as bert
+from tokcore.text.normalize import Normalizer
+from tokcore.text.pretokenize import pretokenize
+from tokcore.text.pretokenizer import Pretokenizer
+from tokcore.text.texts import make_texts_from_strings
+from tokcore.tokenizer.tokenizer import Tokenizer
+from tokcore.tokenizer.tokenizer_spec import SpecialToken, TokenizerSpec
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = [

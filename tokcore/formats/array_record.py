@@ -41,8 +41,8 @@ from tokcore.formats.riegeli import (
 )
 from tokcore.formats.shard_format import FormatDefaults, ShardSettings, ShardWithDocuments, check_ids, check_lengths
 from tokcore.formats.varints import measure_varints, read_varints_at, spread_varints
-from tokcore.texts import Bytes
-from tokcore.token_batch import Ids, Offsets, TokenBatch
+from tokcore.shards.token_batch import Ids, Offsets, TokenBatch
+from tokcore.text.texts import Bytes
 
 SUFFIX = ".array_record"
 FEATURE = b"input_ids"

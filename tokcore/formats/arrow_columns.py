@@ -18,10 +18,10 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from tokcore.arrow_files import Sink
 from tokcore.errors import FormatError, VersionError
-from tokcore.ranged_files import find_ranged
-from tokcore.token_batch import Rechunker, TokenBatch
+from tokcore.files.arrow_files import Sink
+from tokcore.files.ranged_files import find_ranged
+from tokcore.shards.token_batch import Rechunker, TokenBatch
 
 FORMAT_VERSION = "1"
 COMPRESSIONS = ("zstd", "lz4", "none")

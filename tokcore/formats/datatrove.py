@@ -17,7 +17,7 @@ import numpy as np
 from tokcore.errors import FormatError
 from tokcore.formats.flat_ids import HeaderlessFormat, compute_lengths, map_file, measure_file, store_ids
 from tokcore.formats.shard_format import ShardSettings
-from tokcore.token_batch import Offsets, TokenBatch
+from tokcore.shards.token_batch import Offsets, TokenBatch
 
 DS, INDEX = ".ds", ".ds.index"
 

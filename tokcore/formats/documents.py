@@ -26,9 +26,9 @@ from tokcore.formats.arrow_columns import (
     make_rechunker,
     open_writer,
 )
-from tokcore.formats.beside import find_beside
-from tokcore.labels import label_arrow
-from tokcore.token_batch import Offsets, TokenBatch
+from tokcore.formats.files_beside_shards import find_beside
+from tokcore.shards.labels import label_arrow
+from tokcore.shards.token_batch import Offsets, TokenBatch
 
 FOLDER = "documents"  # beside the folders of formats
 SUFFIX = ".documents"

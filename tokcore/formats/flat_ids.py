@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tokcore.errors import FormatError
+from tokcore.files.ranged_files import RangedIds, find_ranged
 from tokcore.formats.documents import Documents
 from tokcore.formats.shard_format import FormatDefaults, ShardSettings, ShardWithDocuments, check_ids, count_most_ids
-from tokcore.ranged_files import RangedIds, find_ranged
-from tokcore.token_batch import Ids, Offsets, TokenBatch
+from tokcore.shards.token_batch import Ids, Offsets, TokenBatch
 
 _SPOOL_MEMORY = 1 << 23  # bytes of a spool that stay in memory
 _COPIED_PER_STEP = 8  # bounds that are copied in the time of a step of a search at any address

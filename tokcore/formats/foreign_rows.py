@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from tokcore.errors import FormatError
 from tokcore.formats.arrow_columns import BATCH_DOCUMENTS, BATCH_TOKENS, Batches, is_ours
-from tokcore.labels import Labels, label_strings, repeat_label
-from tokcore.token_batch import Ids, Offsets, TokenBatch
+from tokcore.shards.labels import Labels, label_strings, repeat_label
+from tokcore.shards.token_batch import Ids, Offsets, TokenBatch
 
 IDS = ("input_ids", "tokens", "token_ids", "ids")
 _LANGS = ("lang", "language")

@@ -16,8 +16,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from tokcore.canonical import write_canonical_json
 from tokcore.errors import FormatError
+from tokcore.files.canonical_json import write_canonical_json
 from tokcore.formats.documents import Documents
 from tokcore.formats.flat_ids import (
     FlatIds,
@@ -38,7 +38,7 @@ from tokcore.formats.shard_format import (
     group_by_split,
     read_json_index,
 )
-from tokcore.token_batch import Offsets, TokenBatch
+from tokcore.shards.token_batch import Offsets, TokenBatch
 
 SUFFIX = ".bin"
 INDEX = "index.json"

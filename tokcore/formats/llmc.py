@@ -25,7 +25,7 @@ from tokcore.formats.shard_format import (
     ShardSettings,
     ShardWithDocuments,
 )
-from tokcore.token_batch import TokenBatch
+from tokcore.shards.token_batch import TokenBatch
 
 SUFFIX = ".bin"
 HEADER_BYTES = 1024

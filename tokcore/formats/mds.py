@@ -19,8 +19,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from tokcore.canonical import write_canonical_json
 from tokcore.errors import FormatError
+from tokcore.files.canonical_json import write_canonical_json
 from tokcore.formats.documents import Documents
 from tokcore.formats.flat_ids import (
     Spool,
@@ -40,7 +40,7 @@ from tokcore.formats.shard_format import (
     group_by_split,
     read_json_index,
 )
-from tokcore.token_batch import Ids, Offsets, TokenBatch
+from tokcore.shards.token_batch import Ids, Offsets, TokenBatch
 
 SUFFIX = ".mds"
 INDEX = "index.json"

@@ -45,7 +45,7 @@ from tokcore.formats.shard_format import (
     check_lengths,
     count_most_ids,
 )
-from tokcore.token_batch import Ids, Offsets, TokenBatch
+from tokcore.shards.token_batch import Ids, Offsets, TokenBatch
 
 MAGIC = b"MMIDIDX\x00\x00"
 OLD_MAGIC = b"TNTIDX\x00\x00"

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from tokcore.canonical import write_canonical_json
 from tokcore.errors import FormatError
+from tokcore.files.canonical_json import write_canonical_json
 from tokcore.formats.documents import Documents, find_documents
 from tokcore.formats.flat_ids import FlatIds, open_headerless, store_ids
 from tokcore.formats.shard_format import (
@@ -26,7 +26,7 @@ from tokcore.formats.shard_format import (
     StoredShard,
     read_json_index,
 )
-from tokcore.token_batch import TokenBatch
+from tokcore.shards.token_batch import TokenBatch
 
 SUFFIX = ".bin"
 INDEX = "index.json"

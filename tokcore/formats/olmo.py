@@ -20,10 +20,10 @@ from typing import BinaryIO
 import numpy as np
 
 from tokcore.errors import FormatError
+from tokcore.files.ranged_files import find_ranged
 from tokcore.formats.flat_ids import HeaderlessFormat, measure_file, store_ids
 from tokcore.formats.shard_format import ShardSettings
-from tokcore.ranged_files import find_ranged
-from tokcore.token_batch import Offsets, TokenBatch
+from tokcore.shards.token_batch import Offsets, TokenBatch
 
 NPY, BOUNDS = ".npy", ".csv.gz"
 

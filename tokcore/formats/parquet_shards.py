@@ -14,13 +14,13 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tokcore.arrow_files import Sink
 from tokcore.errors import FormatError
+from tokcore.files.arrow_files import Sink
+from tokcore.files.ranged_files import RangedFile, find_ranged
 from tokcore.formats.arrow_columns import Batches
 from tokcore.formats.documents import Documents
 from tokcore.formats.row_shards import RowFormat, RowShard, RowShardWriter, describe_feature, make_fields
 from tokcore.formats.shard_format import ShardSettings
-from tokcore.ranged_files import RangedFile, find_ranged
 
 SUFFIX = ".parquet"
 IDS = "input_ids"  # the column of ids

@@ -18,9 +18,9 @@ import pyarrow as pa
 
 from tokcore.errors import FormatError
 from tokcore.formats.arrow_columns import RecordBatches, open_writer
-from tokcore.formats.beside import find_beside
-from tokcore.labels import Labels, join_labels, label_arrow, repeat_label
-from tokcore.token_batch import Offsets, pack_labels, pack_strings
+from tokcore.formats.files_beside_shards import find_beside
+from tokcore.shards.labels import Labels, join_labels, label_arrow, repeat_label
+from tokcore.shards.token_batch import Offsets, pack_labels, pack_strings
 
 FOLDER = "pieces"  # beside the folders of formats
 SUFFIX = ".pieces"

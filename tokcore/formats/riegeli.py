@@ -20,8 +20,8 @@ import numpy.typing as npt
 from tokcore import kernel
 from tokcore.formats.protobuf import write_varint
 from tokcore.formats.varints import spread_varints
-from tokcore.texts import Bytes
-from tokcore.token_batch import Offsets
+from tokcore.shards.token_batch import Offsets
+from tokcore.text.texts import Bytes
 
 BLOCK_BYTES = 1 << 16
 CHUNK_HEAD_BYTES = 40

@@ -21,8 +21,8 @@ from tokcore.formats.arrow_columns import (
 )
 from tokcore.formats.flat_ids import find_bounds_in
 from tokcore.formats.shard_format import FormatDefaults, ShardSettings, check_lengths
-from tokcore.labels import label_arrow
-from tokcore.token_batch import Ids, Offsets, TokenBatch
+from tokcore.shards.labels import label_arrow
+from tokcore.shards.token_batch import Ids, Offsets, TokenBatch
 
 DTYPE = "int32"
 

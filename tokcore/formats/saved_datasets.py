@@ -18,9 +18,9 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from tokcore.arrow_files import Sink
-from tokcore.canonical import write_canonical_json
 from tokcore.errors import FormatError
+from tokcore.files.arrow_files import Sink
+from tokcore.files.canonical_json import write_canonical_json
 from tokcore.formats.arrow_columns import Batches, map_arrow_file
 from tokcore.formats.documents import Documents
 from tokcore.formats.row_shards import RowFormat, RowShard, RowShardWriter, describe_feature, make_fields

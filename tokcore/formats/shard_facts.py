@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from tokcore.jsonable import LEFT_OUT
+from tokcore.files.jsonable import LEFT_OUT
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

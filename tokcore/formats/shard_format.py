@@ -1,4 +1,6 @@
-"""What a format of token shards must offer. Each format is a file beside this one; tokcore.format_table lists them.
+"""What a format of token shards must offer.
+
+Each format is a file beside this one; tokcore.shards.format_table lists them.
 
 A shard is written in every configured format from the same documents. Its files in a format are
 `FORMAT/[LANG/]NAME-KEY` + each of the format's suffixes; [LANG/]NAME-KEY is called the shard's stem.
@@ -19,8 +21,8 @@ from tokcore.errors import FormatError
 from tokcore.formats.arrow_columns import BATCH_DOCUMENTS, BATCH_TOKENS, Batches
 from tokcore.formats.documents import Documents
 from tokcore.formats.shard_facts import ShardFacts
-from tokcore.labels import repeat_label
-from tokcore.token_batch import Ids, Offsets, TokenBatch
+from tokcore.shards.labels import repeat_label
+from tokcore.shards.token_batch import Ids, Offsets, TokenBatch
 
 
 class ShardSettings(NamedTuple):
@@ -122,7 +124,7 @@ class ShardFormat(Protocol):
 
     @property
     def reads_ranges(self) -> bool:
-        """Whether its reader opens a file at a URL by tokcore.ranged_files. If not, whole files are copied."""
+        """Whether its reader opens a file at a URL by tokcore.files.ranged_files. If not, whole files are copied."""
 
     @property
     def splits_apart(self) -> bool:

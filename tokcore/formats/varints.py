@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tokcore.texts import Bytes
-from tokcore.token_batch import Offsets
+from tokcore.shards.token_batch import Offsets
+from tokcore.text.texts import Bytes
 
 _LAST = 0x80  # a byte below it ends an integer
 _MOST_BYTES = 9  # of a positive int64

@@ -1,20 +1,24 @@
 """The models that a tokenizer can have, by their name in `[learn] model`. Everything else asks this table.
 
 To add one: write its file (tokcore.models.model says what it must do), its test, and its line here.
+
+bpe: start here; bpe_merges: its merges as the kernel takes them; extended_bpe: goes on from another vocabulary.
+byte, codepoint, word: bytes, code points and words as they are. byte_tokens: what models over bytes share.
+defaults: what most models answer. sentencepiece/, unigram/, wordpiece/: models with folders of their own.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tokcore.jsonable import Place
+from tokcore.files.jsonable import Place
 from tokcore.models.bpe import Bpe, BpeModel
 from tokcore.models.byte import Byte
 from tokcore.models.codepoint import Codepoint
-from tokcore.models.converted import PieceBpeModel, WordUnigramModel
-from tokcore.models.learned_pieces import SentencepieceBpe, Unigram
-from tokcore.models.learned_wordpiece import Wordpiece
 from tokcore.models.model import Ids, LearnOptions, Model, ModelType
+from tokcore.models.sentencepiece.converted import PieceBpeModel, WordUnigramModel
+from tokcore.models.sentencepiece.learned_pieces import SentencepieceBpe, Unigram
 from tokcore.models.word import Character, Word
+from tokcore.models.wordpiece.learned_wordpiece import Wordpiece
 
 MODELS: Mapping[str, ModelType] = {
     "bpe": Bpe(),

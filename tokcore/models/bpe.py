@@ -2,7 +2,7 @@
 
 Three kinds in tokcore.json, one behaviour: merges that we learned (LearnedModel), merges of arbitrary ids as Hugging
 Face lists them (MergesModel), and ranks as tiktoken has them (RanksModel).
-Leaves to others: learning (tokcore.merges), what merges and ranks have to do with each other (bpe_merges).
+Leaves to others: learning (tokcore.learn.merges), what merges and ranks have to do with each other (bpe_merges).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import Annotated, Any, ClassVar, Literal, TypeGuard
 import numpy as np
 
 from tokcore import kernel
-from tokcore.byte_alphabet import BYTE_OF_ID
+from tokcore.count.pretoken_rows import Counts
 from tokcore.errors import ConfigError, FormatError, LearnError
-from tokcore.jsonable import Place, Read, from_jsonable
-from tokcore.merges import learn_rows
+from tokcore.files.jsonable import Place, Read, from_jsonable
+from tokcore.learn.merges import learn_rows
 from tokcore.models.bpe_merges import (
     MergeTable,
     check_own_encoding,
@@ -46,8 +46,8 @@ from tokcore.models.model import (
     find_unlike_themselves,
     make_too_long_error,
 )
-from tokcore.pretoken_rows import Counts
-from tokcore.texts import Texts, make_texts_from_strings
+from tokcore.text.byte_alphabet import BYTE_OF_ID
+from tokcore.text.texts import Texts, make_texts_from_strings
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

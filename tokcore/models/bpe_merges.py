@@ -16,7 +16,7 @@ import numpy.typing as npt
 from tokcore import kernel
 from tokcore.errors import FormatError
 from tokcore.models.model import Ids
-from tokcore.texts import make_texts_from_strings
+from tokcore.text.texts import make_texts_from_strings
 
 
 @dataclasses.dataclass(frozen=True, eq=False, slots=True)

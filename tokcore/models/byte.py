@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from tokcore.byte_alphabet import to_printable_tokens
-from tokcore.jsonable import Place, from_jsonable
+from tokcore.count.pretoken_rows import Counts
+from tokcore.files.jsonable import Place, from_jsonable
 from tokcore.models.bpe import BpeModel, MergesModel
 from tokcore.models.defaults import FixedVocabulary, ModelTypeDefaults, SplittingEncoder
 from tokcore.models.model import (
@@ -28,8 +28,8 @@ from tokcore.models.model import (
     Unreachable,
     find_unlike_themselves,
 )
-from tokcore.pretoken_rows import Counts
-from tokcore.texts import Offsets, Texts
+from tokcore.text.byte_alphabet import to_printable_tokens
+from tokcore.text.texts import Offsets, Texts
 
 BYT5 = "byt5"
 _BYT5_OFFSET = 3

@@ -9,8 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from tokcore.byte_alphabet import to_printable_tokens
 from tokcore.models.model import Decoder, Ids, JoinedTokens
+from tokcore.text.byte_alphabet import to_printable_tokens
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -13,9 +13,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from tokcore.code_points import NUM_CODE_POINTS, find_code_points, spell_code_point
+from tokcore.count.pretoken_rows import Counts
 from tokcore.errors import FormatError, IdentityError
-from tokcore.jsonable import Place, from_jsonable
+from tokcore.files.jsonable import Place, from_jsonable
 from tokcore.models.bpe import BpeModel
 from tokcore.models.defaults import FixedVocabulary, ModelTypeDefaults, SplittingEncoder
 from tokcore.models.model import (
@@ -27,8 +27,8 @@ from tokcore.models.model import (
     OwnToken,
     Unreachable,
 )
-from tokcore.pretoken_rows import Counts
-from tokcore.texts import Offsets, Texts
+from tokcore.text.code_points import NUM_CODE_POINTS, find_code_points, spell_code_point
+from tokcore.text.texts import Offsets, Texts
 
 CANINE = "canine"
 # CANINE's names for them are [PAD], [CLS], [SEP], [BOS], [MASK] and [RESERVED].

@@ -15,8 +15,8 @@ import numpy as np
 from tokcore import kernel
 from tokcore.errors import FormatError
 from tokcore.models.model import Encoder, Ids, LearnOptions, Model, OwnToken, Rules
-from tokcore.patterns import DEFAULT_PATTERN
-from tokcore.texts import Offsets, Texts
+from tokcore.text.patterns import DEFAULT_PATTERN
+from tokcore.text.texts import Offsets, Texts
 
 if TYPE_CHECKING:
     from tokcore.models.bpe import BpeModel

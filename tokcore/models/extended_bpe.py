@@ -11,13 +11,13 @@ from __future__ import annotations
 import numpy as np
 
 from tokcore import kernel
-from tokcore.byte_alphabet import BYTE_OF_ID
+from tokcore.count.pretoken_rows import Counts
 from tokcore.errors import FormatError, LearnError
 from tokcore.models.bpe import BpeModel, MergesModel
 from tokcore.models.bpe_merges import check_own_encoding
 from tokcore.models.model import MAX_TOKEN_BYTES, MAX_VOCABULARY_BYTES, Ids, LearnOptions, make_too_long_error
-from tokcore.pretoken_rows import Counts
-from tokcore.texts import Texts
+from tokcore.text.byte_alphabet import BYTE_OF_ID
+from tokcore.text.texts import Texts
 
 
 def order_by_making(model: BpeModel) -> tuple[Ids, Ids]:

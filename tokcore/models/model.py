@@ -2,7 +2,7 @@
 
 A ModelType is a row of the table in tokcore.models: it learns, and reads models back from tokcore.json. A Model is what
 comes out: a vocabulary, and the rules by which pre-tokens become ids. Special tokens, the normalizer and the split
-pattern are the tokenizer's (tokcore.tokenizer_spec), the same for all models.
+pattern are the tokenizer's (tokcore.tokenizer.tokenizer_spec), the same for all models.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from tokcore.count.pretoken_rows import Counts
 from tokcore.errors import FormatError, IdentityError
-from tokcore.jsonable import Place
-from tokcore.models.piece_options import PieceOptions
-from tokcore.pretoken_rows import Counts
-from tokcore.texts import Offsets, Texts, make_texts_from_strings
+from tokcore.files.jsonable import Place
+from tokcore.models.sentencepiece.piece_options import PieceOptions
+from tokcore.text.texts import Offsets, Texts, make_texts_from_strings
 
 if TYPE_CHECKING:
     from tokcore.models.bpe import BpeModel

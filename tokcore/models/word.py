@@ -1,7 +1,7 @@
 """Words, and characters: a token for each of the most frequent ones, and one unknown token for all others.
 
 Words are pre-tokens, looked up whole. The unknown token is `[UNK]`; texts that hold it do not come back.
-Leaves to others: tokenizer.json (tokcore.formats.word_level_json).
+Leaves to others: tokenizer.json (tokcore.formats.tokenizers.word_level_json).
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ import numpy as np
 import pyarrow as pa
 
 from tokcore import kernel
-from tokcore.code_points import NUM_CODE_POINTS, find_code_points, spell_code_point
+from tokcore.count.pretoken_rows import Counts
 from tokcore.errors import FormatError, LearnError
-from tokcore.jsonable import Place, from_jsonable
+from tokcore.files.jsonable import Place, from_jsonable
 from tokcore.models.bpe import BpeModel, TokensAndIds, write_tokens
 from tokcore.models.codepoint import CodepointEncoder
 from tokcore.models.defaults import ListedVocabulary, ModelTypeDefaults
-from tokcore.models.learned_wordpiece import UNKNOWN_TEXT
 from tokcore.models.model import (
     MAX_TOKEN_BYTES,
     Decoder,
@@ -37,8 +36,9 @@ from tokcore.models.model import (
     find_pinned,
     find_unlike_themselves,
 )
-from tokcore.pretoken_rows import Counts
-from tokcore.texts import Texts, make_texts_from_strings
+from tokcore.models.wordpiece.learned_wordpiece import UNKNOWN_TEXT
+from tokcore.text.code_points import NUM_CODE_POINTS, find_code_points, spell_code_point
+from tokcore.text.texts import Texts, make_texts_from_strings
 
 _BATCH_ROWS = 1 << 20
 

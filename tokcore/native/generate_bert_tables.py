@@ -1,4 +1,4 @@
-"""Write kernel/text/bert_tables.cpp and ../bert_data.py: what BERT's tokenizer does to each code point.
+"""Write kernel/text/bert_tables.cpp and ../text/bert_characters_data.py: what BERT's tokenizer does to each code point.
 
 Hugging Face's BertNormalizer and BertPreTokenizer follow no single version of Unicode: categories, decompositions and
 lowercase come from crates of different age. So both are evaluated, for each of the 1,112,064 scalar values. One thing
@@ -241,7 +241,7 @@ def main() -> None:
     num_plain = sum(not marked for marked in is_marked.values())
     files = {
         HERE / "kernel" / "text" / "bert_tables.cpp": write_cpp_source(tables, classes, pool, num_plain),
-        HERE.parent / "bert_data.py": write_python_source(content),
+        HERE.parent / "text" / "bert_characters_data.py": write_python_source(content),
     }
     write_files(files, arguments.check)
 

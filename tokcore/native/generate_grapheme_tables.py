@@ -43,7 +43,7 @@ CLASSES = {
 
 
 def make_charsmap(replaced: dict[int, str]) -> bytes:
-    """A precompiled_charsmap that replaces single bytes, as a double array: see kernel/text/charsmap.h."""
+    """A precompiled_charsmap that replaces single bytes, as a double array: see kernel/sentencepiece/charsmap.h."""
     units = [0] * 512
     units[0] = 256 << 10
     texts = b""

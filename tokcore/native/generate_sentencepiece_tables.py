@@ -1,4 +1,4 @@
-"""Write ../sentencepiece_data.py and ../nmt_nfkc.bin: SentencePiece's scripts and its normalizer nmt_nfkc.
+"""Write ../text/sentencepiece_data.py and ../text/nmt_nfkc.bin: SentencePiece's scripts and its normalizer nmt_nfkc.
 
 Both are copied from its sources: they follow a version of Unicode of their own. Copyright 2016 Google Inc., Apache
 License 2.0, which is the license of this project, too.
@@ -26,7 +26,7 @@ from generated_files import write_files  # type: ignore[import-not-found]
 from tokcore.formats.protobuf import Field, read_message
 
 VERSION = "0.2.3"
-PACKAGE = Path(__file__).parent.parent
+PACKAGE = Path(__file__).parent.parent / "text"
 CHARSMAP_FILE = "nmt_nfkc.bin"
 INHERITED = 254  # as in kernel/learn/piece_limits.h
 HAN = ("Han", "Hiragana", "Katakana")  # one script to SentencePiece

@@ -1,4 +1,4 @@
-"""Write kernel/scan/unicode_tables.cpp and ../unicode_data.py from one pinned Unicode version.
+"""Write kernel/scan/unicode_tables.cpp and ../text/unicode_data.py from one pinned Unicode version.
 
 Source: the package unicodedata2 (general categories and names of Unicode 16.0.0), the White_Space property, which
 has not changed since 6.3, and Python's own case mappings for every character that both versions know. What the

@@ -16,13 +16,13 @@ from support.sentencepiece_models import METASPACE, make_tokenizer_json, train
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, trainers
 
 from tokcore.errors import FormatError
-from tokcore.explain import Explainer
-from tokcore.formats.exports import EXPORTS
-from tokcore.formats.huggingface import read_tokenizer_json
-from tokcore.sampling import Randomness
-from tokcore.texts import make_texts_from_strings
-from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import TokenizerSpec
+from tokcore.formats.tokenizers.exports import EXPORTS
+from tokcore.formats.tokenizers.huggingface import read_tokenizer_json
+from tokcore.look.explain import Explainer
+from tokcore.text.texts import make_texts_from_strings
+from tokcore.tokenizer.sampling import Randomness
+from tokcore.tokenizer.tokenizer import Tokenizer
+from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
 
 CODE = "def f(x):\n    if x:\n\t\treturn x  # e\u0301té\n        return  y\r\n\n\n"
 TEXTS = [

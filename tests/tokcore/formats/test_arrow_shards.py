@@ -30,8 +30,8 @@ from tokcore.formats import arrow_columns
 from tokcore.formats.arrow_columns import BATCH_DOCUMENTS, BATCH_TOKENS, COMPRESSIONS
 from tokcore.formats.arrow_shards import IDS, ArrowShard, ArrowShardWriter
 from tokcore.formats.row_shards import MAX_DOCUMENT_TOKENS, make_schema
-from tokcore.labels import repeat_label
-from tokcore.token_batch import ShardContent, TokenBatch
+from tokcore.shards.labels import repeat_label
+from tokcore.shards.token_batch import ShardContent, TokenBatch
 
 
 def digest_of(batch: TokenBatch) -> str:

@@ -17,10 +17,10 @@ from support.sentencepiece_models import HARD, METASPACE, SPACE, SPECIAL, demo_t
 
 from tokcore import kernel
 from tokcore.errors import FormatError
-from tokcore.formats.huggingface import read_tokenizer_json, write_tokenizer_json
-from tokcore.odd_tokens import find_unreachable_tokens
-from tokcore.texts import make_texts_from_strings
-from tokcore.tokenizer import Tokenizer
+from tokcore.formats.tokenizers.huggingface import read_tokenizer_json, write_tokenizer_json
+from tokcore.look.odd_tokens import find_unreachable_tokens
+from tokcore.text.texts import make_texts_from_strings
+from tokcore.tokenizer.tokenizer import Tokenizer
 
 WORDS = {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, METASPACE]}
 REPLACE = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}

@@ -7,10 +7,10 @@ import tokenizers
 from support.sentencepiece_models import demo_texts, train
 
 from tokcore.errors import FormatError
-from tokcore.formats.exports import EXPORTS
-from tokcore.formats.huggingface import read_tokenizer_json, write_tokenizer_json
-from tokcore.formats.sentencepiece import read_sentencepiece_model
-from tokcore.tokenizer import Tokenizer
+from tokcore.formats.tokenizers.exports import EXPORTS
+from tokcore.formats.tokenizers.huggingface import read_tokenizer_json, write_tokenizer_json
+from tokcore.formats.tokenizers.sentencepiece import read_sentencepiece_model
+from tokcore.tokenizer.tokenizer import Tokenizer
 
 ODD = ["", " ", "  a  b ", "\ufb01ne\u00a0\u3000x", "日本\U0001f600\x01", "a" * 300, "\u2581a"]
 

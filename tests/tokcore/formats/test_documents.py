@@ -15,8 +15,8 @@ from support.token_batches import EXAMPLE, FINGERPRINT, batch_of, dealt, documen
 from tokcore.errors import FormatError
 from tokcore.formats.arrow_columns import BATCH_DOCUMENTS, COMPRESSIONS
 from tokcore.formats.documents import Documents, DocumentsWriter, find_documents, get_documents_path
-from tokcore.labels import repeat_label
-from tokcore.token_batch import TokenBatch
+from tokcore.shards.labels import repeat_label
+from tokcore.shards.token_batch import TokenBatch
 
 
 def documents_bytes(batches: list[TokenBatch], compression: str = "zstd") -> bytes:

@@ -25,9 +25,9 @@ from support.token_batches import (
 
 from tokcore import open_shards
 from tokcore.errors import TokError
-from tokcore.format_table import SHARD_FORMATS, find_shard_at
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.formats.shard_format import ShardSettings, StoredShard
+from tokcore.shards.format_table import SHARD_FORMATS, find_shard_at
 
 VOCAB_SIZE = 60_000
 ROWS = [

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.vocabularies import published_tokenizer, spec_of_merges
 
-from tokcore.byte_alphabet import BYTE_OF_ID, ID_OF_BYTE, from_printable, to_printable
 from tokcore.errors import FormatError
-from tokcore.formats.gpt2 import describe_left_out, write_vocabulary_files
-from tokcore.formats.vocabulary_files import read_vocabulary_files
-from tokcore.tokenizer_spec import SpecialToken
+from tokcore.formats.tokenizers.gpt2 import describe_left_out, write_vocabulary_files
+from tokcore.formats.tokenizers.vocabulary_files import read_vocabulary_files
+from tokcore.text.byte_alphabet import BYTE_OF_ID, ID_OF_BYTE, from_printable, to_printable
+from tokcore.tokenizer.tokenizer_spec import SpecialToken
 
 Merge = namedtuple("Merge", "left right count")
 

@@ -17,17 +17,17 @@ from support.vocabularies import learned_models, merges_models, spec_of_merges
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 from tokcore.errors import FormatError
-from tokcore.formats.huggingface import (
+from tokcore.formats.tokenizers.huggingface import (
     expand_possessive_intervals,
     format_indented,
     read_tokenizer_json,
     write_tokenizer_json,
 )
 from tokcore.models.byte import ByteModel
-from tokcore.normalize import Normalizer
-from tokcore.patterns import PATTERNS
-from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec
+from tokcore.text.normalize import Normalizer
+from tokcore.text.patterns import PATTERNS
+from tokcore.tokenizer.tokenizer import Tokenizer
+from tokcore.tokenizer.tokenizer_spec import SpecialToken, TokenizerSpec
 
 Merge = namedtuple("Merge", "left right count")
 

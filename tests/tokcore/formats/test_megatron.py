@@ -47,7 +47,7 @@ from tokcore.formats.megatron import (
 )
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.formats.shard_format import ShardSettings, StoredShard
-from tokcore.token_batch import ShardContent
+from tokcore.shards.token_batch import ShardContent
 
 # Documents [1, 2, 3] and [4, 5].
 GOLDEN_BIN = "0100000002000000030000000400000005000000"

@@ -10,8 +10,8 @@ from support.token_batches import write_shard
 
 from tokcore.errors import FormatError
 from tokcore.formats.pieces import Pieces, PiecesFile, PiecesWriter
-from tokcore.labels import repeat_label
-from tokcore.loader import Loader
+from tokcore.shards.labels import repeat_label
+from tokcore.train.loader import Loader
 
 LENGTH = 4
 

@@ -11,10 +11,10 @@ import pytest
 from support.token_batches import FINGERPRINT, batch_of, open_shard, rows_of, write_shard
 
 from tokcore.errors import FormatError
-from tokcore.format_table import SHARD_FORMATS, FormatFile
 from tokcore.formats.shard_format import ShardReader, ShardSettings
-from tokcore.labels import repeat_label
-from tokcore.token_batch import TokenBatch
+from tokcore.shards.format_table import SHARD_FORMATS, FormatFile
+from tokcore.shards.labels import repeat_label
+from tokcore.shards.token_batch import TokenBatch
 
 HUGE = 2**31
 # Formats whose bounds are of 64 bits; nanoGPT has them in its documents file.

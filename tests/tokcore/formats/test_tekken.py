@@ -11,9 +11,9 @@ from support.json_changes import change_json
 from support.vocabularies import ranks
 
 from tokcore.errors import FormatError
-from tokcore.formats.tekken import read_tekken
-from tokcore.patterns import PATTERNS
-from tokcore.tokenizer import Tokenizer
+from tokcore.formats.tokenizers.tekken import read_tekken
+from tokcore.text.patterns import PATTERNS
+from tokcore.tokenizer.tokenizer import Tokenizer
 
 TEXTS = ["", "Straße 2024 naïve", "HTTPServer's don't", "  two\n\n\tlines/\n/", "日本語 한국어", "१२३ 45678", "é" * 300]
 FEW = [{"rank": 0, "token_str": "<unk>"}, {"rank": 1, "token_str": "<s>"}, {"rank": 2, "token_str": "[X]"}]

@@ -23,12 +23,12 @@ from support.vocabularies import (
 from tiktoken_ext import openai_public
 
 from tokcore.errors import FormatError
-from tokcore.formats.tiktoken import _PUBLISHED, add_special, find_published, read_rank_file, write_rank_file
+from tokcore.formats.tokenizers.tiktoken import _PUBLISHED, add_special, find_published, read_rank_file, write_rank_file
 from tokcore.models.bpe import MergesModel, RanksModel
-from tokcore.patterns import PATTERNS, find_named_pattern
-from tokcore.texts import make_texts_from_strings
-from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec
+from tokcore.text.patterns import PATTERNS, find_named_pattern
+from tokcore.text.texts import make_texts_from_strings
+from tokcore.tokenizer.tokenizer import Tokenizer
+from tokcore.tokenizer.tokenizer_spec import SpecialToken, TokenizerSpec
 
 Merge = namedtuple("Merge", "left right count")
 GPT2 = {"name": "gpt2"}

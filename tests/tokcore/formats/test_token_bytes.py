@@ -9,8 +9,8 @@ import pytest
 from support.vocabularies import published_tokenizer, spec_of_merges
 
 from tokcore.errors import FormatError
-from tokcore.formats.exports import EXPORTS
-from tokcore.tokenizer_spec import SpecialToken
+from tokcore.formats.tokenizers.exports import EXPORTS
+from tokcore.tokenizer.tokenizer_spec import SpecialToken
 
 
 def lengths_of(spec):

@@ -35,11 +35,11 @@ from support.token_batches import (
 from tf_examples import make_example
 
 from tokcore.errors import FormatError
-from tokcore.format_table import SHARD_FORMATS
 from tokcore.formats import litdata, llmc, mds
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.formats.shard_format import ShardSettings, StoredShard
-from tokcore.shards import open_shards
+from tokcore.shards.format_table import SHARD_FORMATS
+from tokcore.shards.opened_shards import open_shards
 
 Rows = list[tuple[list[int], str | None, str, str, int]]
 GOLDEN: Rows = [([1, 2, 3], "a", "en", "s", 0), ([4, 5], "b", "en", "s", 1)]

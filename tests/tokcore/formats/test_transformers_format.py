@@ -9,10 +9,10 @@ from collections import namedtuple
 import pytest
 from support.vocabularies import spec_of_merges
 
-from tokcore.formats.exports import EXPORTS
-from tokcore.formats.huggingface import read_tokenizer_json
-from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import SpecialToken, TokenizerSpec
+from tokcore.formats.tokenizers.exports import EXPORTS
+from tokcore.formats.tokenizers.huggingface import read_tokenizer_json
+from tokcore.tokenizer.tokenizer import Tokenizer
+from tokcore.tokenizer.tokenizer_spec import SpecialToken, TokenizerSpec
 
 Merge = namedtuple("Merge", "left right count")
 

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from support.examples import examples
 
 from tokcore.errors import FormatError
-from tokcore.formats.foreign import read_tokenizer_file, tells_itself
-from tokcore.formats.youtokentome import read_youtokentome_model
-from tokcore.tokenizer import Tokenizer
-from tokcore.tokenizer_spec import TokenizerSpec
+from tokcore.formats.tokenizers.foreign import read_tokenizer_file, tells_itself
+from tokcore.formats.tokenizers.youtokentome import read_youtokentome_model
+from tokcore.tokenizer.tokenizer import Tokenizer
+from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
 
 SPACE = 9601
 UNK, PAD, BOS, EOS = 1, 0, 2, 3

@@ -12,9 +12,9 @@
 #include "arrays.h"
 #include "bindings.h"
 #include "encode/dropout_bpe.h"
-#include "encode/sampled_unigram.h"
-#include "encode/wordpiece_model.h"
 #include "encoding.h"
+#include "unigram/sampled_unigram.h"
+#include "wordpiece/wordpiece_model.h"
 
 namespace nb = nanobind;
 

@@ -13,7 +13,7 @@
 
 #include "arrays.h"
 #include "bindings.h"
-#include "learn/character_words.h"
+#include "wordpiece/character_words.h"
 
 namespace nb = nanobind;
 

@@ -12,11 +12,11 @@
 
 #include "arrays.h"
 #include "bindings.h"
-#include "learn/exact_math.h"
 #include "learn/learner.h"
 #include "learn/piece_limits.h"
-#include "learn/piece_words.h"
-#include "learn/unigram_learner.h"
+#include "sentencepiece/piece_words.h"
+#include "unigram/exact_math.h"
+#include "unigram/unigram_learner.h"
 
 namespace nb = nanobind;
 

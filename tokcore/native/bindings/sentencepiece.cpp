@@ -13,8 +13,8 @@
 
 #include "arrays.h"
 #include "bindings.h"
-#include "encode/sentencepiece_encoder.h"
 #include "encoding.h"
+#include "sentencepiece/sentencepiece_encoder.h"
 
 namespace nb = nanobind;
 

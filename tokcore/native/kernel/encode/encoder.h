@@ -12,11 +12,11 @@
 
 #include "encode/batches.h"
 #include "encode/bpe_model.h"
-#include "encode/byte_unigram.h"
 #include "encode/encoding_pool.h"
 #include "encode/piece_model.h"
-#include "encode/wordpiece_model.h"
 #include "scan/scanner.h"
+#include "unigram/byte_unigram.h"
+#include "wordpiece/wordpiece_model.h"
 
 namespace tokcore {
 

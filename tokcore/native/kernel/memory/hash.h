@@ -1,7 +1,7 @@
 // DESCRIPTION
 // hash_bytes is a 64-bit hash of a byte string. It is the same on every machine and in every release, because
 // the partitions of count tables depend on it. Definition (integers modulo 2^64; fold(a, b) = high ^ low half
-// of the 128-bit product a * b; oracle: tokcore.reference.hash_bytes):
+// of the 128-bit product a * b; oracle: tokcore.reference.reference.hash_bytes):
 //   state = size * 0x9E3779B97F4A7C15 + 0xD6E8FEB86659FD93
 //   for each 16-byte block (the last one, or the only one of an empty string, padded with zeros),
 //   with its halves low and high as little-endian integers:

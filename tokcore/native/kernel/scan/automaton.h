@@ -1,8 +1,8 @@
 // DESCRIPTION
 // Automaton finds the matches of a regular expression from left to right, as engines that backtrack find
 // them: of the matches that begin at one place the one that the expression prefers. Any regular expression
-// will do that looks at most one character ahead; tokcore/regex_automaton.py makes the tables. A match never
-// is empty.
+// will do that looks at most one character ahead; tokcore/text/regex_automaton.py makes the tables. A match
+// never is empty.
 //
 // A state and the class of the next character give the next state, and whether a match ends before that
 // character. State 0 is the end, state 1 the beginning. The end of the text is a class of its own, the last.

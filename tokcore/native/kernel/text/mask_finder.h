@@ -1,6 +1,6 @@
 // DESCRIPTION
 // MaskFinder finds the spans of a text that must not be counted: e-mail addresses, keys, cards and so on, as
-// tokcore/mask_presets.py defines them. One pass: each preset has a trigger, a byte that is rare in text
+// tokcore/text/mask_presets.py defines them. One pass: each preset has a trigger, a byte that is rare in text
 // ('@', '_', '+', the first of a run of digits, ...), and every other byte costs a look-up in a table. Linear
 // time for every input: the bytes that a candidate reads are bounded in number or read by no other.
 // Immutable, so thread-safe.
@@ -13,7 +13,7 @@
 
 namespace tokcore {
 
-// In the order of tokcore.mask_presets.MASK_PRESETS.
+// In the order of tokcore.text.mask_presets.MASK_PRESETS.
 enum class MaskPreset : uint8_t {
   kApiKey,
   kCard,

@@ -1,0 +1,4 @@
+"""What learning does with counts: languages are weighed, and merges are learned.
+
+language_weights: the integer weight of each language. merges: the merges of BPE.
+"""

@@ -1,0 +1,5 @@
+"""What people ask of a vocabulary and of a text.
+
+explain: the merges that made each token of a text. odd_tokens: tokens that no text becomes.
+token_search: where a text begins among ids. vocabulary_curve: tokens at every size of a vocabulary.
+"""

@@ -1,0 +1,4 @@
+"""Unigram in byte form.
+
+byte_unigram: byte strings with scores.
+"""

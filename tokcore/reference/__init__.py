@@ -1,0 +1,6 @@
+"""The kernel in plain Python: slow, obvious, and the oracle of the tests. Read these files first.
+
+reference: scanning, counting, BPE, word pieces, digests. reference_sentencepiece: SentencePiece's encoders.
+reference_converted: a tokenizer.json made from one of its models. reference_pieces: its learners.
+reference_sampling: ids that are drawn.
+"""

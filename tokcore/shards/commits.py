@@ -1,0 +1,96 @@
+"""The parts of an output at a commit. Leaves to others: checking the log (tokcore verify), and making commits."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+from tokcore.errors import ConfigError, FormatError
+from tokcore.files.canonical_json import COMMIT_FORMAT, COMMIT_VERSIONS, parse_canonical
+from tokcore.files.jsonable import from_jsonable, require_version
+from tokcore.files.url_files import read_first
+
+_OWN = "."  # the part that is the output's own folder
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Part:
+    path: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Commit:
+    """What is needed of a commit, which schemas describe in full."""
+
+    number: int
+    parts: tuple[_Part, ...]
+    oldest: int = 0  # that can be read
+
+
+def list_parts(place: str, at: int | None = None) -> list[str]:
+    """The folders or URLs of the parts of an output at a commit, itself alone if it was never updated.
+
+    place: a local path or a URL. at: the number of a commit; 0 is the build, None the newest. Raises ConfigError if
+    there is no such commit, or it is expired; FormatError for one that cannot be read.
+    """
+    place = place.rstrip("/") or place
+    files = [*_read_all(place)]
+    if at is not None and not 0 <= at <= len(files):
+        raise ConfigError(f"at = {at}: {place} has the commits 0 to {len(files)}")
+    number = len(files) if at is None else at
+    if files and number < (oldest := _parse(files[-1], place, len(files)).oldest):
+        raise ConfigError(f"at = {at}: {place}: that commit is expired; the oldest is {oldest}")
+    return _list(place, number, files[number - 1]) if number else [place]
+
+
+def list_parts_of(place: str, number: int) -> list[str] | None:
+    """As list_parts, of one commit, expired or not; None if there is none of that number."""
+    if number == 0:
+        return [place]
+    data = _read(f"{place}/log/{number}.json")
+    return _list(place, number, data) if data is not None else None
+
+
+def read_planned(part: str) -> list[tuple[str, str]] | None:
+    """(uri, version) of the input files of a part; None if its plan is gone. part: as list_parts gives it."""
+    data = _read(name := f"{part}/plan/files.jsonl")
+    if data is None:
+        return None
+    lines = [parse_canonical(line, name) for line in data.splitlines(keepends=True)]
+    return [(line["uri"], line["version"]) for line in lines]
+
+
+def _list(place: str, number: int, data: bytes) -> list[str]:
+    """The parts of a commit that is in these bytes."""
+    name = f"{place}/log/{number}.json"
+    commit = _parse(data, place, number)
+    for part in commit.parts:
+        if part.path != _OWN and (part.path.startswith("/") or not {*part.path.split("/")}.isdisjoint({"", ".", ".."})):
+            raise FormatError(f"{name}: names {part.path!r}, which is not below its output")
+    return [place if part.path == _OWN else f"{place}/{part.path}" for part in commit.parts]
+
+
+def _read_all(place: str) -> Iterator[bytes]:
+    """The files of the commits after the build, up to the first that is missing."""
+    number = 1
+    while (data := _read(f"{place}/log/{number}.json")) is not None:
+        yield data
+        number += 1
+
+
+def _parse(data: bytes, place: str, number: int) -> _Commit:
+    name = f"{place}/log/{number}.json"
+    content = parse_canonical(data, name)
+    require_version(content, name, COMMIT_FORMAT, *COMMIT_VERSIONS)
+    commit = from_jsonable(_Commit, content, name, partial=True)
+    if commit.number != number:
+        raise FormatError(f"{name}: says that it is commit {commit.number}")
+    return commit
+
+
+def _read(name: str) -> bytes | None:
+    if "://" in name:
+        found = read_first([name])
+        return found[1] if found is not None else None
+    return Path(name).read_bytes() if Path(name).is_file() else None

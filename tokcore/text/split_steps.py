@@ -1,0 +1,399 @@
+"""Pre-tokenizers that are lists of steps, as tokenizer.json has them: what each step cuts, removes or adds.
+
+A step is an object of that file. STEPS has a row for each kind: its fields, and the operations that it comes to.
+Nearly all are cuts around the matches of a regular expression, which the kernel makes; expressions that look further
+than one character ahead take the `regex` package, and say so once. What the steps do was compared with tokenizers
+0.23.3 for every code point. Leaves to others: whole files (tokcore.formats.tokenizers.huggingface).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import json
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from tokcore import kernel
+from tokcore.errors import ConfigError
+from tokcore.files.canonical_json import write_canonical_json
+from tokcore.text.patterns import PATTERNS
+from tokcore.text.regex_automaton import make_automaton
+from tokcore.text.regex_spelling import spell
+from tokcore.text.regex_split import SECONDS_PER_TEXT, find_matches_with_regex
+from tokcore.text.regex_tree import Choice, Node, Repeat, Set, parse
+from tokcore.text.texts import Offsets, Texts
+from tokcore.text.unicode import find_ranges
+
+BEHAVIORS = ("Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous")
+_SPACE = ord(" ")
+
+# Digits are those of Unicode 17 there, which has more than the pinned version.
+_MORE_DIGITS = ((0x11DE0, 0x11DE9), (0x16FF4, 0x16FF6))
+# As \w is there: what Unicode calls alphabetic, and marks, digits, joining punctuation and the two joiners.
+_CIRCLED = ((0x24B6, 0x24E9), (0x1F130, 0x1F149), (0x1F150, 0x1F169), (0x1F170, 0x1F189))
+_WORD_CLASSES = tuple((name, False) for name in ("L", "M", "Nd", "Nl", "Pc"))
+_WORD = Set(((0x200C, 0x200D), *_CIRCLED), _WORD_CLASSES)
+_WHITE = Set((), (("White_Space", False),))
+_NEITHER = Set(_WORD.ranges, (*_WORD_CLASSES, *_WHITE.classes), True)
+_ANY = Set((), (("Any", False),))
+
+
+def is_word_character(character: str) -> bool:
+    r"""Whether \w of tokenizers matches a character.
+
+    >>> is_word_character("é"), is_word_character("-")
+    (True, False)
+    """
+    c = ord(character)
+    return any(first <= c <= last for name, _ in _WORD_CLASSES for first, last in find_ranges(name)) or any(
+        first <= c <= last for first, last in _WORD.ranges
+    )
+
+
+class Operation(Protocol):
+    """Cuts each text of a batch, by itself, into pieces.
+
+    changes_text: whether the pieces, joined, may be another text.
+    """
+
+    @property
+    def changes_text(self) -> bool: ...
+
+    def apply(self, texts: Texts) -> tuple[Texts, Offsets]:
+        """(the pieces of all texts, n + 1 numbers of the first piece of each text)."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Cut:
+    """A cut around each match of an expression; behavior and invert as tokenizers has them."""
+
+    tree: Node
+    behavior: str = "Isolated"
+    invert: bool = False
+    bytewise: bool = False  # a character is a byte, by its printable name
+    time_limit: float = SECONDS_PER_TEXT
+
+    @property
+    def changes_text(self) -> bool:
+        return self.behavior == "Removed"
+
+    def apply(self, texts: Texts) -> tuple[Texts, Offsets]:
+        ends, are_matches, firsts = self._find(texts)
+        if self.invert:
+            are_matches = ~are_matches
+        pieces = Texts(texts.data, np.concatenate([texts.offsets[:1], ends]))
+        if self.behavior == "Isolated":
+            return pieces, firsts
+        if self.behavior == "Removed":
+            return _keep(pieces, firsts, ~are_matches)
+        begins_text = np.zeros(len(ends) + 1, np.bool_)
+        begins_text[firsts] = True
+        # Between each piece and the next one: whether they stay apart.
+        before, after = are_matches[:-1], are_matches[1:]
+        joined = {
+            "MergedWithPrevious": after & ~before,
+            "MergedWithNext": before & ~after,
+            "Contiguous": before == after,
+        }[self.behavior]
+        stays = np.append(~joined, True)[: len(ends)]
+        stays |= begins_text[1:]
+        offsets = np.concatenate([texts.offsets[:1], ends[stays]])
+        return Texts(texts.data, offsets), _count_before(stays)[firsts]
+
+    @functools.cached_property
+    def automaton(self) -> kernel.Automaton | None:
+        """What finds the matches in the kernel; None if the `regex` package has to."""
+        return make_automaton(self.tree)
+
+    def _find(self, texts: Texts) -> tuple[Offsets, npt.NDArray[np.bool_], Offsets]:
+        if self.automaton is not None:
+            return self.automaton.split(texts, self.bytewise)
+        expression = spell(self.tree)
+        _say_slow(expression)
+        return find_matches_with_regex(expression, texts, self.time_limit, self.bytewise)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Chain:
+    """Cuts that the kernel makes one after the other in one go: all isolate their matches."""
+
+    cuts: tuple[Cut, ...]
+    changes_text: bool = False
+
+    def apply(self, texts: Texts) -> tuple[Texts, Offsets]:
+        automata = [(cut.automaton, cut.bytewise) for cut in self.cuts if cut.automaton is not None]
+        ends, firsts = kernel.split_by_chain(automata, texts)
+        return Texts(texts.data, np.concatenate([texts.offsets[:1], ends])), firsts
+
+
+def _chain(operations: Sequence[Operation]) -> list[Operation]:
+    """The same operations, those that can be made in one go together."""
+    chained: list[Operation] = []
+    for can_chain, group in itertools.groupby(operations, _can_chain):
+        members = [*group]
+        cuts = tuple(one for one in members if isinstance(one, Cut))
+        chained += [Chain(cuts)] if can_chain else members
+    return chained
+
+
+def _can_chain(operation: Operation) -> bool:
+    return isinstance(operation, Cut) and operation.behavior == "Isolated" and operation.automaton is not None
+
+
+class Prefix(NamedTuple):
+    """A blank before each text that does not begin with one."""
+
+    changes_text: bool = True
+
+    def apply(self, texts: Texts) -> tuple[Texts, Offsets]:
+        starts, ends = texts.offsets[:-1], texts.offsets[1:]
+        lacks = ends > starts
+        lacks[lacks] = texts.data[starts[lacks]] != _SPACE
+        first = texts.offsets[0]
+        data = np.insert(texts.data[first : texts.offsets[-1]], starts[lacks] - first, _SPACE)
+        return Texts(data, texts.offsets - first + _count_before(lacks)), np.arange(texts.num_texts + 1)
+
+
+def _keep(pieces: Texts, firsts: Offsets, kept: npt.NDArray[np.bool_]) -> tuple[Texts, Offsets]:
+    """The pieces less those that are not kept."""
+    if kept.all():
+        return pieces, firsts
+    lengths = np.diff(pieces.offsets)
+    data = pieces.data[pieces.offsets[0] : pieces.offsets[-1]][np.repeat(kept, lengths)]
+    offsets = np.zeros(int(kept.sum()) + 1, np.int64)
+    np.cumsum(lengths[kept], out=offsets[1:])
+    return Texts(data, offsets), _count_before(kept)[firsts]
+
+
+def _count_before(flags: npt.NDArray[np.bool_]) -> Offsets:
+    counts = np.zeros(len(flags) + 1, np.int64)
+    np.cumsum(flags, out=counts[1:])
+    return counts
+
+
+@functools.cache
+def _say_slow(expression: str) -> None:
+    warnings.warn(
+        f"the split pattern {expression!r:.200} looks further than one character ahead, or is too large for the kernel:"
+        f" the regex package splits by it, which is exact and many times slower",
+        stacklevel=2,
+    )
+
+
+# -------------------------------------------------------------------------------------------------------------- table
+
+
+class Kind(NamedTuple):
+    """A kind of step. fields: name -> what reads its value, and the default; no default where one must be given."""
+
+    fields: Mapping[str, tuple[Callable[[Any], Any], Any]]
+    make: Callable[[Mapping[str, Any]], list[Operation]]
+
+
+_REQUIRED = object()
+
+
+def _read_bool(value: Any) -> bool:
+    if type(value) is not bool:
+        raise ValueError("true or false")
+    return value
+
+
+def _read_behavior(value: Any) -> str:
+    # Their Python classes spell it as "merged_with_previous", their files do not.
+    if value not in BEHAVIORS:
+        raise ValueError(" or ".join(BEHAVIORS))
+    return str(value)
+
+
+def _read_pattern(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict) or len(value) != 1 or not isinstance(text := next(iter(value.values())), str):
+        raise ValueError('{"Regex": ...} or {"String": ...}')
+    if "String" in value and text:
+        return {"String": text}
+    if "Regex" not in value:
+        raise ValueError('{"Regex": ...}, or {"String": ...} of a text that is not empty')
+    parse_split(text)
+    return {"Regex": text}
+
+
+def _read_delimiter(value: Any) -> str:
+    if not isinstance(value, str) or len(value) != 1:
+        raise ValueError("one character")
+    return value
+
+
+def _read_length(value: Any) -> int:
+    if type(value) is not int or not 1 <= value <= 1000:
+        raise ValueError("1 to 1000")
+    return value
+
+
+def parse_split(text: str) -> Node:
+    """The tree of the regular expression of a Split, as tokenizers' engine reads it.
+
+    Raises ConfigError for what we cannot follow exactly.
+    """
+    return parse(text, "oniguruma")
+
+
+def _make_split(step: Mapping[str, Any]) -> list[Operation]:
+    pattern = step["pattern"]
+    tree = parse_split(pattern["Regex"]) if "Regex" in pattern else parse(re.escape(pattern["String"]), "regex")
+    return [Cut(tree, step["behavior"], step["invert"])]
+
+
+def _make_digits(step: Mapping[str, Any]) -> list[Operation]:
+    digits = Set(_MORE_DIGITS, (("N", False),))
+    return [Cut(digits if step["individual_digits"] else Repeat(digits, 1, None, False))]
+
+
+def _make_byte_level(step: Mapping[str, Any]) -> list[Operation]:
+    prefix: list[Operation] = [Prefix()] if step["add_prefix_space"] else []
+    return [*prefix, *([Cut(parse(PATTERNS["gpt2"], "regex"))] if step["use_regex"] else [])]
+
+
+def _make_punctuation_cut(behavior: str) -> Cut:
+    # Runs of one set, isolated, are what its members are when they stay together: it is what the kernel has in chains.
+    if behavior == "Contiguous":
+        return Cut(Repeat(_make_punctuation(), 1, None, False))
+    return Cut(_make_punctuation(), behavior)
+
+
+def _make_punctuation() -> Set:
+    # That of "bert": its second choice.
+    found = parse(PATTERNS["bert"], "regex").parts[1]  # type: ignore[union-attr]
+    assert isinstance(found, Set)
+    return found
+
+
+_WORDS = Choice((Repeat(_WORD, 1, None, False), Repeat(_NEITHER, 1, None, False)))
+_REMOVE_WHITE = Cut(_WHITE, "Removed")
+
+STEPS: Mapping[str, Kind] = {
+    "Split": Kind(
+        {
+            "pattern": (_read_pattern, _REQUIRED),
+            "behavior": (_read_behavior, _REQUIRED),
+            "invert": (_read_bool, False),
+        },
+        _make_split,
+    ),
+    "Digits": Kind({"individual_digits": (_read_bool, False)}, _make_digits),
+    "Punctuation": Kind(
+        {"behavior": (_read_behavior, "Isolated")}, lambda step: [_make_punctuation_cut(step["behavior"])]
+    ),
+    "Whitespace": Kind({}, lambda _: [Cut(_WORDS, "Removed", True)]),
+    "WhitespaceSplit": Kind({}, lambda _: [_REMOVE_WHITE]),
+    "BertPreTokenizer": Kind({}, lambda _: [_REMOVE_WHITE, Cut(_make_punctuation())]),
+    "CharDelimiterSplit": Kind(
+        {"delimiter": (_read_delimiter, _REQUIRED)},
+        lambda step: [Cut(Set(((ord(step["delimiter"]),) * 2,)), "Removed")],
+    ),
+    "FixedLength": Kind({"length": (_read_length, 5)}, lambda step: [Cut(Repeat(_ANY, 1, step["length"], False))]),
+    "ByteLevel": Kind(
+        # trim_offsets is about the positions of tokens.
+        {"add_prefix_space": (_read_bool, True), "use_regex": (_read_bool, True)},
+        _make_byte_level,
+    ),
+}
+
+BYTES = "ByteLevel"  # after it, characters are bytes, by their printable names
+
+
+class StepList:
+    """A list of steps. Immutable.
+
+    >>> steps = StepList([{"type": "Digits", "individual_digits": True}, {"type": "WhitespaceSplit"}])
+    >>> steps.keeps_text, steps.text[:40]
+    (False, '[{"individual_digits":true,"type":"Digit')
+    """
+
+    def __init__(self, value: Any) -> None:
+        """value: a pre_tokenizer of tokenizer.json, or a list of them.
+
+        Raises ConfigError, naming the step and the field, for what we cannot follow exactly.
+        """
+        self.steps: tuple[dict[str, Any], ...] = tuple(_list_steps(value, "pre_tokenizer"))
+        self._operations: list[Operation] = []
+        is_bytes = False
+        for step in self.steps:
+            made = STEPS[step["type"]].make(step)
+            if is_bytes and (step["type"] == BYTES or not all(isinstance(one, Cut) for one in made)):
+                raise ConfigError(f"pre_tokenizer {step['type']} after {BYTES}: characters are bytes there already")
+            self._operations += [
+                dataclasses.replace(one, bytewise=is_bytes) if isinstance(one, Cut) else one for one in made
+            ]
+            is_bytes |= step["type"] == BYTES
+
+    @classmethod
+    @functools.lru_cache(maxsize=64)
+    def from_text(cls, text: str) -> StepList:
+        """The inverse of text. Raises ConfigError."""
+        try:
+            return cls(json.loads(text))
+        except ValueError as error:
+            raise ConfigError(f"the steps of a split, {text!r:.80}, are not JSON: {error}") from error
+
+    @functools.cached_property
+    def _chained(self) -> list[Operation]:
+        return _chain(self._operations)
+
+    @property
+    def text(self) -> str:
+        """Canonical JSON of the steps, with all fields that decide pieces."""
+        return write_canonical_json(list(self.steps)).decode().rstrip()
+
+    @property
+    def is_bytewise(self) -> bool:
+        """Whether pieces are for a vocabulary of bytes."""
+        return any(step["type"] == BYTES for step in self.steps)
+
+    @property
+    def keeps_text(self) -> bool:
+        """Whether pieces, joined, always are the text."""
+        return not any(one.changes_text for one in self._operations)
+
+    def apply(self, texts: Texts) -> tuple[Texts, Offsets, Offsets]:
+        """(texts as the steps leave them, ends, firsts): as Pretokenizer.split, of the texts that come back."""
+        pieces, firsts = texts, np.arange(texts.num_texts + 1)
+        for operation in self._chained:
+            pieces, further = operation.apply(pieces)
+            firsts = further[firsts]
+        # An empty text, which nothing has cut, is a piece until here.
+        kept = np.diff(pieces.offsets) > 0
+        return Texts(pieces.data, pieces.offsets[firsts]), pieces.offsets[1:][kept], _count_before(kept)[firsts]
+
+
+def _list_steps(value: Any, place: str) -> list[dict[str, Any]]:
+    """The steps of sequences within sequences, in order, with defaults filled in."""
+    if isinstance(value, list):
+        return [step for i, one in enumerate(value) for step in _list_steps(one, f"{place}[{i}]")]
+    kind = value.get("type") if isinstance(value, dict) else None
+    if not isinstance(kind, str):
+        raise ConfigError(f"{place} is {value!r:.80}: expected an object with a type")
+    if kind == "Sequence":
+        return _list_steps(value.get("pretokenizers", []), place)
+    if kind not in STEPS:
+        raise ConfigError(f"{place} {kind} is not supported: only {', '.join(STEPS)} and sequences of them")
+    step: dict[str, Any] = {"type": kind}
+    for field, (read, default) in STEPS[kind].fields.items():
+        found = value.get(field, None if default is _REQUIRED else default)
+        try:
+            step[field] = read(found)
+        except ValueError as error:
+            raise ConfigError(f"{place} {kind} has {field} = {found!r:.80}: expected {error}") from error
+    return [step]
+
+
+def write_steps(listed: StepList) -> dict[str, Any]:
+    """The pre_tokenizer of a list of steps."""
+    steps = [step | ({"trim_offsets": True} if step["type"] == BYTES else {}) for step in listed.steps]
+    return steps[0] if len(steps) == 1 else {"type": "Sequence", "pretokenizers": steps}

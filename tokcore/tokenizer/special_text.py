@@ -1,0 +1,267 @@
+"""Text that spells added tokens: where it is, and how the text around it is encoded."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
+from operator import eq
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tokcore.errors import FormatError
+from tokcore.text.normalize import Normalizer
+from tokcore.text.split_steps import is_word_character
+from tokcore.text.texts import Offsets, Texts
+from tokcore.text.unicode import find_ranges
+from tokcore.tokenizer.encoded_batch import Encoded, compute_starts
+from tokcore.tokenizer.tokenizer_spec import SpecialToken
+
+Flags = npt.NDArray[np.bool_]
+
+
+class SpecialSpan(NamedTuple):
+    """Where a text spells an added token."""
+
+    start: int  # in texts.data
+    end: int
+    id: int
+    text: int  # its number
+
+
+class Cut(NamedTuple):
+    """Texts that are cut around added tokens, which are parts, too. No part is empty, but empty texts are."""
+
+    texts: Texts  # the parts, normalized
+    ids: Offsets  # int64, of each part the id of the added token that it is; -1 of text
+    of: Offsets  # int64, of each part the number of its text, ascending
+    outer: Offsets  # int64, of each part its number in its raw text
+    inner: Offsets  # int64, of each part its number in that part, normalized
+    num_texts: int  # before they were cut
+
+    @property
+    def begins(self) -> Flags:
+        """Whether each part is the first of its text."""
+        begins: Flags = (self.outer == 0) & (self.inner == 0)
+        return begins
+
+    def join(self, encoded: Encoded) -> Encoded:
+        """The ids of the texts. encoded: of the parts; added tokens become their ids, and are no pre-tokens."""
+        is_added = self.ids >= 0
+        if len(self.ids) == self.num_texts and not is_added.any():
+            return encoded
+        lengths, pretokens = np.diff(encoded.offsets), np.where(is_added, 0, encoded.pretokens)
+        own = encoded.ids[np.repeat(~is_added, lengths)]
+        lengths[is_added] = 1
+        places = np.repeat(is_added, lengths)
+        ids = np.empty(int(lengths.sum()), np.int32)
+        ids[~places] = own
+        ids[places] = self.ids[is_added]
+        firsts = np.searchsorted(self.of, np.arange(self.num_texts + 1))
+        return Encoded(ids, compute_starts(lengths)[firsts], np.diff(compute_starts(pretokens)[firsts]))
+
+
+class AddedTokens:
+    """The special tokens of a tokenizer, and those that text always becomes: where texts spell them.
+
+    They are found as Hugging Face's tokenizers finds them. Tokens of raw text come first; then the rest is normalized,
+    and the others are looked for. Where a tokenizer has tokens that text always becomes, a special token that is not
+    allowed is ordinary text as a whole: nothing is found within it.
+    """
+
+    def __init__(self, tokens: Iterable[SpecialToken], normalizer: Normalizer) -> None:
+        """Raises FormatError if the normalized forms of tokens are not different, or empty."""
+        self.ids: dict[str, int] = {}
+        self.special_ids: dict[str, int] = {}
+        self._always: set[int] = set()
+        self._raw: dict[str, int] = {}
+        self._normalized: dict[str, int] = {}
+        self._normalizer = normalizer
+        self._flagged: dict[int, SpecialToken] = {}
+        tokens = list(tokens)
+        for token in tokens:
+            assert token.id is not None, "a finished tokenizer has an id for each"
+            self.ids[token.text] = token.id
+            if token.is_special:
+                self.special_ids[token.text] = token.id
+            else:
+                self._always.add(token.id)
+            if token.lstrip or token.rstrip or token.single_word:
+                self._flagged[token.id] = token
+            if not token.normalized:
+                self._raw[token.text] = token.id
+                continue
+            form = normalizer.apply_str(token.text)
+            if not form or form in self._normalized:
+                what = f"becomes {form!r}, as another one does" if form else "is empty once it is normalized"
+                raise FormatError(f"added token {token.text!r} is looked for in normalized text, and {what}")
+            self._normalized[form] = token.id
+        _check_strips(tokens)
+
+    @property
+    def has_always(self) -> bool:
+        """Whether there are tokens that text always becomes."""
+        return bool(self._always)
+
+    def cut(self, texts: Texts, allowed: Mapping[str, int]) -> Cut:
+        """Texts cut around what they always become, and around allowed special tokens (text -> id)."""
+        raw = _cut_around(texts, self._find(texts, self._raw, allowed))
+        raw = raw._replace(texts=self._normalizer.apply(raw.texts))
+        if not self._normalized:
+            return raw
+        spans = self._find(raw.texts, self._normalized, allowed)
+        inner = _cut_around(raw.texts, [span for span in spans if raw.ids[span.text] < 0])
+        ids = np.where(raw.ids[inner.of] < 0, inner.ids, raw.ids[inner.of])
+        return Cut(inner.texts, ids, raw.of[inner.of], raw.outer[inner.of], inner.outer, texts.num_texts)
+
+    def may_be_spelled(self, strings: Sequence[str | bytes]) -> bool:
+        """Whether one of the strings may spell a token that text always becomes. Several times as fast as cut()."""
+        if not self._always:
+            return False
+        return bool(self._normalized) or any(map(self._spells_always, strings))
+
+    def _spells_always(self, string: str | bytes) -> bool:
+        prefix, matcher, matcher_of_bytes = self._always_matchers
+        if isinstance(string, str):
+            return prefix in string and matcher.search(string) is not None
+        return not isinstance(string, bytes) or matcher_of_bytes.search(string) is not None
+
+    @functools.cached_property
+    def _always_matchers(self) -> tuple[str, re.Pattern[str], re.Pattern[bytes]]:
+        """What all tokens that text always becomes begin with, and what finds one of them."""
+        texts = [text for text, id in self.ids.items() if id in self._always]
+        pattern = "|".join(map(re.escape, texts))
+        first, last = min(texts), max(texts)  # what these two begin with, all do
+        shared = sum(1 for _ in takewhile(bool, map(eq, first, last)))
+        return first[:shared], re.compile(pattern), re.compile(pattern.encode())
+
+    def cut_text(self, text: bytes, allowed: Mapping[str, int]) -> list[bytes | int] | None:
+        """One text cut around allowed special tokens: bytes and ids in turn. Of texts that nothing changes.
+
+        None where tokens are looked for in normalized text, for which cut() is.
+        """
+        if self._normalized:
+            return None
+        matcher = self._special_matcher if allowed is self.special_ids else _compile_matcher(tuple(allowed))
+        parts: list[bytes | int] = []
+        start = 0
+        for match in matcher.finditer(text):
+            parts += (text[start : match.start()], allowed[match.group().decode()])
+            start = match.end()
+        return [*parts, text[start:]]
+
+    @functools.cached_property
+    def _special_matcher(self) -> re.Pattern[bytes]:
+        return _compile_matcher(tuple(self.special_ids))
+
+    def list_spelled(self, texts: Texts) -> list[int]:
+        """The ids of all added tokens that texts spell, special or not, in order."""
+        if self._normalized:
+            ids = self.cut(texts, self.special_ids).ids
+            return [id for id in ids.tolist() if id >= 0]
+        return [span.id for span in self._fit(texts, find_special(texts, self._raw))]
+
+    def _find(self, texts: Texts, known: Mapping[str, int], allowed: Mapping[str, int]) -> list[SpecialSpan]:
+        wanted = self._always.union(allowed.values())
+        if not self._always:
+            known = {text: id for text, id in known.items() if id in wanted}
+        return self._fit(texts, [span for span in find_special(texts, known) if span.id in wanted])
+
+    def _fit(self, texts: Texts, spans: list[SpecialSpan]) -> list[SpecialSpan]:
+        """The spans with the white space that they take, less those that must be words of their own and are not."""
+        if not self._flagged:
+            return spans
+        fitted: list[SpecialSpan] = []
+        for span in spans:
+            token = self._flagged.get(span.id)
+            if token is None:
+                fitted.append(span)
+                continue
+            low, high = (int(offset) for offset in texts.offsets[span.text : span.text + 2])
+            last = fitted[-1] if fitted and fitted[-1].text == span.text else None
+            text = texts.data[low:high]
+            start, end = span.start - low, span.end - low
+            if token.single_word and (
+                _is_word(text[max(start - 4, 0) : start], -1) or _is_word(text[end : end + 4], 0)
+            ):
+                continue
+            if token.lstrip:
+                first = 0 if last is None else last.end - low
+                while (width := _find_white(text[max(start - 3, first) : start], at_end=True)) > 0:
+                    start -= width
+            if token.rstrip:
+                while (width := _find_white(text[end : end + 3], at_end=False)) > 0:
+                    end += width
+            fitted.append(span._replace(start=start + low, end=end + low))
+        return fitted
+
+
+def _check_strips(tokens: Sequence[SpecialToken]) -> None:
+    """Raise FormatError if one token takes white space after it, and another begins with it: theirs repeats text."""
+    for taker in [token for token in tokens if token.rstrip]:
+        for token in tokens:
+            if taker.normalized == token.normalized and _find_white(
+                np.frombuffer(token.text.encode(), np.uint8), at_end=False
+            ):
+                raise FormatError(
+                    f"added token {taker.text!r} has rstrip, and {token.text!r} begins with white space, which both "
+                    f"would take: remove one of them, or set rstrip to false"
+                )
+
+
+_WHITE = frozenset(chr(c).encode() for first, last in find_ranges("White_Space") for c in range(first, last + 1))
+
+
+def _find_white(text: npt.NDArray[np.uint8], *, at_end: bool) -> int:
+    """The number of bytes of the white-space character that a text begins or ends with; 0 if it is none."""
+    data = text.tobytes()
+    parts = ((data[-width:] if at_end else data[:width]) for width in range(1, min(len(data), 3) + 1))
+    return next((len(part) for part in parts if part in _WHITE), 0)
+
+
+def _is_word(text: npt.NDArray[np.uint8], place: int) -> bool:
+    """Whether the first (0) or the last (-1) character of some bytes is one of a word."""
+    characters = text.tobytes().decode("utf-8", "surrogateescape")
+    return bool(characters) and is_word_character(characters[place])
+
+
+def find_special(texts: Texts, allowed: Mapping[str, int]) -> list[SpecialSpan]:
+    """Where texts spell one of these added tokens (text -> id), in order: the leftmost, of several the longest."""
+    if not allowed or not texts.size_bytes:
+        return []
+    everything = texts.data[texts.offsets[0] : texts.offsets[-1]].tobytes()
+    # Most batches spell none, and looking for one string is much faster than matching a pattern.
+    if len(allowed) <= 8 and not any(text.encode() in everything for text in allowed):
+        return []
+    matcher = _compile_matcher(tuple(allowed))
+    if matcher.search(everything) is None:
+        return []
+    spans = []
+    for i in range(texts.num_texts):
+        start = int(texts.offsets[i])
+        for match in matcher.finditer(texts.text(i)):
+            spans.append(SpecialSpan(start + match.start(), start + match.end(), allowed[match.group().decode()], i))
+    return spans
+
+
+@functools.lru_cache(maxsize=32)
+def _compile_matcher(allowed: tuple[str, ...]) -> re.Pattern[bytes]:
+    longest_first = sorted((text.encode() for text in allowed), key=lambda text: (-len(text), text))
+    return re.compile(b"|".join(map(re.escape, longest_first)))
+
+
+def _cut_around(texts: Texts, spans: list[SpecialSpan]) -> Cut:
+    """The parts of texts around these spans; the texts themselves if there are none."""
+    bounds = texts.offsets
+    of = np.arange(texts.num_texts)
+    if spans:
+        ends = np.array([(span.start, span.end) for span in spans], np.int64)
+        bounds = np.unique(np.concatenate([bounds, ends.ravel()]))
+        of = np.maximum(np.searchsorted(texts.offsets, bounds[:-1], side="right") - 1, 0)
+    ids = np.full(len(of), -1, np.int64)
+    ids[np.searchsorted(bounds, [span.start for span in spans])] = [span.id for span in spans]
+    outer = np.arange(len(of)) - np.searchsorted(of, of)
+    return Cut(Texts(texts.data, bounds), ids, of, outer, np.zeros_like(of), texts.num_texts)
