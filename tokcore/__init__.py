@@ -8,6 +8,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from tokcore import earlier_names
 from tokcore.errors import (
     ChecksumError,
     ConfigError,
@@ -57,6 +58,8 @@ _MODULES = {
     "open_counts": "count.count_tables",
     "open_shards": "shards.opened_shards",
 }
+
+earlier_names.find_moved_modules()
 
 
 def __getattr__(name: str) -> object:

@@ -5,6 +5,7 @@ runs of counts, added up. coders: how elements are encoded.
 runner: opens a pipeline for a stage_on_beam, on the chosen runner. beam_warnings: what Beam warns of.
 bind: where servers listen that Beam starts.
 boot_worker: the program tokcore-worker, which engines start. boot_plugin: where Beam's boot starts workers.
+serve_engine: what such a worker does then. earlier_names: what graphs of earlier releases name.
 driver_options: what a driver tells them.
 read_documents, transforms, write_shards: for pipelines of your own. checks: what they ask of their input.
 engine_jobs, dataflow_engine: a stage as a job of an engine. jobs, flink_jobs, dataflow_jobs: found again and

@@ -31,11 +31,12 @@ from google.protobuf import json_format, text_format
 from tokcore.errors import TokError
 from tokcore_pipelines.graph.bind import LOOPBACK, bind_to
 from tokcore_pipelines.graph.driver_options import answer_driver, describe_version
+from tokcore_pipelines.graph.serve_engine import serve_engine
 from tokcore_pipelines.work.worker_notes import SERVES
 
 _TIMEOUT_S = 60
 _POLL_S = 0.2
-SDK_WORKER = "apache_beam.runners.worker.sdk_worker_main"
+SDK_WORKER = "tokcore_pipelines.graph.serve_engine"
 # Field of the engine's answer -> the variable in which Beam's worker expects it.
 _ENDPOINTS = {
     "logging_endpoint": "LOGGING_API_SERVICE_DESCRIPTOR",
@@ -72,9 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(f"tokcore-worker: {error}")
     if told.sibling_worker_ids:
         sys.exit(run_workers([given.id, *told.sibling_worker_ids]))
-    from apache_beam.runners.worker import sdk_worker_main
-
-    sdk_worker_main.main([])
+    serve_engine()
 
 
 def restore_whole_numbers(value: Any) -> Any:
