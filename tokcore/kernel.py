@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from tokcore.count.pretoken_rows import CountRows, Counts
 from tokcore.errors import ConfigError
+from tokcore.learn.piece_rules import PieceTableRules, UnigramRules
 from tokcore.text.byte_alphabet import ID_OF_BYTE
 from tokcore.text.mask_presets import MASK_PRESETS
 from tokcore.text.sentencepiece_tables import load_scripts
@@ -903,18 +904,6 @@ def learn_characters(
     return CharacterMerges(*_load_native().learn_characters(rows.data, rows.offsets, counts, *rules))
 
 
-class PieceTableRules(NamedTuple):
-    """Which pieces SentencePiece's learners may make, and of which text."""
-
-    reserved: Texts  # texts that divide words, all different, none empty
-    coverage: float  # share of the text that the characters reach together; rarer ones divide words, too
-    max_length: int  # in characters
-    split_by_unicode_script: bool
-    split_by_number: bool
-    split_by_whitespace: bool
-    split_digits: bool
-
-
 class PieceMerges(NamedTuple):
     """Merges of characters, as ids: those of code_points, then those of the merges."""
 
@@ -946,16 +935,6 @@ def learn_piece_merges(
         return PieceMerges(*_load_reference_learners().learn_piece_merges(rows, counts, rules, *limits))
     words = (rows.data, rows.offsets, counts)
     return PieceMerges(*_load_native().learn_piece_merges(words, _pack_rules(rules), *limits))
-
-
-class UnigramRules(NamedTuple):
-    """With how many pieces the learner of a Unigram model begins and ends."""
-
-    num_pieces: int  # the most that it gives
-    num_before_last_cut: int  # the rounds end when no more are left
-    num_seeds: int  # the most that it begins with, besides the characters
-    scale: float  # what one occurrence adds to the counts of the table
-    min_seed_count: int  # on that scale: a rarer run is no seed
 
 
 class UnigramPieces(NamedTuple):

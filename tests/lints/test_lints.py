@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from lints import __main__ as program
 from lints import code_from_data, import_graph, layers, seeded_defects, stages
+from lints.import_graph import NAMES
 from lints.offence import Offence
 from mutants.defect import Defect
 from support.builds import ROOT
@@ -67,6 +68,11 @@ def test_examples_of_the_lints(module):
             },
             ["pipelines/store/a.py:1: imports itself in a circle: pipelines/store/a.py -> pipelines/store/b.py -> "],
         ),
+        (
+            {"tokcore/a.py": "def f():\n    import tokcore.b", "tokcore/b.py": "import tokcore.a"},
+            ["tokcore/a.py:2: imports itself in a circle: tokcore/a.py -> tokcore/b.py -> tokcore/a.py"],
+        ),
+        ({"schemas/a.py": f"import {min(NAMES)}"}, ["schemas/a.py:1: schemas may not import pipelines"]),
         ({"pipelines/attic/a.py": ""}, ["pipelines/attic:1: the room attic is not in the table"]),
         ({f"pipelines/{name}.py": "" for name in "abcdefghijklmnop"}, ["pipelines:1: 16 files have no room"]),
     ],

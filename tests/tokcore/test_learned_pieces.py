@@ -25,6 +25,7 @@ from tokcore.count.counting import count_pretokens
 from tokcore.errors import LearnError
 from tokcore.formats.protobuf import Field, read_message
 from tokcore.formats.tokenizers.sentencepiece import read_sentencepiece_model, write_sentencepiece_model
+from tokcore.learn.piece_rules import PieceTableRules, UnigramRules
 from tokcore.models import MODELS
 from tokcore.models.model import LearnOptions
 from tokcore.models.sentencepiece.learned_pieces import NUM_SEEDS, _make_rules
@@ -132,7 +133,7 @@ def test_a_table_of_ties_gives_their_order(tmp_path):
 WORDS = st.text("ab▁é1٣あ漢\u0301", min_size=1, max_size=9)
 TABLES = st.dictionaries(WORDS, st.integers(1, 9), min_size=1, max_size=12)
 RULES = st.builds(
-    kernel.PieceTableRules,
+    PieceTableRules,
     st.just(make_texts_from_strings(["b1", "ab1"])),
     st.sampled_from([1.0, 0.95, 0.8]),
     st.integers(1, 6),
@@ -156,7 +157,7 @@ def test_merges_are_the_reference_s(words, rules, size, min_count):
 @examples(150)
 @given(TABLES, RULES, st.integers(1, 40), st.integers(0, 30), st.sampled_from([1.0, 0.25, 3.0]))
 def test_unigram_is_the_reference_s(words, rules, size, num_seeds, scale):
-    unigram = kernel.UnigramRules(size, size * 11 // 10, num_seeds, scale, 2)
+    unigram = UnigramRules(size, size * 11 // 10, num_seeds, scale, 2)
     native = kernel.learn_unigram(*pack(words), rules, unigram, 2)
     with kernel.force("reference"):
         plain = kernel.learn_unigram(*pack(words), rules, unigram)
@@ -175,7 +176,7 @@ def test_seeds_are_the_reference_s(words, rules, num_seeds):
     """Without a round that drops any, all characters and seeds come back."""
     more = {word * 2: count for word, count in words.items()} | words
     many = {word: count * 10**9 for word, count in more.items()}
-    unigram = kernel.UnigramRules(10**6, 10**6, num_seeds, 1e-9, 2)
+    unigram = UnigramRules(10**6, 10**6, num_seeds, 1e-9, 2)
     native = spell(kernel.learn_unigram(*pack(many), rules, unigram))
     with kernel.force("reference"):
         plain = spell(kernel.learn_unigram(*pack(many), rules, unigram))

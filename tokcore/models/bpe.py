@@ -39,6 +39,7 @@ from tokcore.models.model import (
     Encoder,
     Ids,
     LearnOptions,
+    MergesOfBytes,
     Model,
     Rules,
     Unreachable,
@@ -338,7 +339,7 @@ class Bpe(ModelTypeDefaults):
             )
         return None
 
-    def own_form(self, model: BpeModel) -> LearnedModel | None:
+    def own_form(self, model: MergesOfBytes) -> LearnedModel | None:
         num = len(model.tokens)
         is_numbered = np.array_equal(model.ids, np.arange(num, dtype=np.int32))
         if not is_numbered or model.tokens[:256] != LearnedModel(np.zeros((0, 2), np.int32)).tokens:

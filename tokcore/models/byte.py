@@ -23,6 +23,7 @@ from tokcore.models.model import (
     Ids,
     JoinedTokens,
     LearnOptions,
+    MergesOfBytes,
     Model,
     OwnToken,
     Unreachable,
@@ -130,7 +131,7 @@ class Byte(ModelTypeDefaults):
             f"{options.num_special} for special tokens). Set it to {exact}, or remove it."
         )
 
-    def own_form(self, model: BpeModel) -> ByteModel | None:
+    def own_form(self, model: MergesOfBytes) -> ByteModel | None:
         forms = (ByteModel(layout) for layout in LAYOUTS)
         return next((o for o in forms if model.tokens == o.tokens and np.array_equal(model.ids, o.ids)), None)
 

@@ -8,18 +8,15 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tokcore import kernel
 from tokcore.errors import FormatError
-from tokcore.models.model import Encoder, Ids, LearnOptions, Model, OwnToken, Rules
+from tokcore.models.model import Encoder, Ids, LearnOptions, MergesOfBytes, Model, OwnToken, Rules
 from tokcore.text.patterns import DEFAULT_PATTERN
 from tokcore.text.texts import Offsets, Texts
-
-if TYPE_CHECKING:
-    from tokcore.models.bpe import BpeModel
 
 
 class FixedVocabulary(ABC):
@@ -131,7 +128,7 @@ class ModelTypeDefaults:
             f"= {options.vocab_size}: must be more than the {options.num_special} special tokens that it includes."
         )
 
-    def own_form(self, model: BpeModel) -> Model | None:
+    def own_form(self, model: MergesOfBytes) -> Model | None:
         return None
 
     def shorten(self, model: Model, options: LearnOptions) -> Model | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +20,6 @@ from tokcore.errors import FormatError, IdentityError
 from tokcore.files.jsonable import Place
 from tokcore.models.sentencepiece.piece_options import PieceOptions
 from tokcore.text.texts import Offsets, Texts, make_texts_from_strings
-
-if TYPE_CHECKING:
-    from tokcore.models.bpe import BpeModel
 
 Ids = npt.NDArray[np.int32]
 
@@ -105,6 +102,31 @@ class OwnToken(NamedTuple):
     id: int
 
 
+class MergesOfBytes(Protocol):
+    """What is asked of a byte-level BPE, of whatever kind: tokcore.models.bpe has them."""
+
+    @property
+    def tokens(self) -> Sequence[bytes]:
+        """The tokens, without special ones."""
+
+    @property
+    def ids(self) -> Ids:
+        """Their ids."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether a pre-token that is a token is emitted as such, without merging."""
+
+    def merge_pairs(self) -> Ids:
+        """The merges as pairs of ids, int32 [m, 2], first merged first.
+
+        Raises FormatError, naming a token, if no merges give the same ids.
+        """
+
+    def check_ranks_suffice(self) -> None:
+        """Raise FormatError, naming a token, unless the tokens with their ids as ranks give the same ids."""
+
+
 class Model(Protocol):
     """A vocabulary, and how it makes ids out of pre-tokens. Immutable; construction raises FormatError."""
 
@@ -156,7 +178,7 @@ class Model(Protocol):
     def unreachable(self, encode: Encode) -> list[Unreachable]:
         """The ordinary tokens that no text becomes, by id. encode: the ids of each pre-token."""
 
-    def as_bpe(self) -> BpeModel:
+    def as_bpe(self) -> MergesOfBytes:
         """The same ids by byte-level BPE: what tokenizer.json, rank files and vocab.json with merges.txt are made from.
 
         Raises FormatError, naming this kind of model, where merges cannot give the same ids.
@@ -246,7 +268,7 @@ class ModelType(Protocol):
     def wrong_option(self, options: LearnOptions) -> tuple[str, str] | None:
         """(setting of [learn], what is wrong with its value), known before anything is counted; None if all is well."""
 
-    def own_form(self, model: BpeModel) -> Model | None:
+    def own_form(self, model: MergesOfBytes) -> Model | None:
         """The model that this type learns with the same tokens, ids and behaviour; None if it learns no such model.
 
         model: as a foreign file has it. So our own exports are read back as what they were.

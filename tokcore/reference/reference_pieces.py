@@ -10,17 +10,17 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from tokcore.count.pretoken_rows import Counts
+from tokcore.learn.piece_rules import PieceTableRules, UnigramRules
 from tokcore.text.sentencepiece_tables import INHERITED, load_scripts
 from tokcore.text.texts import Offsets, Texts
 
-if TYPE_CHECKING:
-    from tokcore.kernel import CodePoints, Ids, PieceTableRules, UnigramRules
+CodePoints = npt.NDArray[np.uint32]
+Ids = npt.NDArray[np.int32]
 
 SPACE, BOUNDARY, KEPT_BY_SENTENCEPIECE = "\u2581", "\x1f", "\u2585"
 UNIT, SCORE_UNIT = 2**32, 2**28  # of expected numbers, and of scores

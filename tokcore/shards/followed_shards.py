@@ -7,17 +7,35 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from tokcore.errors import ConfigError, FormatError
 from tokcore.shards.commits import list_parts_of, read_planned
 from tokcore.shards.token_batch import Ids
 
-if TYPE_CHECKING:
-    from tokcore.shards.opened_shards import Shards
-
 POLL_SECONDS = 5.0
 _STATE = ("first", "commit", "document")
+
+
+class HasSource(Protocol):
+    """What is asked of what stands beside a document's ids."""
+
+    @property
+    def source(self) -> str:
+        """The URI of the file that it is from; empty if its shards do not say."""
+
+
+class OpenedParts(Protocol):
+    """What is asked of the shards of some parts, opened as one: Shards gives it."""
+
+    def __len__(self) -> int:
+        """The number of documents."""
+
+    def __getitem__(self, row: int, /) -> Ids:
+        """The ids of a document."""
+
+    def document(self, row: int, /) -> HasSource:
+        """What stands beside them."""
 
 
 class FollowedDocument(NamedTuple):
@@ -45,7 +63,7 @@ class FollowedShards:
     def __init__(
         self,
         place: str,
-        open_parts: Callable[[Sequence[str]], Shards],
+        open_parts: Callable[[Sequence[str]], OpenedParts],
         first: int = 0,
         poll_seconds: float = POLL_SECONDS,
     ) -> None:
@@ -94,7 +112,7 @@ class FollowedShards:
             raise ConfigError(f"state = {dict(state)}: expected what state_dict() gives: {', '.join(_STATE)}")
         self._first, self._commit, self._document = (state[name] for name in _STATE)
 
-    def _read_commit(self, number: int) -> tuple[Shards, Sequence[int]] | None:
+    def _read_commit(self, number: int) -> tuple[OpenedParts, Sequence[int]] | None:
         """(shards, the rows that are new) of what a commit brings; None if there is no such commit yet."""
         parts = list_parts_of(self._place, number)
         if parts is None:

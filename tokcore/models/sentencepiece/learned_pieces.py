@@ -20,6 +20,7 @@ from tokcore import kernel
 from tokcore.count.pretoken_rows import Counts
 from tokcore.errors import LearnError
 from tokcore.files.jsonable import Place
+from tokcore.learn.piece_rules import PieceTableRules, UnigramRules
 from tokcore.models.defaults import ModelTypeDefaults
 from tokcore.models.model import ID_LIMIT, LearnOptions, Model, find_free_ids, find_pinned
 from tokcore.models.sentencepiece.piece_text import BYTE, BYTE_NAMES, NORMAL, USER_DEFINED
@@ -190,12 +191,8 @@ class Unigram(LearnedPieces):
         return _find_pieces(texts, counts, _make_rules(options), options, num_tokens)
 
 
-def _find_pieces(
-    texts: Texts, counts: Counts, rules: kernel.PieceTableRules, options: LearnOptions, num_tokens: int
-) -> Found:
-    own = kernel.UnigramRules(
-        num_tokens, options.vocab_size * 11 // 10, NUM_SEEDS, options.scale, options.min_seed_count
-    )
+def _find_pieces(texts: Texts, counts: Counts, rules: PieceTableRules, options: LearnOptions, num_tokens: int) -> Found:
+    own = UnigramRules(num_tokens, options.vocab_size * 11 // 10, NUM_SEEDS, options.scale, options.min_seed_count)
     learned = kernel.learn_unigram(texts, counts, rules, own, options.threads, options.merges_done)
     text = "".join(map(chr, learned.code_points.tolist()))
     pieces = [text[start:end] for start, end in pairwise(learned.offsets.tolist())]
@@ -227,10 +224,10 @@ def _list_fixed(options: LearnOptions) -> list[tuple[bytes, int]]:
     return fixed + ([(name, BYTE) for name in BYTE_NAMES] if options.pieces.byte_fallback else [])
 
 
-def _make_rules(options: LearnOptions) -> kernel.PieceTableRules:
+def _make_rules(options: LearnOptions) -> PieceTableRules:
     pieces = options.pieces
     reserved = {text.encode() for text in pieces.reserved}.union(text for text, _ in _list_fixed(options))
-    return kernel.PieceTableRules(
+    return PieceTableRules(
         make_texts_from_strings(sorted(reserved)),
         float(np.float32(str(options.character_coverage))),
         pieces.max_sentencepiece_length,
