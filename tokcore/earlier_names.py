@@ -77,7 +77,6 @@ _MOVED = {
     "patterns": "text.patterns",
     "pretoken_rows": "count.pretoken_rows",
     "pretoken_tables": "count.pretoken_tables",
-    "pretokenize": "text.pretokenize",
     "pretokenizer": "text.pretokenizer",
     "ranged_files": "files.ranged_files",
     "reference_converted": "reference.reference_converted",

@@ -72,7 +72,7 @@ def test_examples_of_the_lints(module):
             {"tokcore/a.py": "def f():\n    import tokcore.b", "tokcore/b.py": "import tokcore.a"},
             ["tokcore/a.py:2: imports itself in a circle: tokcore/a.py -> tokcore/b.py -> tokcore/a.py"],
         ),
-        ({"schemas/a.py": f"import {min(NAMES)}"}, ["schemas/a.py:1: schemas may not import pipelines"]),
+        ({"schemas/a.py": f"import {min(NAMES)}"}, [f"schemas/a.py:1: schemas may not import {min(NAMES)}"]),
         ({"pipelines/attic/a.py": ""}, ["pipelines/attic:1: the room attic is not in the table"]),
         ({f"pipelines/{name}.py": "" for name in "abcdefghijklmnop"}, ["pipelines:1: 16 files have no room"]),
     ],

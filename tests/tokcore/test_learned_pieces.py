@@ -214,9 +214,10 @@ def test_the_learner_asks_no_library_for_logarithms(tmp_path):
     """What the C library computes differs from one to the next, so the objects of the learner name none of it."""
     kernel_folder = Path(kernel.__file__).parent / "native" / "kernel"
     wrong = re.compile(r"\b(exp|log|pow|lgamma|tgamma|digamma|fma|ldexp|frexp|exp2|log2|log1p|expm1)[fl]?(@\S*)?$")
-    names = ("exact_math", "unigram_learner", "unigram_pieces", "seed_pieces", "piece_words", "piece_limits")
+    names = [f"unigram/{name}" for name in ("exact_math", "unigram_learner", "unigram_pieces", "seed_pieces")]
+    names += ["sentencepiece/piece_words", "learn/piece_limits"]
     source, target = tmp_path / "learner.cpp", tmp_path / "learner.o"
-    source.write_text("".join(f'#include "learn/{name}.cpp"\n' for name in names))
+    source.write_text("".join(f'#include "{name}.cpp"\n' for name in names))
     command = ["c++", "-std=c++20", "-O1", "-I" + str(kernel_folder), "-c", str(source), "-o", str(target)]
     subprocess.run([*make_launcher(["c++"]), *command], check=True)
     undefined = subprocess.run(["nm", "-u", target], check=True, capture_output=True, text=True).stdout
