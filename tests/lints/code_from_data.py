@@ -16,8 +16,8 @@ MODULES |= {"subprocess", "pty", "ctypes", "joblib", "torch"}
 NUMPY_CALLS = {"load", "fromfile", "loadtxt", "genfromtxt"}
 KEYWORDS = {"shell", "allow_pickle", "trust_remote_code", "weights_only"}
 # The pipes of a machine's workers, which no other process can write to; modules that its command line names; processes
-# that read columns; a function of the C library, by its name; from tables: public names of tokcore, earlier names of its
-# modules, and modules of commands.
+# that read columns; a function of the C library, by its name; from tables: public names of tokcore, earlier names of
+# its modules, and modules of commands.
 ALLOWED = {
     "pipelines/cli.py": {"import_module()"},
     "pipelines/graph/boot_worker.py": {"import subprocess"},
