@@ -99,12 +99,12 @@ def test_an_editable_install_finds_modules_by_their_names(tmp_path):
         "print(tokcore_pipelines.work.semantics.__file__, tokcore_schemas.__file__)\n"
     )
     done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
-    files = ["tokcore_pipelines/work/semantics.py", "tokcore_schemas/__init__.py"]
+    files = [".packages/tokcore_pipelines/work/semantics.py", ".packages/tokcore_schemas/__init__.py"]
     assert done.stdout.split() == [f"{ROOT}/{file}" for file in files], done.stderr
 
 
 def test_a_checkout_has_the_names_that_the_wheel_has():
     packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["scikit-build"]["wheel"]["packages"]
-    assert set(packages) == {"tokcore", *NAMES.values()}
+    assert set(packages) == {"tokcore", *(f".packages/{name}" for name in NAMES.values())}
     for folder, name in NAMES.items():
-        assert (ROOT / name).readlink() == Path(folder)
+        assert (ROOT / ".packages" / name).readlink() == Path("..", folder)

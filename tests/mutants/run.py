@@ -144,6 +144,7 @@ class Copy:
             if path.relative_to(self.tree).as_posix() not in names:
                 path.unlink()
         for name in links:  # by which packages are imported
+            (self.tree / name).parent.mkdir(parents=True, exist_ok=True)
             if not (self.tree / name).is_symlink():
                 (self.tree / name).symlink_to((ROOT / name).readlink())
         for name in names - links:
@@ -161,7 +162,7 @@ class Copy:
             subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
         packages = Path(sysconfig.get_path("purelib", "venv", {"base": str(folder), "platbase": str(folder)}))
         # Folders in a .pth file are searched, and their own .pth files are not run.
-        ours = dict.fromkeys([str(self.tree), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")])
+        ours = dict.fromkeys([str(self.tree), str(self.tree / ".packages"), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")])
         (packages / "mutants.pth").write_text("".join(f"{place}\n" for place in ours))
         python = folder / "bin" / "python"
         scripts = tomllib.loads((self.tree / "pyproject.toml").read_text())["project"]["scripts"]
