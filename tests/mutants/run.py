@@ -162,7 +162,8 @@ class Copy:
             subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
         packages = Path(sysconfig.get_path("purelib", "venv", {"base": str(folder), "platbase": str(folder)}))
         # Folders in a .pth file are searched, and their own .pth files are not run.
-        ours = dict.fromkeys([str(self.tree), str(self.tree / ".packages"), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")])
+        others = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
+        ours = dict.fromkeys([str(self.tree), str(self.tree / ".packages"), *others])
         (packages / "mutants.pth").write_text("".join(f"{place}\n" for place in ours))
         python = folder / "bin" / "python"
         scripts = tomllib.loads((self.tree / "pyproject.toml").read_text())["project"]["scripts"]
