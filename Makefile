@@ -199,10 +199,10 @@ bench-quick: $(VENV)/bench-installed ## in a minute, compare our speed with the 
 # npm puts its packages below build/charts; the bundle goes back only if it is the committed one, or with NEW=1.
 charts: ## build the charts of reports again from their npm packages, and compare: make charts [NEW=1]
 	mkdir -p build/charts
-	cp pipelines/report/page_files/charts/* build/charts
+	cp pipelines/look/report/page_files/charts/* build/charts
 	cd build/charts && npm ci --ignore-scripts --no-audit --no-fund && node build.mjs
 	cd build/charts && { test -n "$(NEW)" && sha256sum charts.js LICENSES.txt > SHA256SUMS || sha256sum --check SHA256SUMS; }
-	cp build/charts/charts.js build/charts/LICENSES.txt build/charts/SHA256SUMS pipelines/report/page_files/charts
+	cp build/charts/charts.js build/charts/LICENSES.txt build/charts/SHA256SUMS pipelines/look/report/page_files/charts
 
 schema: $(VENV)/installed ## write the JSON Schema of the build file again
 	$(BIN)/python -m tokcore_schemas.json_schema > schemas/build.schema.json

@@ -33,7 +33,7 @@ from tokcore_pipelines.commands.command_options import format_examples
 from tokcore_pipelines.local.say import LogFormatter, say, say_message
 from tokcore_pipelines.local.spare_pandas import spare_pandas
 from tokcore_pipelines.local.threads import describe_shortage, describe_small_space, limit_thread_starts
-from tokcore_pipelines.slices.outcomes import SliceWaits
+from tokcore_pipelines.run.slices.outcomes import SliceWaits
 
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs

@@ -1,7 +1,7 @@
 """What waits to be read into an output, as it travels through a stream: arrivals, and the batches that they make.
 
 Leaves to others: finding them (tokcore_pipelines.watch.stream_steps), and the stream itself
-(tokcore_pipelines.graph.stream_graph).
+(tokcore_pipelines.run.engines.stream_graph).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A part is an output of its own, made by one build of some of the files. Commit 0 is the build that made the output; its
 one part is the output's own folder. Leaves to others: making parts, reading the log
-(tokcore_pipelines.stages.read_log).
+(tokcore_pipelines.build.read_log).
 """
 
 from __future__ import annotations

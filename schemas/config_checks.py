@@ -234,7 +234,7 @@ def _check_groups(config: BuildConfig, file: BuildFile) -> None:
 
 
 def _check_languages(config: BuildConfig, file: BuildFile) -> None:
-    if config.build.lang_normalize != "none":  # if it is not set, the output decides (tokcore_pipelines.stages)
+    if config.build.lang_normalize != "none":  # if it is not set, the output decides (tokcore_pipelines.build)
         return
     langs = [source.lang for source in config.sources]
     if (found := find_twins(filter(None, langs))) is not None:

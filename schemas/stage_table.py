@@ -1,4 +1,4 @@
-"""The stages of a build: a row for each, in the order of work. What is done in a stage: tokcore_pipelines.stages.table.
+"""The stages of a build: a row for each, in the order of work. What is done in a stage: tokcore_pipelines.build.table.
 
 A stage is known by its row. Everything that goes through stages goes through STAGES, so a new one is a row here, a row
 there and its own file; a test finds code that lists stages, or asks for one by name.

@@ -31,8 +31,8 @@ UNKNOWN_COST_S = 15.0
 # The proof's folders run only when one of these changed, or what they import themselves; without their servers, they
 # are skipped.
 PROOF = {
-    "tests/browser/": ("pipelines/report/", "pipelines/view/"),
-    "tests/engines/": ("pipelines/graph/", "deploy/"),
+    "tests/browser/": ("pipelines/look/report/", "pipelines/look/view/"),
+    "tests/engines/": ("pipelines/run/", "pipelines/transforms/", "deploy/"),
     "tests/native/": ("tokcore/native/",),
     "tests/stores/": ("pipelines/store/", "deploy/"),
 }

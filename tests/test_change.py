@@ -22,24 +22,24 @@ FILES = {
     "tokcore/kernel.py": "def load():\n    import tokcore._native",
     "pipelines/cli.py": 'TABLE = {"build": "build_commands"}\n'
     'import_module(f"tokcore_pipelines.commands.{TABLE[name]}")',
-    "pipelines/commands/build_commands.py": "def build():\n    from tokcore_pipelines.stages.build import run",
+    "pipelines/commands/build_commands.py": "def build():\n    from tokcore_pipelines.build.build import run",
     "pipelines/commands/look_commands.py": "",
-    "pipelines/stages/build.py": "import tokcore.learn.merges",
-    "pipelines/report/page.py": 'read("page_files/page.css")',
+    "pipelines/build/build.py": "import tokcore.learn.merges",
+    "pipelines/look/report/page.py": 'read("page_files/page.css")',
     "tests/conftest.py": "import support.server\n@pytest.fixture(autouse=True)\ndef warm(): pass",
     "tests/support/server.py": "import tokcore_pipelines.cli",
-    "tests/support/builds.py": "from tokcore_pipelines.stages.build import run",
+    "tests/support/builds.py": "from tokcore_pipelines.build.build import run",
     "tests/pipelines/conftest.py": "import pytest\nfrom support import builds\n@pytest.fixture\ndef output(): ...",
     "tests/pipelines/test_output.py": "def test_a(output): pass",
     "tests/pipelines/test_jobs.py": "def test_a(tmp_path): pass",
     "tests/pipelines/test_commands.py": "from tokcore_pipelines import cli",
-    "tests/pipelines/test_page.py": "import tokcore_pipelines.report.page",
+    "tests/pipelines/test_page.py": "import tokcore_pipelines.look.report.page",
     "tests/tokcore/test_merges.py": "import tokcore.learn.merges",
     "tests/tokcore/helpers.py": "",
     "tests/tokcore/test_beside.py": "import helpers",
     "tests/schemas/test_full.py": 'ROOT / "deploy" / "examples" / "full.toml"',
     "tests/fuzz/test_fuzz.py": 'FOLDER / "regressions"',
-    "tests/stores/test_s3.py": 'patch("tokcore_pipelines.stages.build.run")',
+    "tests/stores/test_s3.py": 'patch("tokcore_pipelines.build.build.run")',
 }
 ALL = {path for path in FILES if "/test_" in path}
 
@@ -58,16 +58,16 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         ("tests/tokcore/test_merges.py", {"tokcore/test_merges.py": 0}),
         ("tests/tokcore/helpers.py", {"tokcore/test_beside.py": 1}),
-        ("pipelines/report/page.py", {"pipelines/test_page.py": 1}),
+        ("pipelines/look/report/page.py", {"pipelines/test_page.py": 1}),
         # By its table, not by statements; and not the other file of that folder.
         ("pipelines/commands/build_commands.py", {"pipelines/test_commands.py": 2}),
         ("pipelines/commands/look_commands.py", {}),
         # A fixture that is named, a string, a function's import; test_jobs gets a warm process, and no more.
         (
-            "pipelines/stages/build.py",
+            "pipelines/build/build.py",
             {"pipelines/test_output.py": 3, "pipelines/test_commands.py": 3, "stores/test_s3.py": 1},
         ),
-        ("pipelines/report/page_files/page.css", {"pipelines/test_page.py": 2}),
+        ("pipelines/look/report/page_files/page.css", {"pipelines/test_page.py": 2}),
         ("deploy/examples/full.toml", {"schemas/test_full.py": 1}),
         ("tests/fuzz/regressions/scan/ab", {"fuzz/test_fuzz.py": 1}),
         (
@@ -117,7 +117,7 @@ def check_our_tree():
     assert "tests/pipelines/test_build.py" in seeing.tests_that_see(["pipelines/work/encode_item.py"], ROOT)
     assert "tests/schemas/test_config.py" in seeing.tests_that_see(["deploy/examples/full.toml"], ROOT)
     assert seeing.tests_that_see(["README.md"], ROOT) == set(READERS[".md"])
-    assert "tests/tokcore/test_varints.py" not in seeing.tests_that_see(["pipelines/watch/turn.py"], ROOT)
+    assert "tests/tokcore/test_varints.py" not in seeing.tests_that_see(["pipelines/watch/watcher_turns.py"], ROOT)
     # Tables of ours name what is there.
     assert set(PROOF) == {f"tests/{folder}/" for folder in proof.FOLDERS}
     named = [*PROOF, *(reason for reasons in PROOF.values() for reason in reasons)]

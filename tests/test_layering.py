@@ -15,7 +15,11 @@ import tokcore
 
 ROOT = Path(__file__).parent.parent
 PIPELINES = ROOT / "pipelines"
-BEAMS = ("tokcore_pipelines.graph.", "tokcore_pipelines.run.beam")  # these load it
+BEAMS = (
+    "tokcore_pipelines.run.engines.",
+    "tokcore_pipelines.run.beam",
+    "tokcore_pipelines.transforms.",
+)  # these load it
 
 
 def run_python(code: str, **options) -> str:

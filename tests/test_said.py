@@ -18,11 +18,11 @@ from support.updates import make_texts, update_here
 
 from tokcore.errors import TokError
 from tokcore_pipelines import cli
-from tokcore_pipelines.inspect.repair import repair
-from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.check.repair import repair
+from tokcore_pipelines.check.verify import verify
+from tokcore_pipelines.commands.print_reports import print_repaired, print_verified
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.say import LogFormatter, redraw, say, say_json, say_message
-from tokcore_pipelines.print_reports import print_repaired, print_verified
 from tokcore_pipelines.store.printable import UNPRINTABLE, escape
 
 # A title, a bell, a returning carriage, a right-to-left override, CSI as one character, a line of its own.

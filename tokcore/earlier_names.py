@@ -126,7 +126,8 @@ class _Loader:
         module.__spec__ = self._spec  # which the import of the earlier name has replaced
 
 
-def _alias(earlier: str, name: str) -> ModuleSpec:
+def alias(earlier: str, name: str) -> ModuleSpec:
+    """How the import of an earlier name finds the module that has another name now."""
     from importlib.machinery import ModuleSpec
 
     return ModuleSpec(earlier, _Loader(name))  # type: ignore[arg-type]
@@ -138,7 +139,7 @@ class _MovedModules:
     @staticmethod
     def find_spec(name: str, _path: Sequence[str] | None = None, _target: Any = None) -> ModuleSpec | None:
         package, _, inner = name.partition(".")
-        return _alias(name, f"tokcore.{_MOVED[inner]}") if package == "tokcore" and inner in _MOVED else None
+        return alias(name, f"tokcore.{_MOVED[inner]}") if package == "tokcore" and inner in _MOVED else None
 
 
 class _RenamedPackage:
@@ -152,11 +153,11 @@ class _RenamedPackage:
         if name == self._earlier:
             # What is in it is asked for here first: the folder of the package would give a second copy of each module.
             sys.meta_path.insert(0, self)
-            return _alias(name, self._name)
+            return alias(name, self._name)
         ours = getattr(sys.modules.get(self._earlier), "__name__", "") == self._name
         if path is None or not ours or not name.startswith(f"{self._earlier}."):
             return None
-        return _alias(name, self._name + name.removeprefix(self._earlier))
+        return alias(name, self._name + name.removeprefix(self._earlier))
 
 
 def find_moved_modules() -> None:

@@ -48,8 +48,8 @@ def init(folder: str, path: str, force: bool) -> None:
     Finds formats, fields, languages (by folder, file or field) and sizes from the start of some files. The file that
     it writes has comments, passes `tokcore check`, and builds as it is.
     """
-    from tokcore_pipelines.inspect.build_text import write_build_text
-    from tokcore_pipelines.inspect.propose import propose
+    from tokcore_pipelines.begin.build_text import write_build_text
+    from tokcore_pipelines.begin.propose import propose
     from tokcore_pipelines.local.terminal import format_count
     from tokcore_pipelines.store import urls
 
@@ -84,8 +84,8 @@ def check(build_file: str, output: str, assigned: tuple[str, ...], as_json: bool
     answers, or Dataflow's bucket for staging is there. Exit code 2 if any of these would stop a build, or if the output
     holds a different build.
     """
+    from tokcore_pipelines.commands.print_check import make_check_report, print_check
     from tokcore_pipelines.local.progress import StageProgress
-    from tokcore_pipelines.print_check import make_check_report, print_check
 
     progress = StageProgress()
     with progress.stage("check", minor=True):
@@ -225,7 +225,7 @@ def _print_as_json(build: Any, manifest: Any) -> None:
 
 def _print_for_people(build: Any, manifest: Any, done: str, show_all: bool) -> None:
     """Print what the stage made. done: what the command has done, for a message. show_all: all rows of tables."""
-    from tokcore_pipelines.print_build import print_build, print_metrics, print_no_work, print_stage
+    from tokcore_pipelines.commands.print_build import print_build, print_metrics, print_no_work, print_stage
     from tokcore_pipelines.store.retries import describe_retries
 
     if manifest.stage == BUILD:
@@ -257,8 +257,8 @@ def update(build_file: str, chosen: RunChoices, vanished: str | None, as_json: b
     its own; a new version of a file replaces its documents. Ends with one commit, which `tokcore log` shows, or with
     none if nothing changed.
     """
-    from tokcore_pipelines.print_log import print_updated
-    from tokcore_pipelines.stages.update_output import Update
+    from tokcore_pipelines.commands.print_log import print_updated
+    from tokcore_pipelines.history.update_output import Update
 
     build = open_to_run(build_file, chosen)
     rule: Any = vanished or build.config.update.vanished
@@ -275,9 +275,9 @@ def _learn_at(build: Any, chosen: RunChoices, as_json: bool, at: int | None) -> 
 
     Of a build file that was made of an output's manifests, learns from the newest commit in any case.
     """
-    from tokcore_pipelines.print_log import print_learned
-    from tokcore_pipelines.stages.learn_beside import learn_at
-    from tokcore_pipelines.stages.read_log import has_commits
+    from tokcore_pipelines.build.read_log import has_commits
+    from tokcore_pipelines.commands.print_log import print_learned
+    from tokcore_pipelines.history.learn_beside import learn_at
 
     if at is None and build.config.sources and not has_commits(build.output):
         return False
@@ -293,7 +293,7 @@ def _encode_at(
     build: Any, chosen: RunChoices, as_json: bool, at: int | None, tokenizer: str | None, target: str | None
 ) -> bool:
     """Encode the documents of a commit into a new output, if one is named."""
-    from tokcore_pipelines.stages.encode_commit import is_fingerprint, make_encoding
+    from tokcore_pipelines.history.encode_commit import is_fingerprint, make_encoding
 
     if at is None and tokenizer is None and target is None:
         return False

@@ -40,7 +40,7 @@ def show_progress(name: str) -> AbstractContextManager[object]:
 
 def is_updated(url: str) -> bool:
     """Whether an output has changed since its build; not if that cannot be known: the command says what is wrong."""
-    from tokcore_pipelines.stages.read_log import has_commits
+    from tokcore_pipelines.build.read_log import has_commits
 
     with contextlib.suppress(TokError):
         return has_commits(url)
@@ -100,7 +100,7 @@ def expand_local_path(path: str) -> Path:
 def load_tokenizer(path: str, pattern: str | None = None, vocab_size: int | None = None) -> Any:
     """The tokenizer at a path or URL, in any form that [tokenizer] from takes. vocab_size: the one of several sizes."""
     from tokcore import Tokenizer
-    from tokcore_pipelines.stages.tokenizer_files import find_tokenizer_of_size, read_tokenizer
+    from tokcore_pipelines.build.tokenizer_files import find_tokenizer_of_size, read_tokenizer
 
     url = make_absolute(path)
     if vocab_size is not None:
@@ -145,7 +145,7 @@ def open_build(
     where = make_absolute(output) if output else ""
     options = RunOptions(workers, runner_options, detach, share=share)
     started = _start_workers_early(config, options, where) if is_to_work else None
-    from tokcore_pipelines.stages.build import Build
+    from tokcore_pipelines.build.build import Build
 
     build = Build(config, options, where, **how)
     if started is not None:
@@ -182,7 +182,7 @@ def _is_output(path: str) -> bool:
 
 
 def _read_learn_config(named: str, output: str, assigned: tuple[str, ...]) -> Any:
-    from tokcore_pipelines.stages.learn_settings import read_learn_config
+    from tokcore_pipelines.build.learn_settings import read_learn_config
 
     if output:
         raise ConfigError(f"--output: {named} is the output that is learned from. Leave it out.")

@@ -16,7 +16,7 @@ from tokcore_schemas.stage_table import SHARDS
 
 if TYPE_CHECKING:
     from tokcore.tokenizer.tokenizer import Tokenizer
-    from tokcore_pipelines.view.shelf import Shelf
+    from tokcore_pipelines.look.view.shelf import Shelf
 
 _MOST_AGAINST = 7
 
@@ -71,11 +71,11 @@ def report(
     build came from. Totals are exact; what needs text is estimated from texts that are drawn by hash, with margins.
     Nothing is written into OUTPUT.
     """
+    from tokcore_pipelines.build.output import read_output
     from tokcore_pipelines.local.progress import StageProgress
-    from tokcore_pipelines.report.compose import SAMPLE, Wishes, make_report
-    from tokcore_pipelines.report.money import MODEL_SIZES, parse_model_size
-    from tokcore_pipelines.report.report_files import check_place, write_report
-    from tokcore_pipelines.stages.output import read_output
+    from tokcore_pipelines.look.report.compose import SAMPLE, Wishes, make_report
+    from tokcore_pipelines.look.report.money import MODEL_SIZES, parse_model_size
+    from tokcore_pipelines.look.report.report_files import check_place, write_report
 
     if reference and not parallel:
         raise click.UsageError("--reference is a language of the parallel text: name its folder with --parallel")
@@ -113,8 +113,8 @@ def view(named: tuple[str, ...], port: int, at: int | None) -> None:
     that is not a published one has the name of its pattern before it: cl100k@ranks.tiktoken. Outputs are shown as they
     were at the commit --at, or as they are when the command begins. Nothing is written.
     """
-    from tokcore_pipelines.view.server import ViewServer
-    from tokcore_pipelines.view.shelf import MOST
+    from tokcore_pipelines.look.view.server import ViewServer
+    from tokcore_pipelines.look.view.shelf import MOST
 
     if len(named) > MOST:
         raise ConfigError(f"{len(named)} outputs and tokenizers named, at most {MOST} fit beside each other")
@@ -130,10 +130,10 @@ def view(named: tuple[str, ...], port: int, at: int | None) -> None:
 
 
 def _fill_shelf(named: tuple[str, ...], at: int | None) -> Shelf:
-    from tokcore_pipelines.stages.commit import find_manifest
-    from tokcore_pipelines.stages.output import read_output
+    from tokcore_pipelines.build.commit import find_manifest
+    from tokcore_pipelines.build.output import read_output
+    from tokcore_pipelines.look.view.shelf import Volume
     from tokcore_pipelines.store import urls
-    from tokcore_pipelines.view.shelf import Volume
 
     volumes: dict[str, Volume] = {}
     for text in named:

@@ -74,10 +74,10 @@ def verify(
     documents with their source. Of an output that was updated, checks the log and all parts of one commit. Exit code 1
     if there is a problem.
     """
-    from tokcore_pipelines.inspect.verify import verify as run
+    from tokcore_pipelines.check.verify import verify as run
+    from tokcore_pipelines.commands.print_reports import print_verified
     from tokcore_pipelines.local.progress import StageProgress
     from tokcore_pipelines.local.run_options import RunOptions
-    from tokcore_pipelines.print_reports import print_verified
 
     if removed is not None:
         if decode != "0" or root is not None or quick or rebuild is not None or prove is not None or at is not None:
@@ -91,7 +91,7 @@ def verify(
             raise click.UsageError(
                 "--prove proves one file; leave out --decode, --root, --quick and --rebuild, which check others"
             )
-        from tokcore_pipelines.inspect.prove_file import prove_file
+        from tokcore_pipelines.check.prove_file import prove_file
 
         print_json(dataclasses.asdict(prove_file(make_absolute(output), prove, at)))
         return
@@ -122,8 +122,8 @@ def verify(
 
 
 def _rebuild(output: str, shard: str, base: str, as_json: bool) -> None:
-    from tokcore_pipelines.inspect.rebuild import rebuild
-    from tokcore_pipelines.print_reports import print_rebuilt
+    from tokcore_pipelines.check.rebuild import rebuild
+    from tokcore_pipelines.commands.print_reports import print_rebuilt
 
     with show_progress("rebuild"):
         report = rebuild(output, shard, base)
@@ -133,9 +133,9 @@ def _rebuild(output: str, shard: str, base: str, as_json: bool) -> None:
 
 
 def _verify_removed(output: str, path: str, workers: int | None, as_json: bool) -> None:
-    from tokcore_pipelines.inspect.verify_removed import verify_removed
+    from tokcore_pipelines.check.verify_removed import verify_removed
+    from tokcore_pipelines.commands.print_log import print_removal_report
     from tokcore_pipelines.local.run_options import RunOptions
-    from tokcore_pipelines.print_log import print_removal_report
 
     with show_progress("verify"):
         report = verify_removed(output, read_lines(path), RunOptions(workers))
@@ -149,7 +149,7 @@ def _verify_removed(output: str, path: str, workers: int | None, as_json: bool) 
 @JSON
 def log(output: str, as_json: bool) -> None:
     """Show the commits of an output: when, why, and what it held then."""
-    from tokcore_pipelines.print_log import describe_log, print_log
+    from tokcore_pipelines.commands.print_log import describe_log, print_log
 
     commits = describe_log(make_absolute(output))
     print_json(commits) if as_json else print_log(commits)
@@ -195,10 +195,10 @@ def remove(
     `tokcore verify --removed` names these. --source goes by the names of files: if one is renamed, its documents come
     back. Use --ids where documents must stay away whatever their file is called. `tokcore restore` takes it back.
     """
+    from tokcore_pipelines.commands.print_log import print_removed
+    from tokcore_pipelines.history.remove_documents import Remove
     from tokcore_pipelines.local.progress import StageProgress
     from tokcore_pipelines.local.run_options import RunOptions
-    from tokcore_pipelines.print_log import print_removed
-    from tokcore_pipelines.stages.remove_documents import Remove
 
     if ids is None and not sources and not langs:
         raise click.UsageError("what is to be removed? Name it: --ids FILE, --source GLOB or --lang XX")
@@ -247,8 +247,8 @@ def restore(
     Ends with one commit, after which no commit leaves such documents out. It reads nothing: it names the input files
     that lack documents, and the next `tokcore update`, or a watcher, reads these again.
     """
-    from tokcore_pipelines.print_log import print_restored
-    from tokcore_pipelines.stages.restore_documents import Restore
+    from tokcore_pipelines.commands.print_log import print_restored
+    from tokcore_pipelines.history.restore_documents import Restore
 
     if ids is None and not sources and not langs:
         raise click.UsageError("what is to be restored? Name it: --ids FILE, --source GLOB or --lang XX")
@@ -277,9 +277,9 @@ def expire(output: str, keep: int | None, older_than: str | None, dry_run: bool,
     Ends with one commit, which says which one is the oldest from now on. The log stays, so that its chain can be
     checked. Let no other command change the output meanwhile.
     """
-    from tokcore_pipelines.inspect.gc import parse_seconds
-    from tokcore_pipelines.print_log import print_expired
-    from tokcore_pipelines.stages.expire_commits import expire as run
+    from tokcore_pipelines.check.gc import parse_seconds
+    from tokcore_pipelines.commands.print_log import print_expired
+    from tokcore_pipelines.history.expire_commits import expire as run
 
     if (keep is None) == (older_than is None):
         raise click.UsageError("what is to stay? Name one of the two: --keep N or --older-than DURATION")
@@ -305,10 +305,10 @@ def compact(output: str, base: str, dry_run: bool, workers: int | None, as_json:
     Reads the inputs of parts with small shards again, into one part, and compares all documents by their digest. Ends
     with one commit; readers of earlier ones go on. `tokcore expire` gives the room of the small shards back.
     """
+    from tokcore_pipelines.commands.print_log import print_compacted
+    from tokcore_pipelines.history.compact_output import Compact
     from tokcore_pipelines.local.progress import StageProgress
     from tokcore_pipelines.local.run_options import RunOptions
-    from tokcore_pipelines.print_log import print_compacted
-    from tokcore_pipelines.stages.compact_output import Compact
 
     url = make_absolute(output)
     done = Compact(url, expand_path(base), RunOptions(workers), StageProgress(), dry_run).run()
@@ -333,9 +333,9 @@ def repair(output: str, base: str, at: int | None, workers: int | None, as_json:
     Then verifies the output, without --decode. Exit code 1 if verify would find a problem: each is named, with what to
     do. Writes nothing while the build's manifest or the log is damaged.
     """
-    from tokcore_pipelines.inspect.repair import repair as run
+    from tokcore_pipelines.check.repair import repair as run
+    from tokcore_pipelines.commands.print_reports import print_repaired
     from tokcore_pipelines.local.run_options import RunOptions
-    from tokcore_pipelines.print_reports import print_repaired
 
     report = run(make_absolute(output), expand_path(base), RunOptions(workers), at)
     print_json(dataclasses.asdict(report)) if as_json else print_repaired(report)
@@ -366,8 +366,8 @@ def show(what: str, path: str, at: int | None, show_all: bool, as_json: bool) ->
 
     For document N, counted from 0, shows the text beside the tokens, as much as fits on a screen.
     """
-    from tokcore_pipelines import show as run
     from tokcore_pipelines.local.terminal import MOST_ROWS
+    from tokcore_pipelines.look import show as run
 
     url = make_absolute(what)
     is_shard = run.names_a_shard(url)
@@ -384,7 +384,7 @@ def show(what: str, path: str, at: int | None, show_all: bool, as_json: bool) ->
 
 def _show_shard(url: str, path: str, show_all: bool, as_json: bool) -> None:
     """Show a shard's header; at SHARD:N a document, decoded by the tokenizer at path, if one is named."""
-    from tokcore_pipelines import show_document as run
+    from tokcore_pipelines.look import show_document as run
 
     name, _, row = url.rpartition(":")
     if name and row.isdecimal():
@@ -415,9 +415,9 @@ def audit(output: str, rare: int, sources: bool, vocab_size: int | None, at: int
     Lists tokens that were written rarely or never, that no text encodes to, that come from one document (with
     --sources, from one file), or that hold invisible characters.
     """
-    from tokcore_pipelines.inspect.audit import audit as run
-    from tokcore_pipelines.inspect.audit import print_audit
-    from tokcore_pipelines.stages.output import read_output
+    from tokcore_pipelines.build.output import read_output
+    from tokcore_pipelines.look.audit import audit as run
+    from tokcore_pipelines.look.audit import print_audit
 
     with show_progress("audit"):
         tokenizer = load_tokenizer(output, vocab_size=vocab_size)
@@ -436,8 +436,8 @@ def curve(output: str, sizes: str, at: int | None, as_json: bool) -> None:
     Needs one learned BPE and its count tables. The numbers are those of tokenizers learned for these sizes. Without
     --sizes: the powers of two from 512 on, and the tokenizer's own size.
     """
-    from tokcore_pipelines.inspect.curve import compute_curve, print_curve
-    from tokcore_pipelines.stages.output import read_output
+    from tokcore_pipelines.build.output import read_output
+    from tokcore_pipelines.look.curve import compute_curve, print_curve
 
     if not all(size.strip().isdecimal() for size in sizes.split(",") if sizes):
         raise click.BadParameter(f"{sizes!r}: expected numbers with commas between them", param_hint="--sizes")
@@ -462,9 +462,9 @@ def diff(one: str, other: str, at: int | None, other_at: int | None, as_json: bo
     commits (named, or the newest if an output was updated since it was built), compares inputs, totals, tombstones,
     counts and tokenizers over all their parts. Exit code 1 if anything differs.
     """
-    from tokcore_pipelines.inspect.diff import diff as run
-    from tokcore_pipelines.inspect.diff_commits import diff_commits
-    from tokcore_pipelines.print_reports import print_diff
+    from tokcore_pipelines.commands.print_reports import print_diff
+    from tokcore_pipelines.look.diff import diff as run
+    from tokcore_pipelines.look.diff_commits import diff_commits
 
     if not other and at is None and other_at is None:
         raise click.UsageError("name a second output, or two commits of this one with --at and --with")
@@ -497,8 +497,8 @@ def collect(output: str, dry_run: bool, older_than: str, as_json: bool) -> None:
     These are left by builds that were killed: unfinished work, and files of stages that were never committed. If any of
     them is younger than DURATION, nothing is removed, so that a running build is safe.
     """
-    from tokcore_pipelines.inspect.gc import gc as run
-    from tokcore_pipelines.print_reports import print_collected
+    from tokcore_pipelines.check.gc import gc as run
+    from tokcore_pipelines.commands.print_reports import print_collected
 
     with show_progress("gc"):
         collected = run(make_absolute(output), older_than, dry_run)

@@ -78,8 +78,8 @@ def convert(
     .documents file beside each shard. FOLDER appears only when it is complete. If the command is killed, run it again.
     """
     from tokcore.shards.conversion import Reading
-    from tokcore_pipelines.inspect.convert import convert_shards
     from tokcore_pipelines.local.terminal import format_count
+    from tokcore_pipelines.look.convert import convert_shards
 
     if end is not None and whole:
         raise click.UsageError("--end and --whole exclude each other: leave one of them out")
@@ -119,7 +119,7 @@ def fsck(path: str, repair: bool, end: int | None, read_dtype: str, vocab_size: 
     documents files, or with --end), and index.json. Exit code 1 if something is wrong.
     """
     from tokcore.shards.shard_checks import Rules
-    from tokcore_pipelines.inspect.fsck import check_shards
+    from tokcore_pipelines.check.fsck import check_shards
     from tokcore_pipelines.local.terminal import format_count
 
     with show_progress("fsck"):

@@ -49,9 +49,9 @@ def export(
     All commits of an output have one tokenizer; --tokenizer names another that was learned from one. Folders are made;
     a file that is there is not replaced.
     """
-    from tokcore_pipelines.stages.read_log import read_log
-    from tokcore_pipelines.stages.tokenizer_files import export_to_store
-    from tokcore_pipelines.stages.tokenizers_beside import find_tokenizer
+    from tokcore_pipelines.build.read_log import read_log
+    from tokcore_pipelines.build.tokenizer_files import export_to_store
+    from tokcore_pipelines.build.tokenizers_beside import find_tokenizer
     from tokcore_pipelines.store import urls
 
     if named is not None and vocab_size is not None:
@@ -111,7 +111,7 @@ def explain(text: str, path: str, pattern: str | None, with_special: bool, as_js
     its bytes, and how it came to be. Below it are the merges that made it, in their order, each with its rank.
     """
     from tokcore.look.explain import Explainer
-    from tokcore_pipelines.inspect.explained import format_explained, list_explained
+    from tokcore_pipelines.look.explained import format_explained, list_explained
 
     data = sys.stdin.buffer.read() if text == "-" else os.fsencode(text)
     explainer = Explainer(load_tokenizer(path, pattern))

@@ -94,7 +94,7 @@ def watch(
 @JSON
 def status(output: str, with_drift: bool, baseline: str | None, as_json: bool) -> None:
     """Show who watches for an output, what waits, which files are left alone, and whether the tokenizer still fits."""
-    from tokcore_pipelines.print_log import print_status
+    from tokcore_pipelines.commands.print_log import print_status
     from tokcore_pipelines.watch.read_status import read_status
 
     url = make_absolute(output)

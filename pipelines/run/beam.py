@@ -1,5 +1,5 @@
-"""An engine does the tasks: each step is a job of one shape (tokcore_pipelines.graph.task_graph), on any of Beam's
-runners.
+"""An engine does the tasks: each step is a job of one shape (tokcore_pipelines.run.engines.task_graph), on any of
+Beam's runners.
 
 The graph of a job holds names of files, in which the pieces lie; so it stays small, however many there are.
 """
@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from tokcore_pipelines.graph.recorded import Pieces
-from tokcore_pipelines.graph.runner import open_pipeline
-from tokcore_pipelines.graph.stage_on_beam import StageOnBeam
-from tokcore_pipelines.graph.task_graph import RunTasks
 from tokcore_pipelines.local.pool import OnProgress
 from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.run.engines.recorded import Pieces
+from tokcore_pipelines.run.engines.runner import open_pipeline
+from tokcore_pipelines.run.engines.stage_on_beam import StageOnBeam
+from tokcore_pipelines.run.engines.task_graph import RunTasks
 from tokcore_pipelines.run.task import Items, Step
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.work.combining import Combining

@@ -10,9 +10,9 @@ from tokcore_pipelines.local.pool import Workers
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.run.here import Here
 from tokcore_pipelines.run.shares import BySlices
+from tokcore_pipelines.run.slices.session import Session
 from tokcore_pipelines.run.task import Executor
 from tokcore_pipelines.run.workers import ByWorkers
-from tokcore_pipelines.slices.session import Session
 
 
 def choose_executor(

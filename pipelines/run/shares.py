@@ -12,10 +12,10 @@ from typing import Any
 
 from tokcore_pipelines.local.pool import OnProgress, Pool, Workers
 from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.run.slices.claims import Claims
+from tokcore_pipelines.run.slices.outcomes import MadeElsewhere
+from tokcore_pipelines.run.slices.session import Session
 from tokcore_pipelines.run.task import Step, Task
-from tokcore_pipelines.slices.claims import Claims
-from tokcore_pipelines.slices.outcomes import MadeElsewhere
-from tokcore_pipelines.slices.session import Session
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.attempts import Attempts
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from tokcore_pipelines.store import storage, urls
-from tokcore_pipelines.store.at_once import MOST_FILES, run_at_once
+from tokcore_pipelines.store.parallel_requests import MOST_FILES, run_at_once
 from tokcore_pipelines.store.read_file import BLOCK_BYTES
 
 _BLOCK_BYTES = 1 << 20

@@ -10,7 +10,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from tokcore_pipelines.store.at_once import MOST
+from tokcore_pipelines.store.parallel_requests import MOST
 from tokcore_pipelines.store.pins import FetchedFile, FileId
 from tokcore_pipelines.store.read_file import open_pinned
 from tokcore_pipelines.store.urls import explain_unreadable, is_local, is_object_store, open_file_system

@@ -14,9 +14,9 @@ from typing import Any, BinaryIO, NamedTuple
 
 from tokcore.errors import StageError
 from tokcore_pipelines.store import objects
-from tokcore_pipelines.store.at_once import run_at_once
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.store.listing import find_kind, list_everything_below
+from tokcore_pipelines.store.parallel_requests import run_at_once
 from tokcore_pipelines.store.pins import Footprint, stat
 from tokcore_pipelines.store.read_file import read_bytes
 from tokcore_pipelines.store.redaction import redact

@@ -19,11 +19,11 @@ from tokcore.count.key_filter import KeyFilter
 from tokcore.count.pretoken_rows import CountRows
 from tokcore.count.pretoken_tables import read_table
 from tokcore.errors import ConfigError
-from tokcore_pipelines.stages.commit import find_manifest
-from tokcore_pipelines.stages.read_log import Log, locate_part, read_part
-from tokcore_pipelines.stages.token_count_table import TOKEN_COUNTS, read_token_counts
+from tokcore_pipelines.build.commit import find_manifest
+from tokcore_pipelines.build.read_log import Log, locate_part, read_part
+from tokcore_pipelines.build.token_count_table import TOKEN_COUNTS, read_token_counts
 from tokcore_pipelines.store import storage, urls
-from tokcore_pipelines.store.at_once import run_at_once
+from tokcore_pipelines.store.parallel_requests import run_at_once
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.store.tokenizers import load_tokenizer
 from tokcore_schemas.build_tables import WatchTable

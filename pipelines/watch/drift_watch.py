@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tokcore.errors import TokError
-from tokcore_pipelines.stages.read_log import Log
+from tokcore_pipelines.build.read_log import Log
 from tokcore_pipelines.store import urls
-from tokcore_pipelines.watch.blame import shorten
+from tokcore_pipelines.watch.blamed_files import shorten
 from tokcore_pipelines.watch.drift import Drift
 from tokcore_pipelines.watch.meters import Meters
 from tokcore_schemas.config import BuildConfig

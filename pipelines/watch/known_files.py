@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from tokcore.errors import ConfigError
 from tokcore_pipelines.store import storage, urls
-from tokcore_pipelines.store.at_once import run_at_once
 from tokcore_pipelines.store.disk_listing import Link, Links
 from tokcore_pipelines.store.listing_after import can_list_after, list_files_after
+from tokcore_pipelines.store.parallel_requests import run_at_once
 from tokcore_pipelines.store.patterns import Pattern, compile_glob, is_glob, name_exactly
 from tokcore_schemas.packed_rows import PackedRows
 

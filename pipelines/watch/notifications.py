@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable
 
 from tokcore_pipelines.store.redaction import redact
-from tokcore_pipelines.watch.hints import find_urls
 from tokcore_pipelines.watch.known_files import MOST_CONFIRMED
+from tokcore_pipelines.watch.queue_messages import find_urls
 from tokcore_pipelines.watch.queues import Queue
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 300.0

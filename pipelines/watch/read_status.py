@@ -7,12 +7,12 @@ import json
 from typing import Any
 
 from tokcore.files.jsonable import to_jsonable
-from tokcore_pipelines.stages.read_log import Log, read_log
+from tokcore_pipelines.build.read_log import Log, read_log
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.attempts import FOLDER, WATCHERS
 from tokcore_pipelines.watch.quarantine import Quarantine
 from tokcore_pipelines.watch.stream_notes import read_look
-from tokcore_pipelines.watch.turn import SIGN
+from tokcore_pipelines.watch.watcher_turns import SIGN
 from tokcore_schemas.commit_log import sum_up_part
 
 

@@ -1,7 +1,7 @@
 """The loop of `tokcore watch`: look, choose a batch, make it a part of the output, commit; wait, and look again.
 
-Exactly once: what the output holds is what its log says, and a batch is an update of it (stages/update_output.py). So a
-watcher that is killed leaves nothing that the next one, or `tokcore update`, does not find or make again.
+Exactly once: what the output holds is what its log says, and a batch is an update of it (history/update_output.py). So
+a watcher that is killed leaves nothing that the next one, or `tokcore update`, does not find or make again.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from tokcore.errors import ConfigError, IdentityError, TokError, VersionError
+from tokcore_pipelines.build.build import Build
+from tokcore_pipelines.build.read_log import read_part
+from tokcore_pipelines.history.small_parts import MODULES
+from tokcore_pipelines.history.update_output import Changes, Update
 from tokcore_pipelines.local.free_memory import free_memory, share_arena
 from tokcore_pipelines.local.pool import Workers
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.local.terminal import format_count, format_duration, format_size
-from tokcore_pipelines.stages.build import Build
-from tokcore_pipelines.stages.read_log import read_part
-from tokcore_pipelines.stages.small_parts import MODULES
-from tokcore_pipelines.stages.update_output import Changes, Update
 from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.store.options import use_options
 from tokcore_pipelines.store.redaction import redact
-from tokcore_pipelines.watch.begin import begin_output
-from tokcore_pipelines.watch.blame import blames_machine, shorten
+from tokcore_pipelines.watch.begin_output import begin_output
+from tokcore_pipelines.watch.blamed_files import blames_machine, shorten
 from tokcore_pipelines.watch.drift_watch import DriftWatch
-from tokcore_pipelines.watch.looks import Looks
-from tokcore_pipelines.watch.marked import find_marked
+from tokcore_pipelines.watch.marker_files import find_marked
 from tokcore_pipelines.watch.meters import Meters
 from tokcore_pipelines.watch.notifications import Notifications
 from tokcore_pipelines.watch.pages import METRICS_TYPE, Page, Pages
 from tokcore_pipelines.watch.quarantine import Quarantine
 from tokcore_pipelines.watch.queues import open_queue
+from tokcore_pipelines.watch.reach_of_looks import Looks
 from tokcore_pipelines.watch.signals import Wishes
-from tokcore_pipelines.watch.turn import Turn
 from tokcore_pipelines.watch.waiting_files import MOST_NEW, Waiting, WaitingFiles
+from tokcore_pipelines.watch.watcher_turns import Turn
 from tokcore_schemas.changed_settings import describe_changed_settings
 from tokcore_schemas.commit_log import Commit
 from tokcore_schemas.config import BuildConfig

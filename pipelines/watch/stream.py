@@ -12,25 +12,25 @@ import time
 from typing import Any
 
 from tokcore.errors import ConfigError, StageError
+from tokcore_pipelines.build.build import Build
+from tokcore_pipelines.build.read_log import Log, read_log, read_part
 from tokcore_pipelines.local.dataflow import NAME as DATAFLOW
 from tokcore_pipelines.local.engines import require_job_server
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.local.terminal import format_count
-from tokcore_pipelines.stages.build import Build
-from tokcore_pipelines.stages.read_log import Log, read_log, read_part
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.attempts import FOLDER
 from tokcore_pipelines.store.options import use_options
 from tokcore_pipelines.store.redaction import redact
-from tokcore_pipelines.watch.begin import begin_output
+from tokcore_pipelines.watch.begin_output import begin_output
 from tokcore_pipelines.watch.drift_watch import DriftWatch
 from tokcore_pipelines.watch.meters import Meters
 from tokcore_pipelines.watch.pages import METRICS_TYPE, Page, Pages
 from tokcore_pipelines.watch.signals import Wishes
 from tokcore_pipelines.watch.stream_notes import locate_look, locate_wish, read_look
 from tokcore_pipelines.watch.stream_steps import StreamSteps
-from tokcore_pipelines.watch.turn import Turn
+from tokcore_pipelines.watch.watcher_turns import Turn
 from tokcore_schemas.build_tables import EngineTable
 from tokcore_schemas.commit_log import Commit
 from tokcore_schemas.config import BuildConfig
@@ -75,7 +75,7 @@ class Stream:
         Raises ConfigError if the output or the engine does not fit, StageError if the job fails: what is committed is
         kept, and the same command goes on; KeyboardInterrupt if it did not end in time, and was cancelled.
         """
-        from tokcore_pipelines.graph.stream_graph import FollowSources
+        from tokcore_pipelines.run.engines.stream_graph import FollowSources
 
         settings = self.config.watch
         require_job_server(self.config.engine)
@@ -105,10 +105,10 @@ class Stream:
     def _open_job(self, poll_s: float) -> Any:
         """What knows the stream's job at the engine. Imported only now, with Beam, and with what Dataflow needs."""
         if self.config.engine.name == DATAFLOW:
-            from tokcore_pipelines.graph.dataflow_stream import DataflowStreamJob
+            from tokcore_pipelines.run.engines.dataflow_stream import DataflowStreamJob
 
             return DataflowStreamJob(self.options, self.output, self.progress.say)
-        from tokcore_pipelines.graph.stream_job import StreamJob
+        from tokcore_pipelines.run.engines.stream_job import StreamJob
 
         named = self.config.engine.checkpoints
         checkpoints = urls.resolve(self.config.base, named) if named else ""

@@ -1,9 +1,9 @@
 """What the steps of a stream do, for one output: look for arrivals, cut them into batches, read a batch, commit a pane.
 
-Without Beam: tokcore_pipelines.graph.stream_graph calls them, in workers of an engine, each on any host, at any time,
-twice or at the same time as another. What is done is in the log of the output, and nowhere else. So a batch is checked
-against the log before it is read, and again before it is committed, and of two commits of one number the first one
-counts.
+Without Beam: tokcore_pipelines.run.engines.stream_graph calls them, in workers of an engine, each on any host, at any
+time, twice or at the same time as another. What is done is in the log of the output, and nowhere else. So a batch is
+checked against the log before it is read, and again before it is committed, and of two commits of one number the first
+one counts.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from typing import Any, TypeVar
 
 from tokcore.errors import TokError
 from tokcore.files.canonical_json import write_canonical_json
+from tokcore_pipelines.build.inherited_items import find_changed
+from tokcore_pipelines.build.read_log import Log
+from tokcore_pipelines.history.input_files_held import HeldFiles, make_pin
+from tokcore_pipelines.history.make_commit import build_part, create_commit
+from tokcore_pipelines.history.update_output import Changes, Update
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
-from tokcore_pipelines.stages.held_files import HeldFiles, make_pin
-from tokcore_pipelines.stages.inherit import find_changed
-from tokcore_pipelines.stages.make_commit import build_part, create_commit
-from tokcore_pipelines.stages.read_log import Log
-from tokcore_pipelines.stages.update_output import Changes, Update
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.crashpoints import reach
-from tokcore_pipelines.watch.blame import blames_machine, shorten
-from tokcore_pipelines.watch.looks import Looks
-from tokcore_pipelines.watch.marked import find_marked
+from tokcore_pipelines.watch.blamed_files import blames_machine, shorten
+from tokcore_pipelines.watch.marker_files import find_marked
 from tokcore_pipelines.watch.quarantine import Quarantine
+from tokcore_pipelines.watch.reach_of_looks import Looks
 from tokcore_pipelines.watch.stream_notes import NOTHING_WAITS, locate_look, locate_wish
 from tokcore_pipelines.watch.waiting_files import Waiting
 from tokcore_pipelines.work.work_items import make_plan

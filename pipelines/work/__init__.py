@@ -5,13 +5,13 @@ read_source, write_bucket, sort_documents: what ReadDocuments and WriteShards do
 item_reader: the documents of a work item, with its ledgers. read_tokens: documents whose source is gone.
 read_plan, read_shards: the work items and the documents of an output, read back.
 count_item, encode_item, decode_item: count it, tokenize it, compare its shards with its sources.
-inherit_item: takes its results over from another part of the output instead. thin_shards: some of its documents, if
-others were removed. leaving: what another part has, and the new one has not.
+inherit_item: takes its results over from another part of the output instead. shards_without_removed: some of its
+documents, if others were removed. left_out_documents: what another part has, and the new one has not.
 scatter_item, gather_part, scattered_runs: the two passes of a shuffle, and what lies between them.
 mix_part: mixtures, out of shuffled shards, which ordered_shards reads. pack_group: rows of one length, out of shards.
 derived_shards: how both read and write shards.
 learn_model: tokenizers, out of count tables; learn_on_worker: on an engine. learn_memory: whether there is enough.
-counted_parts: the count tables of all parts of an output. added_up: totals of parts together.
+counted_parts: the count tables of all parts of an output. summed_totals: totals of parts together.
 plan_parts: the files through which work items reach workers. combining: what an engine may do with what they leave.
 item_results: what workers recorded, as the driver reads it. collected_results: records of many in one object.
 make_jobs, encode_job: what workers are told.

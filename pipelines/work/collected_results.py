@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from tokcore_pipelines.store import storage, urls
-from tokcore_pipelines.store.at_once import run_at_once
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.json_lines import parse_lines
+from tokcore_pipelines.store.parallel_requests import run_at_once
 
 T = TypeVar("T")
 

@@ -1,6 +1,6 @@
 """How an engine goes on by itself with what the tasks of a step leave, in the same job. No Beam.
 
-Elsewhere the driver reads the records, and makes steps of their own of it (tokcore_pipelines.stages.item_steps). On an
+Elsewhere the driver reads the records, and makes steps of their own of it (tokcore_pipelines.build.item_steps). On an
 engine each would be one more job, which takes seconds, or minutes where hosts have to start; and its workers can merge
 what is on one machine before they shuffle.
 """

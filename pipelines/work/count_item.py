@@ -35,7 +35,7 @@ from tokcore_pipelines.work.inherit_item import (
     subtract_languages,
 )
 from tokcore_pipelines.work.item_reader import ItemReader, LanguageTally, add_documents, write_rejects_to
-from tokcore_pipelines.work.leaving import Leaving
+from tokcore_pipelines.work.left_out_documents import Leaving
 from tokcore_pipelines.work.runs import read_sections, write_section
 from tokcore_schemas.document import is_selected
 from tokcore_schemas.inheritance import Less

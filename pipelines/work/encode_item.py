@@ -41,10 +41,10 @@ from tokcore_pipelines.work.inherit_item import (
 )
 from tokcore_pipelines.work.item_reader import ItemReader, LanguageTally, add_documents, write_rejects_to
 from tokcore_pipelines.work.language_totals import add_up_languages
-from tokcore_pipelines.work.leaving import Leaving, count_tokens
+from tokcore_pipelines.work.left_out_documents import Leaving, count_tokens
 from tokcore_pipelines.work.result_keys import make_shards_key
 from tokcore_pipelines.work.shard_streams import ShardStreams
-from tokcore_pipelines.work.thin_shards import thin_shards
+from tokcore_pipelines.work.shards_without_removed import thin_shards
 from tokcore_pipelines.work.token_count_runs import write_id_run
 from tokcore_schemas.document import compute_group_key, is_selected
 from tokcore_schemas.draws import compute_draw_seed

@@ -2,7 +2,7 @@
 
 Shards are read once, in the format that is read fastest, and compared with what the part before says of them; their
 files are linked, or copied in an object store. Sums over all inherited items are in the record of one of them: those of
-the part before, less what leaves (tokcore_pipelines.work.leaving).
+the part before, less what leaves (tokcore_pipelines.work.left_out_documents).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from tokcore.kernel import IdCounter, IdRows
 from tokcore.shards.documents_digest import DocumentsDigest
 from tokcore_pipelines.local.worker import report_progress
 from tokcore_pipelines.store import urls
-from tokcore_pipelines.store.at_once import MOST_FILES, run_at_once
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.crashpoints import reach
-from tokcore_pipelines.store.main_files import copy_shard_if_remote
+from tokcore_pipelines.store.local_shards import copy_shard_if_remote
+from tokcore_pipelines.store.parallel_requests import MOST_FILES, run_at_once
 from tokcore_pipelines.work.item_reader import write_rejects_to
 from tokcore_pipelines.work.read_shards import read_copied_shard
 from tokcore_schemas.inheritance import LESS_KEY, InheritedItem, InheritedShard, Less, make_inherited_key

@@ -13,10 +13,10 @@ from typing import NamedTuple
 from tokcore.errors import ConfigError, FormatError, TokError
 from tokcore_pipelines.local.terminal import format_count
 from tokcore_pipelines.store import storage, urls
-from tokcore_pipelines.store.at_once import run_at_once
 from tokcore_pipelines.store.disk_listing import Link, Links, describe_missing
 from tokcore_pipelines.store.listing import find_kind
 from tokcore_pipelines.store.not_data import OwnOutputs, explain_bad_name, explain_not_data
+from tokcore_pipelines.store.parallel_requests import run_at_once
 from tokcore_pipelines.store.patterns import (
     Pattern,
     compile_glob,

@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from tokcore.errors import StageError
 from tokcore_pipelines.store import urls
-from tokcore_pipelines.store.at_once import run_at_once
 from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.store.parallel_requests import run_at_once
 from tokcore_pipelines.work.collected_results import read_collected
 from tokcore_pipelines.work.count_item import make_item_key
 from tokcore_pipelines.work.language_totals import add_up_languages

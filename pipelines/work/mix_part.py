@@ -24,7 +24,7 @@ from tokcore_pipelines.local.free_memory import freeing_memory
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.store.manifests import read_manifest
-from tokcore_pipelines.store.pinned_files import read_pinned_files
+from tokcore_pipelines.store.pinned_inputs import read_pinned_files
 from tokcore_pipelines.work.derived_shards import DerivedShard, find_end
 from tokcore_pipelines.work.encode_job import Positions, Stream
 from tokcore_pipelines.work.ordered_shards import OrderedShards

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tokcore.errors import FormatError
 from tokcore_pipelines.store import urls
-from tokcore_pipelines.store.pinned_files import FILES, read_pinned_files
+from tokcore_pipelines.store.pinned_inputs import FILES, read_pinned_files
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.work.work_items import make_plan
 from tokcore_schemas.plan import Plan

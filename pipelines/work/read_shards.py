@@ -10,7 +10,7 @@ from tokcore.shards.format_table import FormatFile
 from tokcore.shards.token_batch import ShardContent, TokenBatch, compute_document_digests
 from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.store import urls
-from tokcore_pipelines.store.main_files import copy_shard_if_remote, find_main_files
+from tokcore_pipelines.store.local_shards import copy_shard_if_remote, find_main_files
 from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.inheritance import InheritedShard
 from tokcore_schemas.shard_entries import list_named_shards

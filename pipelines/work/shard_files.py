@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-from tokcore_pipelines.store.at_once import MOST_FILES, run_at_once
 from tokcore_pipelines.store.attempts import Attempts, NewFile
+from tokcore_pipelines.store.parallel_requests import MOST_FILES, run_at_once
 from tokcore_schemas.refs import StoredFile
 
 

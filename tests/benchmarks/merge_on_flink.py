@@ -22,10 +22,10 @@ from support.builds import ROOT
 from support.flink import FlinkCluster
 from support.held_worker import write_worker
 
-from tokcore_pipelines.graph import merge_graph, task_graph
-from tokcore_pipelines.graph.merge_graph import AddUpRuns, KeyedRun
+from tokcore_pipelines.build.build import Build
 from tokcore_pipelines.local.run_options import RunOptions
-from tokcore_pipelines.stages.build import Build
+from tokcore_pipelines.run.engines import merge_graph, task_graph
+from tokcore_pipelines.run.engines.merge_graph import AddUpRuns, KeyedRun
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.work.merge_tree import FAN_IN, order_runs
 from tokcore_pipelines.work.runs import merge_runs
@@ -80,7 +80,7 @@ def main() -> None:
     build.write_text(build.read_text().replace("8_000_000", "1_000_000"))  # many runs for each language
     num_items = given.megabytes
     MergeInTwoLevels.num_groups = max(1, num_items // FAN_IN)
-    worker = write_worker(OUT / "worker", "from tokcore_pipelines.graph.boot_worker import main\nmain()\n")
+    worker = write_worker(OUT / "worker", "from tokcore_pipelines.run.engines.boot_worker import main\nmain()\n")
     tables: set[str] = set()
     with FlinkCluster(OUT / "cluster") as cluster:
         for number in range(given.rounds):

@@ -15,11 +15,11 @@ import zstandard
 from support.builds import ROOT, SOURCES, build_file, jsonl, run, small_corpus, tokcore, write
 from support.vocabularies import published_tokenizer
 
+from tokcore_pipelines.build.output import read_output
 from tokcore_pipelines.local.progress import StageProgress
-from tokcore_pipelines.report.compose import Wishes, make_report
-from tokcore_pipelines.report.page import MOST_BYTES
-from tokcore_pipelines.report.report_files import write_report
-from tokcore_pipelines.stages.output import read_output
+from tokcore_pipelines.look.report.compose import Wishes, make_report
+from tokcore_pipelines.look.report.page import MOST_BYTES
+from tokcore_pipelines.look.report.report_files import write_report
 
 PARALLEL = {"en": "one two\nthree\n", "sw": "moja mbili tatu\nnne\n", "ar": "واحد اثنان\nثلاثة\n"}
 # 183 MB of texts under many licences, which are no part of this project. `.ci/run` names the folder where it is there.

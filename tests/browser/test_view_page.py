@@ -9,7 +9,7 @@ import pytest
 from support.builds import SOURCES, build_file, jsonl, run, small_corpus, write
 from support.view_servers import serving
 
-from tokcore_pipelines.view.server import ViewServer
+from tokcore_pipelines.look.view.server import ViewServer
 
 BAIT = "<img src=x onerror=alert(1)></script><script>alert(2)</script>\u202e\u2066'\"&amp;\u200b\x07"
 WRITING = {

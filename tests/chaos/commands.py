@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.build.build import Build
+from tokcore_pipelines.check.verify import verify
+from tokcore_pipelines.history.compact_output import Compact
+from tokcore_pipelines.history.encode_commit import make_encoding
+from tokcore_pipelines.history.expire_commits import expire
+from tokcore_pipelines.history.learn_beside import learn_at
+from tokcore_pipelines.history.remove_documents import Remove
+from tokcore_pipelines.history.update_output import Update
 from tokcore_pipelines.local.run_options import RunOptions
-from tokcore_pipelines.stages.build import Build
-from tokcore_pipelines.stages.compact_output import Compact
-from tokcore_pipelines.stages.encode_commit import make_encoding
-from tokcore_pipelines.stages.expire_commits import expire
-from tokcore_pipelines.stages.learn_beside import learn_at
-from tokcore_pipelines.stages.remove_documents import Remove
-from tokcore_pipelines.stages.update_output import Update
 from tokcore_schemas.config import BuildConfig, load_config
 
 

@@ -27,11 +27,11 @@ from support import eager
 from support.builds import ON_BEAM
 
 from tokcore.errors import ConfigError, TokError
+from tokcore_pipelines.build.build import Build
+from tokcore_pipelines.check.gc import gc
+from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.commands.command_inputs import EXIT_STAGE, EXIT_USAGE
-from tokcore_pipelines.inspect.gc import gc
-from tokcore_pipelines.inspect.verify import verify
 from tokcore_pipelines.local.run_options import RunOptions
-from tokcore_pipelines.stages.build import Build
 from tokcore_pipelines.store import crashpoints, retries
 from tokcore_pipelines.work import merge_tree
 from tokcore_schemas.config import load_config
@@ -41,7 +41,7 @@ TESTS = Path(__file__).parent.parent
 LATE = (
     "fsspec.implementations.local",
     "tokcore_pipelines.run.beam",
-    "tokcore_pipelines.graph.runner",
+    "tokcore_pipelines.run.engines.runner",
     "tokcore_pipelines.reading.columns",
     "tokcore_pipelines.work.measure_items",
     "pyarrow.dataset",

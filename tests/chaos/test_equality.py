@@ -23,7 +23,7 @@ from chaos.server import Warm
 from support.builds import ROOT, build_file, drop_result_key, find_file, tokcore, tree
 
 from tokcore import kernel
-from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_pipelines.build.commit import find_manifest
 from tokcore_schemas.stage_table import WHOLE
 
 VOCAB_SIZE = 300

@@ -27,9 +27,9 @@ from support.examples import scaled
 from support.updates import build_fresh
 
 import tokcore
+from tokcore_pipelines.build.build import Build
+from tokcore_pipelines.build.read_log import read_log
 from tokcore_pipelines.local.run_options import RunOptions
-from tokcore_pipelines.stages.build import Build
-from tokcore_pipelines.stages.read_log import read_log
 from tokcore_pipelines.store import crashpoints
 from tokcore_schemas.commit_log import CommitTotals
 from tokcore_schemas.config import load_config

@@ -152,8 +152,8 @@ def test_the_runbook_builds_where_terraform_cleans_up():
 
 def test_the_runbook_sets_the_output_of_what_init_writes(tmp_path):
     """Its line of sed finds the line of init's."""
-    from tokcore_pipelines.inspect.build_text import write_build_text
-    from tokcore_pipelines.inspect.propose import propose
+    from tokcore_pipelines.begin.build_text import write_build_text
+    from tokcore_pipelines.begin.propose import propose
 
     (tmp_path / "en.jsonl").write_text('{"text": "a text"}\n')
     written = write_build_text(propose(str(tmp_path)), str(tmp_path / "build.toml"))

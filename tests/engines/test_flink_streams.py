@@ -17,7 +17,7 @@ from support.drivers import Driver, telling, wait_for
 from support.flink import JOB_MANAGER, JOB_SERVER, TASK_MANAGERS, FlinkCluster
 from support.streams import begin, land, require_exactly_once, wait_until_held
 
-from tokcore_pipelines.stages.read_log import read_log
+from tokcore_pipelines.build.read_log import read_log
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("TOKCORE_FLINK_FAULTS") != "all", reason="takes minutes: make flink-faults"

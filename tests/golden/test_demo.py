@@ -8,8 +8,8 @@ from __future__ import annotations
 from support.builds import ROOT, run
 
 from tokcore.files.canonical_json import hash_sha256
-from tokcore_pipelines.inspect.verify import verify
-from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_pipelines.build.commit import find_manifest
+from tokcore_pipelines.check.verify import verify
 from tokcore_schemas.stage_manifests import RecordTotals
 from tokcore_schemas.stage_table import PLAN
 

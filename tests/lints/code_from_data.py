@@ -20,7 +20,7 @@ KEYWORDS = {"shell", "allow_pickle", "trust_remote_code", "weights_only"}
 # its modules, and modules of commands.
 ALLOWED = {
     "pipelines/cli.py": {"import_module()"},
-    "pipelines/graph/boot_worker.py": {"import subprocess"},
+    "pipelines/run/engines/boot_worker.py": {"import subprocess"},
     "pipelines/local/pool.py": {"import pickle", "import subprocess"},
     "pipelines/local/worker.py": {"import pickle", "import_module()"},
     "pipelines/reading/column_reader.py": {"import subprocess"},

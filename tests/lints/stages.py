@@ -12,22 +12,22 @@ from support.source import nodes_of
 
 NAMES = {"plan", "rejected", "counts", "tokenizers", "tokenizer", "shards", "mixed", "packed"}
 ROWS = {name.upper() for name in NAMES}
-TABLES = {"schemas/stage_table.py", "pipelines/stages/table.py"}
+TABLES = {"schemas/stage_table.py", "pipelines/build/table.py"}
 # How many such places are in a file for a reason.
 ALLOWED: Mapping[str, int] = {
     # What is asked of stages that are more than shards made out of shards; of a new one, what is asked of all.
-    "pipelines/inspect/diff.py": 1,
-    "pipelines/inspect/verify_manifests.py": 1,
+    "pipelines/look/diff.py": 1,
+    "pipelines/check/verify_manifests.py": 1,
     # Options and examples of commands that do more than make a stage.
     "pipelines/commands/build_commands.py": 2,
     # A template starts one of two jobs.
-    "pipelines/launch_template.py": 2,
+    "pipelines/commands/launch_template.py": 2,
     # What is made in a moment; stages whose configuration no build file says alone.
-    "pipelines/stages/standing.py": 3,
+    "pipelines/build/existing_output.py": 3,
     # Keys of JSON and tables of the build file that are called as stages are.
-    "pipelines/inspect/diff_commits.py": 1,
-    "pipelines/report/compose.py": 1,
-    "pipelines/report/corpus_sections.py": 1,
+    "pipelines/look/diff_commits.py": 1,
+    "pipelines/look/report/compose.py": 1,
+    "pipelines/look/report/corpus_sections.py": 1,
     "schemas/build_tables.py": 1,
     # Names of folders and files that somebody may give.
     "pipelines/commands/look_commands.py": 1,
@@ -44,7 +44,7 @@ def find_offences(root: Path, allowed: Mapping[str, int] = ALLOWED) -> Iterator[
         found = list(stages_asked_for((root / path).read_text()))
         known = allowed.get(path, 0)
         for what, line in found if len(found) > known else ():
-            yield Offence(path, line, what, "Let a row of schemas/stage_table.py or stages/table.py say it")
+            yield Offence(path, line, what, "Let a row of schemas/stage_table.py or build/table.py say it")
         if len(found) < known:
             yield Offence(
                 path, 1, f"has {len(found)} of {known} such places", "Correct ALLOWED in tests/lints/stages.py"

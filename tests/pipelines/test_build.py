@@ -29,8 +29,8 @@ from support.builds import (
 
 import tokcore as api
 from tokcore.errors import ConfigError, LearnError, StageError
-from tokcore_pipelines.inspect.verify import verify
-from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_pipelines.build.commit import find_manifest
+from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.store.urls import resolve
 from tokcore_pipelines.work.item_results import sum_up_languages
 from tokcore_schemas.refs import LanguageCounts

@@ -13,11 +13,11 @@ import tokcore as api
 from tokcore.errors import ConfigError
 from tokcore.models.byte import ByteModel
 from tokcore.tokenizer.tokenizer import Tokenizer
-from tokcore_pipelines.inspect.audit import audit
-from tokcore_pipelines.inspect.diff import diff
-from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.build.output import read_output
+from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.local.run_options import RunOptions
-from tokcore_pipelines.stages.output import read_output
+from tokcore_pipelines.look.audit import audit
+from tokcore_pipelines.look.diff import diff
 from tokcore_schemas.config import load_config
 
 BYTE = SETTINGS.replace("vocab_size = 400", 'model = "byte"')

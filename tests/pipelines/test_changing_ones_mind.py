@@ -29,11 +29,11 @@ from support.builds import (
 )
 
 from tokcore.errors import ConfigError, LearnError, StageError
-from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.build.build import Build
+from tokcore_pipelines.build.commit import find_manifest
+from tokcore_pipelines.build.plan_corpus import plan_build
+from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.local.run_options import RunOptions
-from tokcore_pipelines.stages.build import Build
-from tokcore_pipelines.stages.commit import find_manifest
-from tokcore_pipelines.stages.plan_corpus import plan_build
 from tokcore_schemas.build_tables import TABLES
 from tokcore_schemas.changed_settings import _iterate_settings, describe_changed_settings
 from tokcore_schemas.config import load_config
@@ -160,7 +160,7 @@ def test_a_changed_input_is_named(tmp_path):
 
 def test_a_corrected_source_goes_on_after_a_failed_build(corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "tokcore_pipelines.stages.build.refuse_wrong_sources", lambda config, plan: []
+        "tokcore_pipelines.build.build.refuse_wrong_sources", lambda config, plan: []
     )  # or a sample shows it
     wrong = build_file(corpus, SOURCES.replace('id = "id"', 'id = "id"\ntext = "body"'), name="wrong.toml")
     with pytest.raises(StageError, match=r"missing_text(?s:.)*write text = \"text\""):

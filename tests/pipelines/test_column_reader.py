@@ -21,13 +21,13 @@ import pytest
 from support.builds import ROOT, build_file, drop_result_key, find_file, run, small_corpus, texts, tokcore, tree
 
 from tokcore.errors import FormatError, StageError
-from tokcore_pipelines.inspect.audit import audit
-from tokcore_pipelines.inspect.rebuild import rebuild
-from tokcore_pipelines.inspect.repair import repair
-from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.build.output import read_output
+from tokcore_pipelines.check.rebuild import rebuild
+from tokcore_pipelines.check.repair import repair
+from tokcore_pipelines.check.verify import verify
+from tokcore_pipelines.look.audit import audit
 from tokcore_pipelines.reading import column_reader, column_reader_messages, limits
 from tokcore_pipelines.reading.input_range import FileRejected, read_documents
-from tokcore_pipelines.stages.output import read_output
 from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.tokenizers import load_tokenizer
 from tokcore_schemas.plan import ReadSettings

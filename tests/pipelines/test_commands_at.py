@@ -16,20 +16,20 @@ from support.updates import build_fresh, update_here
 import tokcore as package
 from tokcore.errors import ConfigError
 from tokcore.shards.conversion import Reading
-from tokcore_pipelines.inspect.audit import audit
-from tokcore_pipelines.inspect.convert import convert_shards
-from tokcore_pipelines.inspect.curve import compute_curve
-from tokcore_pipelines.inspect.diff_commits import diff_commits
-from tokcore_pipelines.inspect.prove_file import prove_file
-from tokcore_pipelines.inspect.repair import repair
-from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.build.output import read_output
+from tokcore_pipelines.build.read_log import read_log
+from tokcore_pipelines.check.prove_file import prove_file
+from tokcore_pipelines.check.repair import repair
+from tokcore_pipelines.check.verify import verify
+from tokcore_pipelines.history.expire_commits import expire
 from tokcore_pipelines.local.progress import StageProgress
-from tokcore_pipelines.report.compose import Wishes, make_report
-from tokcore_pipelines.stages.expire_commits import expire
-from tokcore_pipelines.stages.output import read_output
-from tokcore_pipelines.stages.read_log import read_log
+from tokcore_pipelines.look.audit import audit
+from tokcore_pipelines.look.convert import convert_shards
+from tokcore_pipelines.look.curve import compute_curve
+from tokcore_pipelines.look.diff_commits import diff_commits
+from tokcore_pipelines.look.report.compose import Wishes, make_report
+from tokcore_pipelines.look.view.shelf import Volume
 from tokcore_pipelines.store import crashpoints
-from tokcore_pipelines.view.shelf import Volume
 
 
 @pytest.fixture(scope="module")

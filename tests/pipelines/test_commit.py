@@ -15,10 +15,10 @@ from support.builds import ROOT, build_file, run, small_corpus, tree
 from support.manifests import MANIFESTS
 
 from tokcore.errors import ConfigError, StageError
-from tokcore_pipelines.inspect.gc import gc
-from tokcore_pipelines.inspect.verify import verify
-from tokcore_pipelines.stages.commit import commit, find_manifest
-from tokcore_pipelines.stages.stage import write_file
+from tokcore_pipelines.build.commit import commit, find_manifest
+from tokcore_pipelines.build.stage import write_file
+from tokcore_pipelines.check.gc import gc
+from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.store import retries, storage
 from tokcore_pipelines.store.attempts import Attempts, publish
 from tokcore_pipelines.store.crashpoints import watch

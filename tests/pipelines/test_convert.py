@@ -15,7 +15,7 @@ from support.builds import ROOT, build_file, run, small_corpus, tokcore
 from tokcore import open_shards
 from tokcore.shards.conversion import Reading
 from tokcore.shards.format_table import SHARD_FORMATS
-from tokcore_pipelines.inspect.convert import Report, convert_shards
+from tokcore_pipelines.look.convert import Report, convert_shards
 from tokcore_pipelines.store.crashpoints import CONVERTING_POINTS
 
 IN_ROOT = os.environ | {"PYTHONPATH": str(ROOT)}

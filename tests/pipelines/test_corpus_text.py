@@ -13,10 +13,10 @@ from support.builds import build_file, find_file, jsonl, run, texts, write
 
 import tokcore as api
 from tokcore.errors import ConfigError, LearnError
-from tokcore_pipelines.graph.transforms import CountPretokens
+from tokcore_pipelines.build.commit import find_manifest
+from tokcore_pipelines.commands.print_build import print_build
 from tokcore_pipelines.local.terminal import format_size
-from tokcore_pipelines.print_build import print_build
-from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_pipelines.transforms.transforms import CountPretokens
 from tokcore_pipelines.work.counted_parts import CountedPart, CountedParts
 from tokcore_pipelines.work.learn_model import learn_tokenizers
 from tokcore_schemas.config import load_config

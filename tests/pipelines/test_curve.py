@@ -15,9 +15,9 @@ import tokcore as api
 from tokcore.errors import ConfigError
 from tokcore.look.vocabulary_curve import count_tokens_by_size
 from tokcore.text.texts import make_texts_from_strings
+from tokcore_pipelines.build.output import read_output
 from tokcore_pipelines.cli import commands
-from tokcore_pipelines.inspect.curve import compute_curve
-from tokcore_pipelines.stages.output import read_output
+from tokcore_pipelines.look.curve import compute_curve
 
 SIZES = (256, 257, 300, 390)
 

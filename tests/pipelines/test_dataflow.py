@@ -29,11 +29,7 @@ from support.builds import ROOT, build_file, tokcore
 from support.dataflow_graphs import ENGINE, describe, translate
 
 from tokcore.errors import ConfigError, StageError
-from tokcore_pipelines.graph import boot_worker
-from tokcore_pipelines.graph.boot_worker import restore_whole_numbers, run_workers
-from tokcore_pipelines.graph.dataflow_jobs import ask
-from tokcore_pipelines.graph.driver_options import DRIVER_OPTION, describe_version, follow_driver
-from tokcore_pipelines.launch_template import GRAPHS, make_parser
+from tokcore_pipelines.commands.launch_template import GRAPHS, make_parser
 from tokcore_pipelines.local.dataflow import (
     choose_learn_machine,
     find_memory,
@@ -42,6 +38,10 @@ from tokcore_pipelines.local.dataflow import (
     refuse_without_extra,
 )
 from tokcore_pipelines.local.engines import make_engine_options, refuse_local_paths
+from tokcore_pipelines.run.engines import boot_worker
+from tokcore_pipelines.run.engines.boot_worker import restore_whole_numbers, run_workers
+from tokcore_pipelines.run.engines.dataflow_jobs import ask
+from tokcore_pipelines.run.engines.driver_options import DRIVER_OPTION, describe_version, follow_driver
 from tokcore_pipelines.work.learn_on_worker import estimate_memory
 from tokcore_pipelines.work.plan_parts import count_parts, name_part
 from tokcore_schemas.build_tables import EngineTable
@@ -271,7 +271,7 @@ def refuse(event, arguments):
     if event in ("subprocess.Popen", "os.exec", "os.posix_spawn", "socket.connect", "socket.getaddrinfo"):
         raise RuntimeError(f"{event} {arguments}")
 sys.addaudithook(refuse)
-import tokcore_pipelines.graph.coders, apache_beam.runners.worker.sdk_worker_main, tokcore.kernel
+import tokcore_pipelines.run.engines.coders, apache_beam.runners.worker.sdk_worker_main, tokcore.kernel
 assert len(tokcore.kernel.list_available()) > 1, "the kernel is compiled already"
 """
 

@@ -30,14 +30,14 @@ from support.forging import Forger
 import tokcore as api
 from tokcore.errors import ConfigError, StageError
 from tokcore.files.canonical_json import write_canonical_json
-from tokcore_pipelines.inspect.diff import diff
-from tokcore_pipelines.inspect.gc import gc
-from tokcore_pipelines.inspect.repair import repair
-from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.build.build import Build
+from tokcore_pipelines.build.commit import find_manifest
+from tokcore_pipelines.build.dataset_card import CARD, is_card
+from tokcore_pipelines.check.gc import gc
+from tokcore_pipelines.check.repair import repair
+from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.local.run_options import RunOptions
-from tokcore_pipelines.stages.build import Build
-from tokcore_pipelines.stages.commit import find_manifest
-from tokcore_pipelines.stages.dataset_card import CARD, is_card
+from tokcore_pipelines.look.diff import diff
 from tokcore_schemas.config import load_config
 from tokcore_schemas.stage_table import SHARDS, WHOLE, parse_manifest
 

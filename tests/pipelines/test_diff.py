@@ -10,7 +10,7 @@ import pytest
 from support.builds import SETTINGS, build_file, jsonl, run, run_once, small_corpus, texts, tokcore, write
 
 from tokcore.errors import ConfigError
-from tokcore_pipelines.inspect.diff import diff
+from tokcore_pipelines.look.diff import diff
 
 
 @pytest.fixture(scope="module")

@@ -11,11 +11,11 @@ from support.builds import SETTINGS, SOURCES, build_file, find_file, run, small_
 import tokcore as api
 from tokcore.errors import ConfigError
 from tokcore.tokenizer.tokenizer import Tokenizer
-from tokcore_pipelines.inspect.rebuild import rebuild
-from tokcore_pipelines.inspect.repair import repair
-from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.build.build import Build
+from tokcore_pipelines.check.rebuild import rebuild
+from tokcore_pipelines.check.repair import repair
+from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.local.run_options import RunOptions
-from tokcore_pipelines.stages.build import Build
 from tokcore_schemas.config import load_config, parse_config
 from tokcore_schemas.document import compute_document_key
 from tokcore_schemas.draws import compute_draw_seed

@@ -17,8 +17,8 @@ from support.watchers import said, watching
 import tokcore as package
 from tokcore.errors import ConfigError
 from tokcore.text.texts import make_texts_from_strings
-from tokcore_pipelines.stages.expire_commits import expire
-from tokcore_pipelines.stages.read_log import read_log
+from tokcore_pipelines.build.read_log import read_log
+from tokcore_pipelines.history.expire_commits import expire
 from tokcore_pipelines.watch.drift import Drift, make_filter
 from tokcore_pipelines.watch.read_status import read_status
 from tokcore_schemas.build_tables import WatchTable

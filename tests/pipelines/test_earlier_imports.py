@@ -20,17 +20,17 @@ from tokcore.formats.tokenizers.exports import make_huggingface_files
 from tokcore.formats.tokenizers.huggingface import read_tokenizer_json, write_tokenizer_json
 from tokcore.formats.tokenizers.tiktoken import read_rank_file
 from tokcore.tokenizer.tokenizer_spec import SpecialToken
-from tokcore_pipelines.inspect.verify import verify
-from tokcore_pipelines.local.progress import StageProgress
-from tokcore_pipelines.local.run_options import RunOptions
-from tokcore_pipelines.stages.build import Build
-from tokcore_pipelines.stages.tokenizer_files import (
+from tokcore_pipelines.build.build import Build
+from tokcore_pipelines.build.tokenizer_files import (
     find_artifact,
     find_foreign_artifacts,
     import_tokenizer,
     list_untold,
     make_artifact_files,
 )
+from tokcore_pipelines.check.verify import verify
+from tokcore_pipelines.local.progress import StageProgress
+from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_schemas.config import load_config
 
 CODE = "def f(x):\n    if x:\n        return x<|endoftext|>\n"

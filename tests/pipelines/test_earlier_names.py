@@ -37,7 +37,7 @@ def test_a_module_that_moved_is_the_same_by_both_names(earlier):
 def test_a_stored_step_is_found_by_the_name_of_an_earlier_release(tmp_path):
     code = (
         "import pickle\n"
-        "from tokcore_pipelines.graph.earlier_names import read_earlier_names\n"
+        "from tokcore_pipelines.run.engines.earlier_names import read_earlier_names\n"
         "read_earlier_names()\n"
         "found = pickle.loads(b'cpipelines.store.urls\\njoin\\n.')\n"
         "from tokcore_pipelines.store import urls\n"
@@ -55,7 +55,7 @@ def test_a_package_of_the_user_keeps_its_name(tmp_path):
     (tmp_path / "pipelines" / "__init__.py").write_text("mine = True\n")
     (tmp_path / "pipelines" / "store.py").write_text("mine = True\n")
     code = (
-        "from tokcore_pipelines.graph.earlier_names import read_earlier_names\n"
+        "from tokcore_pipelines.run.engines.earlier_names import read_earlier_names\n"
         "read_earlier_names()\n"
         "import pipelines.store\n"
         "print(pipelines.mine, pipelines.store.mine)\n"
@@ -66,3 +66,16 @@ def test_a_package_of_the_user_keeps_its_name(tmp_path):
 def test_a_name_that_never_was_is_not_found():
     with pytest.raises(ModuleNotFoundError, match=r"No module named 'tokcore\.nothing'"):
         importlib.import_module("tokcore.nothing")
+
+
+def test_a_step_is_found_where_its_module_is_now(tmp_path):
+    code = (
+        "import importlib, sys\n"
+        "from tokcore_pipelines.run.engines import earlier_names\n"
+        "earlier_names.read_earlier_names()\n"
+        "for earlier, name in earlier_names._MOVED.items():\n"
+        "    now = importlib.import_module(f'tokcore_pipelines.{name}')\n"
+        "    assert importlib.import_module(f'pipelines.{earlier}') is now, earlier\n"
+        "    assert now.__name__ == now.__spec__.name == f'tokcore_pipelines.{name}', earlier\n"
+    )
+    run_python(tmp_path, code)

@@ -28,14 +28,14 @@ from support.engines import (
 )
 
 from tokcore.errors import ConfigError, StageError
-from tokcore_pipelines.graph import engine_jobs, flink_jobs
-from tokcore_pipelines.graph.beam_warnings import tell_warnings
-from tokcore_pipelines.graph.driver_options import DRIVER_OPTION, describe_version, follow_driver
-from tokcore_pipelines.graph.engine_jobs import give_slots_processes
-from tokcore_pipelines.graph.shorten_failure import shorten_failure
+from tokcore_pipelines.build.build import Build
 from tokcore_pipelines.local.engines import find_web, find_worker_program, make_engine_options
 from tokcore_pipelines.local.run_options import RunOptions
-from tokcore_pipelines.stages.build import Build
+from tokcore_pipelines.run.engines import engine_jobs, flink_jobs
+from tokcore_pipelines.run.engines.beam_warnings import tell_warnings
+from tokcore_pipelines.run.engines.driver_options import DRIVER_OPTION, describe_version, follow_driver
+from tokcore_pipelines.run.engines.engine_jobs import give_slots_processes
+from tokcore_pipelines.run.engines.shorten_failure import shorten_failure
 from tokcore_pipelines.work.worker_notes import greet
 from tokcore_schemas.build_tables import EngineTable
 from tokcore_schemas.config import load_config
@@ -256,7 +256,7 @@ def test_a_worker_of_another_release_ends_the_build_by_name(corpus, prism):
     write_program(
         other,
         f"#!{sys.executable}\nimport tokcore\ntokcore.__version__ = '0.0.1'\n"
-        "from tokcore_pipelines.graph.boot_worker import main\nmain()\n",
+        "from tokcore_pipelines.run.engines.boot_worker import main\nmain()\n",
     )
     done = on_prism(corpus, prism, other)
     assert done.returncode == 2, done.stderr

@@ -12,8 +12,8 @@ from support.builds import SETTINGS, build_file, run, small_corpus, tokcore
 
 import tokcore as api
 from tokcore.errors import ConfigError
-from tokcore_pipelines.inspect.verify import verify
-from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_pipelines.build.commit import find_manifest
+from tokcore_pipelines.check.verify import verify
 from tokcore_schemas.stage_table import SHARDS
 
 SPECIAL = """

@@ -13,13 +13,13 @@ import pytest
 from support.builds import ROOT, build_file, jsonl, run, small_corpus, texts, tree, write
 
 from tokcore.errors import ConfigError, LedgerError, StageError
+from tokcore_pipelines.build.build import Build
 from tokcore_pipelines.local import pool as pools
 from tokcore_pipelines.local.pool import Pool, WorkerDied, Workers
 from tokcore_pipelines.local.run_options import DIRECT, RunOptions, Slice
 from tokcore_pipelines.run.choose import choose_executor
 from tokcore_pipelines.run.task import Items, Step, do_steps, name_by_number
 from tokcore_pipelines.run.workers import ByWorkers
-from tokcore_pipelines.stages.build import Build
 from tokcore_pipelines.work import merge_tree
 from tokcore_schemas.config import load_config
 from tokcore_schemas.plan import Plan
@@ -58,7 +58,7 @@ def test_builds_of_any_size_do_without_beam(tmp_path, monkeypatch):
     for name in [
         name
         for name in sys.modules
-        if name == "tokcore_pipelines.run.beam" or name.startswith("tokcore_pipelines.graph.")
+        if name.startswith(("tokcore_pipelines.run.beam", "tokcore_pipelines.run.engines."))
     ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "apache_beam", None)

@@ -22,12 +22,12 @@ from support.updates import update_here
 import tokcore as package
 from tokcore.errors import ConfigError, LedgerError
 from tokcore.files.canonical_json import write_canonical_json
-from tokcore_pipelines.inspect.gc import gc
-from tokcore_pipelines.inspect.prove_file import prove_file
-from tokcore_pipelines.inspect.verify import verify
-from tokcore_pipelines.inspect.verify_removed import verify_removed
-from tokcore_pipelines.stages.expire_commits import expire
-from tokcore_pipelines.stages.read_log import read_log
+from tokcore_pipelines.build.read_log import read_log
+from tokcore_pipelines.check.gc import gc
+from tokcore_pipelines.check.prove_file import prove_file
+from tokcore_pipelines.check.verify import verify
+from tokcore_pipelines.check.verify_removed import verify_removed
+from tokcore_pipelines.history.expire_commits import expire
 from tokcore_pipelines.store import crashpoints, storage
 from tokcore_schemas.commit_log import Reason
 
@@ -273,7 +273,7 @@ def test_a_part_whose_inputs_are_gone_stays(corpus):
 
 def test_a_compaction_that_loses_documents_is_refused(corpus, monkeypatch):
     """As if a reader gave other texts than before: the digest of the documents tells."""
-    from tokcore_pipelines.stages import compact_output
+    from tokcore_pipelines.history import compact_output
 
     real = compact_output.make_plan_again
     monkeypatch.setattr(

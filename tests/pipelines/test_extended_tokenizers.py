@@ -22,10 +22,10 @@ from tokcore.models.extended_bpe import learn_further, order_by_making, shorten_
 from tokcore.models.model import LearnOptions
 from tokcore.text.texts import make_texts_from_strings
 from tokcore.tokenizer.tokenizer_spec import FILE_NAME, TokenizerSpec
-from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.build.build import Build
+from tokcore_pipelines.build.commit import find_manifest
+from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.local.run_options import RunOptions
-from tokcore_pipelines.stages.build import Build
-from tokcore_pipelines.stages.commit import find_manifest
 from tokcore_schemas.config import load_config
 from tokcore_schemas.stage_table import TOKENIZERS, WHOLE
 

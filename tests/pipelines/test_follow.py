@@ -12,7 +12,7 @@ from support.updates import SETTINGS, SOURCES, make_texts, update_here, write_co
 
 import tokcore
 from tokcore.errors import ConfigError, FormatError
-from tokcore_pipelines.stages.expire_commits import expire
+from tokcore_pipelines.history.expire_commits import expire
 
 
 @pytest.fixture(scope="module")

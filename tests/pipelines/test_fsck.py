@@ -24,7 +24,7 @@ from tokcore.formats.shard_format import ShardSettings, StoredShard
 from tokcore.shards.format_table import SHARD_FORMATS, list_paths
 from tokcore.shards.shard_checks import Rules
 from tokcore.shards.token_batch import ShardContent, compute_document_digests
-from tokcore_pipelines.inspect.fsck import Report, check_shards
+from tokcore_pipelines.check.fsck import Report, check_shards
 from tokcore_pipelines.store.crashpoints import MENDING_POINTS
 
 END = 7

@@ -15,8 +15,8 @@ import pytest
 from support.builds import ROOT, build_file, tokcore, tree
 
 from tokcore.errors import ConfigError
-from tokcore_pipelines.inspect.gc import gc
-from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.check.gc import gc
+from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.store import storage
 
 LEFTOVERS = ("_attempts/shards-0123/files/piece", "_attempts/shards-0123/done/item.json", "shards/arrow/old.arrow")

@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 from support.builds import jsonl, texts, write
 
-from tokcore_pipelines.inspect.build_text import write_build_text
-from tokcore_pipelines.inspect.propose import propose
+from tokcore_pipelines.begin.build_text import write_build_text
+from tokcore_pipelines.begin.propose import propose
+from tokcore_pipelines.build.guess_fields import describe_guesses, guess_fields
 from tokcore_pipelines.reading.peek import find_record_fields
-from tokcore_pipelines.stages.guess_fields import describe_guesses, guess_fields
 
 PROSE = texts("en", 12)
 SHORT = [f"What is the {i}th word?" for i in range(12)]

@@ -10,7 +10,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from tokcore_pipelines.stages.held_files import HeldFile, HeldFiles, PartFiles, make_pin, strip_settings
+from tokcore_pipelines.history.input_files_held import HeldFile, HeldFiles, PartFiles, make_pin, strip_settings
 from tokcore_schemas.plan import InputFile, ReadSettings
 from tokcore_schemas.tombstones import Tombstones
 

@@ -18,17 +18,17 @@ from support.updates import SETTINGS, SMALL, SOURCES, build_fresh, make_texts, r
 from tokcore.count.pretoken_tables import read_table, write_table
 from tokcore.errors import ConfigError, LedgerError, StageError
 from tokcore.shards.format_table import SHARD_FORMATS
-from tokcore_pipelines.inspect.verify import verify
-from tokcore_pipelines.inspect.verify_removed import verify_removed
+from tokcore_pipelines.build.build import Build
+from tokcore_pipelines.build.commit import require_manifest
+from tokcore_pipelines.check.verify import verify
+from tokcore_pipelines.check.verify_removed import verify_removed
+from tokcore_pipelines.history import make_commit
+from tokcore_pipelines.history.expire_commits import expire
+from tokcore_pipelines.history.remove_documents import Remove
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.reading import input_range
-from tokcore_pipelines.stages import make_commit
-from tokcore_pipelines.stages.build import Build
-from tokcore_pipelines.stages.commit import require_manifest
-from tokcore_pipelines.stages.expire_commits import expire
-from tokcore_pipelines.stages.remove_documents import Remove
 from tokcore_pipelines.store import crashpoints
-from tokcore_pipelines.store.main_files import find_main_files
+from tokcore_pipelines.store.local_shards import find_main_files
 from tokcore_pipelines.work import item_reader
 from tokcore_pipelines.work.inherit_item import subtract_counts, subtract_languages
 from tokcore_pipelines.work.read_shards import list_item_shards, read_shard

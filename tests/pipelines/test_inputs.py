@@ -12,9 +12,9 @@ import pytest
 from support.builds import build_file, jsonl, run, texts, tokcore, write
 
 from tokcore.errors import ConfigError
-from tokcore_pipelines.inspect.build_text import write_build_text
-from tokcore_pipelines.inspect.propose import propose
-from tokcore_pipelines.stages.plan_corpus import plan_build
+from tokcore_pipelines.begin.build_text import write_build_text
+from tokcore_pipelines.begin.propose import propose
+from tokcore_pipelines.build.plan_corpus import plan_build
 from tokcore_pipelines.work.inputs import LeftOut, find_inputs
 from tokcore_schemas.config import BuildConfig, parse_config
 

@@ -21,9 +21,9 @@ from support.drivers import Driver, wait_for
 from support.engines import find_free_port, find_prism, running
 
 from tokcore.errors import FormatError, LedgerError, StageError
-from tokcore_pipelines.graph.across import find_error, run_here
-from tokcore_pipelines.graph.jobs import make_job_name
 from tokcore_pipelines.local.engines import find_worker_program
+from tokcore_pipelines.run.engines.across import find_error, run_here
+from tokcore_pipelines.run.engines.jobs import make_job_name
 from tokcore_pipelines.store.attempts import Attempts
 
 NUM_FILES = 3

@@ -13,16 +13,16 @@ from support.watchers import said, watching
 
 import tokcore as package
 from tokcore.errors import ConfigError, LearnError, StageError
-from tokcore_pipelines.inspect.check_estimates import check_estimates
-from tokcore_pipelines.inspect.estimate import estimate
-from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.begin.check_estimates import check_estimates
+from tokcore_pipelines.begin.estimate import estimate
+from tokcore_pipelines.build.commit import find_manifest
+from tokcore_pipelines.build.plan_corpus import plan_build
+from tokcore_pipelines.build.read_log import read_log
+from tokcore_pipelines.build.settle_languages import settle_languages
+from tokcore_pipelines.build.source_checks import FOR_CHECK, check_samples, sample_plan
+from tokcore_pipelines.build.whole_checks import check_whole
+from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.reading.input_range import make_read_settings
-from tokcore_pipelines.stages.commit import find_manifest
-from tokcore_pipelines.stages.plan_corpus import plan_build
-from tokcore_pipelines.stages.read_log import read_log
-from tokcore_pipelines.stages.settle_languages import settle_languages
-from tokcore_pipelines.stages.source_checks import FOR_CHECK, check_samples, sample_plan
-from tokcore_pipelines.stages.whole_checks import check_whole
 from tokcore_schemas.config import load_config, parse_config
 from tokcore_schemas.document import find_twins, normalize_lang
 from tokcore_schemas.stage_table import PLAN, TOKENIZER, WHOLE

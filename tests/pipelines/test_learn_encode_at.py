@@ -15,17 +15,17 @@ from support.updates import update_here
 
 import tokcore as package
 from tokcore.errors import ConfigError, LearnError, StageError
-from tokcore_pipelines.inspect.gc import gc
-from tokcore_pipelines.inspect.verify import verify
-from tokcore_pipelines.inspect.verify_removed import verify_removed
+from tokcore_pipelines.build.build import Build
+from tokcore_pipelines.build.learn_settings import read_learn_config
+from tokcore_pipelines.build.tokenizers_beside import find_tokenizer, list_beside
+from tokcore_pipelines.check.gc import gc
+from tokcore_pipelines.check.verify import verify
+from tokcore_pipelines.check.verify_removed import verify_removed
+from tokcore_pipelines.commands.print_log import describe_log
+from tokcore_pipelines.history.encode_commit import make_encoding
+from tokcore_pipelines.history.expire_commits import expire
+from tokcore_pipelines.history.learn_beside import learn_at
 from tokcore_pipelines.local.run_options import RunOptions
-from tokcore_pipelines.print_log import describe_log
-from tokcore_pipelines.stages.build import Build
-from tokcore_pipelines.stages.encode_commit import make_encoding
-from tokcore_pipelines.stages.expire_commits import expire
-from tokcore_pipelines.stages.learn_beside import learn_at
-from tokcore_pipelines.stages.learn_settings import read_learn_config
-from tokcore_pipelines.stages.tokenizers_beside import find_tokenizer, list_beside
 from tokcore_pipelines.store import crashpoints
 from tokcore_schemas.build_tables import TokenizerTable
 from tokcore_schemas.config import load_config

@@ -25,9 +25,9 @@ import tokcore as api
 from tokcore.errors import ConfigError, LearnError
 from tokcore.formats.tokenizers.sentencepiece import read_sentencepiece_model
 from tokcore.tokenizer.tokenizer import Tokenizer
-from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.build.commit import find_manifest
+from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.local.run_options import RunOptions
-from tokcore_pipelines.stages.commit import find_manifest
 from tokcore_schemas.config import load_config
 from tokcore_schemas.stage_table import TOKENIZER
 

@@ -16,11 +16,11 @@ from support.builds import build_file, jsonl, run, texts, tree, write
 
 from tokcore.errors import LedgerError, StageError
 from tokcore.shards.documents_digest import DocumentsDigest
+from tokcore_pipelines.build import ledger
+from tokcore_pipelines.build.build import Build
 from tokcore_pipelines.cli import commands
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.reading import streams
-from tokcore_pipelines.stages import ledger
-from tokcore_pipelines.stages.build import Build
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.work import count_item, shard_attempt
 from tokcore_pipelines.work import item_reader as documents

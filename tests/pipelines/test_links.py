@@ -10,10 +10,10 @@ import pytest
 from support.builds import jsonl, run, texts, tokcore, write
 
 from tokcore.errors import ConfigError
-from tokcore_pipelines.inspect.build_text import write_build_text
-from tokcore_pipelines.inspect.propose import propose
-from tokcore_pipelines.stages.plan_corpus import plan_build
-from tokcore_pipelines.stages.update_output import Update
+from tokcore_pipelines.begin.build_text import write_build_text
+from tokcore_pipelines.begin.propose import propose
+from tokcore_pipelines.build.plan_corpus import plan_build
+from tokcore_pipelines.history.update_output import Update
 from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.disk_listing import Links
 from tokcore_pipelines.watch.known_files import KnownFiles

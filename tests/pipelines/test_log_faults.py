@@ -13,8 +13,8 @@ from support.updates import SETTINGS, SOURCES, make_texts, update_here, write_co
 
 from tokcore.errors import TokError
 from tokcore.files.canonical_json import write_canonical_json
-from tokcore_pipelines.inspect.verify import verify
-from tokcore_pipelines.stages.read_log import read_log
+from tokcore_pipelines.build.read_log import read_log
+from tokcore_pipelines.check.verify import verify
 from tokcore_schemas.commit_log import hash_parts, name_part, parse_commit
 from tokcore_schemas.stage_table import WHOLE, parse_manifest
 

@@ -13,11 +13,11 @@ from support.builds import SETTINGS, SOURCES, build_file, drop_result_key, run, 
 
 import tokcore as api
 from tokcore.errors import ConfigError
-from tokcore_pipelines.inspect.gc import gc
-from tokcore_pipelines.inspect.rebuild import rebuild
-from tokcore_pipelines.inspect.repair import repair
-from tokcore_pipelines.inspect.verify import verify
-from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_pipelines.build.commit import find_manifest
+from tokcore_pipelines.check.gc import gc
+from tokcore_pipelines.check.rebuild import rebuild
+from tokcore_pipelines.check.repair import repair
+from tokcore_pipelines.check.verify import verify
 from tokcore_schemas.config import load_config, parse_config
 from tokcore_schemas.shard_entries import list_named_shards
 from tokcore_schemas.stage_table import SHARDS

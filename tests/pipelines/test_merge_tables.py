@@ -14,7 +14,7 @@ from support.examples import examples
 from tokcore.count.pretoken_rows import CountRows, list_rows, make_rows
 from tokcore.count.pretoken_tables import merge_rows
 from tokcore.errors import LedgerError
-from tokcore_pipelines.graph.merge_graph import MergeToFew
+from tokcore_pipelines.run.engines.merge_graph import MergeToFew
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.work.item_results import sum_up_languages
 from tokcore_pipelines.work.runs import read_section, write_section

@@ -22,14 +22,14 @@ from tokcore.errors import ConfigError
 from tokcore.files.canonical_json import write_canonical_json
 from tokcore.shards.format_table import SHARD_FORMATS
 from tokcore.train.loader import Loader
-from tokcore_pipelines.inspect.diff import diff
-from tokcore_pipelines.inspect.rebuild import rebuild
-from tokcore_pipelines.inspect.repair import repair
-from tokcore_pipelines.inspect.verify import verify
-from tokcore_pipelines.inspect.verify_manifests import compute_identity_under
-from tokcore_pipelines.print_build import print_build
-from tokcore_pipelines.stages.build import Build
-from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_pipelines.build.build import Build
+from tokcore_pipelines.build.commit import find_manifest
+from tokcore_pipelines.check.rebuild import rebuild
+from tokcore_pipelines.check.repair import repair
+from tokcore_pipelines.check.verify import verify
+from tokcore_pipelines.check.verify_manifests import compute_identity_under
+from tokcore_pipelines.commands.print_build import print_build
+from tokcore_pipelines.look.diff import diff
 from tokcore_pipelines.work.semantics import SEMANTICS
 from tokcore_schemas import copies
 from tokcore_schemas.config import load_config, parse_config

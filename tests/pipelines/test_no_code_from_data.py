@@ -21,8 +21,8 @@ from support.graphs import every_graph, list_creates
 from tokcore.errors import FormatError
 from tokcore.files.canonical_json import write_canonical_json
 from tokcore.shards.opened_shards import open_shards
-from tokcore_pipelines.inspect.verify import verify
-from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_pipelines.build.commit import find_manifest
+from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.store.attempts import Attempts, publish
 from tokcore_schemas.refs import RunRef, ShufflePart, StoredFile
 from tokcore_schemas.stage_table import STAGES, WHOLE

@@ -15,9 +15,9 @@ from support.builds import ROOT, build_file, jsonl, run, small_corpus, texts, to
 from support.listening import is_loopback, watched
 
 from tokcore.errors import ConfigError
-from tokcore_pipelines.graph.bind import bind_to_loopback
-from tokcore_pipelines.graph.runner import check_runner_options, complete_options
 from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.run.engines.bind import bind_to_loopback
+from tokcore_pipelines.run.engines.runner import check_runner_options, complete_options
 
 # ------------------------------------------------------------------------------------------------------ runner options
 

@@ -26,14 +26,14 @@ import tokcore
 from tokcore.errors import ConfigError
 from tokcore.files.canonical_json import write_canonical_json
 from tokcore_pipelines import CountPretokens, ReadDocuments, WriteShards
-from tokcore_pipelines.graph.coders import RecordCoder
-from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.build.output import read_output
+from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.local.engines import find_worker_program
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
-from tokcore_pipelines.report.compose import Wishes, make_report
-from tokcore_pipelines.report.report_files import write_report
-from tokcore_pipelines.stages.output import read_output
+from tokcore_pipelines.look.report.compose import Wishes, make_report
+from tokcore_pipelines.look.report.report_files import write_report
+from tokcore_pipelines.run.engines.coders import RecordCoder
 from tokcore_pipelines.work.read_source import Record
 from tokcore_pipelines.work.sort_documents import choose_bucket, sort_documents
 from tokcore_schemas import Document

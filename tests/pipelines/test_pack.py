@@ -22,12 +22,12 @@ from tokcore.formats.pieces import PiecesFile, PiecesWriter
 from tokcore.shards.format_table import SHARD_FORMATS
 from tokcore.train.loader import Loader
 from tokcore.train.packing import pack
-from tokcore_pipelines.inspect import made_again
-from tokcore_pipelines.inspect.diff import diff
-from tokcore_pipelines.inspect.rebuild import rebuild
-from tokcore_pipelines.inspect.repair import repair
-from tokcore_pipelines.inspect.verify import verify
-from tokcore_pipelines.stages.build import Build
+from tokcore_pipelines.build.build import Build
+from tokcore_pipelines.check import shards_made_again
+from tokcore_pipelines.check.rebuild import rebuild
+from tokcore_pipelines.check.repair import repair
+from tokcore_pipelines.check.verify import verify
+from tokcore_pipelines.look.diff import diff
 from tokcore_schemas import pack_groups
 from tokcore_schemas.changed_settings import describe_changed_settings
 from tokcore_schemas.config import load_config, parse_config
@@ -278,7 +278,7 @@ def test_verify_rebuild_repair_and_diff(folder, output, tmp_path):
 def correct_hashes(output, path, content):
     """Make all manifests fit a file of rows that was edited. content: its digest now; None: as it was."""
     from tokcore.files.canonical_json import write_canonical_json
-    from tokcore_pipelines.inspect.verify_manifests import compute_identity_under
+    from tokcore_pipelines.check.verify_manifests import compute_identity_under
     from tokcore_pipelines.work.semantics import SEMANTICS
 
     packed, build = (json.loads((output / name / "manifest.json").read_bytes()) for name in ("packed", ""))
@@ -321,7 +321,7 @@ def test_an_edit_with_corrected_hashes_is_found(folder, output, monkeypatch):
         f"packed/pieces/{path.name}: its inputs give other content than was committed" in verify(str(output)).problems
     )
     # Of another version of pyarrow, other bytes are no fault; other rows are.
-    monkeypatch.setattr(made_again, "_describe_versions", lambda *_: "pyarrow 1 then, 2 now")
+    monkeypatch.setattr(shards_made_again, "_describe_versions", lambda *_: "pyarrow 1 then, 2 now")
     for starts, found in ((pieces.starts, ()), (pieces.starts + 1, ("its rows are not those that follow",))):
         with path.open("wb") as file:
             writer = PiecesWriter(file, LENGTH, "none")

@@ -16,10 +16,10 @@ from support.builds import SETTINGS, SOURCES, build_file, jsonl, small_corpus, w
 from test_read import reading
 
 from tokcore.errors import StageError
+from tokcore_pipelines.build.build import Build
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.reading import limits
 from tokcore_pipelines.reading.input_range import read_documents
-from tokcore_pipelines.stages.build import Build
 from tokcore_pipelines.store import storage
 from tokcore_schemas.config import load_config
 

@@ -11,8 +11,8 @@ from support import eager
 from support.graphs import list_creates, make_tasks
 
 from tokcore.errors import LedgerError
-from tokcore_pipelines.graph import task_graph
-from tokcore_pipelines.graph.task_graph import RunTasks, _ReadPieces
+from tokcore_pipelines.run.engines import task_graph
+from tokcore_pipelines.run.engines.task_graph import RunTasks, _ReadPieces
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.work.plan_parts import (
     count_parts,

@@ -20,11 +20,11 @@ from support.builds import build_file, small_corpus
 from tokcore import kernel
 from tokcore.reference import reference
 from tokcore.text.texts import make_texts_from_strings
-from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.build import count_corpus
+from tokcore_pipelines.build.build import Build
+from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.local.progress import LogLines, Phase, StageProgress, TerminalLine
 from tokcore_pipelines.local.run_options import RunOptions
-from tokcore_pipelines.stages import count_corpus
-from tokcore_pipelines.stages.build import Build
 from tokcore_schemas.config import load_config
 
 

@@ -12,8 +12,8 @@ import pytest
 from support.builds import ROOT, build_file, find_file, run_once, small_corpus, tokcore
 
 from tokcore.errors import ChecksumError, ConfigError, FormatError
-from tokcore_pipelines.inspect.prove_file import Proof, prove_file
-from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_pipelines.build.commit import find_manifest
+from tokcore_pipelines.check.prove_file import Proof, prove_file
 from tokcore_schemas import manifest
 from tokcore_schemas.merkle import follow, hash_leaf
 from tokcore_schemas.stage_table import SHARDS, STAGES, WHOLE

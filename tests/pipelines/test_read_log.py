@@ -9,8 +9,8 @@ import pytest
 from support.builds import build_file, run
 from support.updates import SETTINGS, SOURCES, make_texts, update_here, write_corpus, write_file
 
-from tokcore_pipelines.stages.kept_parts import KeptParts
-from tokcore_pipelines.stages.read_log import Log, read_log
+from tokcore_pipelines.build.cached_parts import KeptParts
+from tokcore_pipelines.build.read_log import Log, read_log
 from tokcore_schemas.commit_log import Part, parse_commit
 
 

@@ -13,10 +13,10 @@ from support.builds import SETTINGS, build_file, run, small_corpus
 
 from tokcore.errors import ConfigError, FormatError, StageError
 from tokcore.files.canonical_json import write_canonical_json
-from tokcore_pipelines.inspect.repair import repair
+from tokcore_pipelines.build import commit, finished_build
+from tokcore_pipelines.build.build import Build
+from tokcore_pipelines.check.repair import repair
 from tokcore_pipelines.local.progress import StageProgress
-from tokcore_pipelines.stages import commit, recognition
-from tokcore_pipelines.stages.build import Build
 from tokcore_schemas.config import load_config
 from tokcore_schemas.stage_table import Stage
 
@@ -87,7 +87,7 @@ def test_a_folder_that_is_a_link_is_named(copied: Path, name: str) -> None:
 
 
 def test_files_of_a_very_large_stage_are_left_to_verify(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recognition, "MOST_BYTES", 10)
+    monkeypatch.setattr(finished_build, "MOST_BYTES", 10)
     (path,) = (copied / "out" / "shards" / "arrow").glob("train-00000-00000-*")
     path.unlink()
     assert open_build(copied).run().root
@@ -112,7 +112,7 @@ def test_very_many_inputs_are_not_listed(tmp_path: Path, monkeypatch: pytest.Mon
     os.utime(tmp_path / "ru.jsonl", (1, 1))
     with pytest.raises(ConfigError, match=r"ru\.jsonl"):
         open_build(tmp_path).run()
-    monkeypatch.setattr(recognition, "MOST_LISTED", 3)
+    monkeypatch.setattr(finished_build, "MOST_LISTED", 3)
     build = open_build(tmp_path)
     assert (build.run().root, build.made) == (root, [])
     listed = open_build(tmp_path)

@@ -24,14 +24,14 @@ from support.updates import SETTINGS, update_here
 
 from tokcore.errors import ConfigError, StageError
 from tokcore.files.canonical_json import write_canonical_json
-from tokcore_pipelines.inspect.verify import verify
-from tokcore_pipelines.inspect.verify_removed import verify_removed
+from tokcore_pipelines.build.read_log import read_log
+from tokcore_pipelines.check.verify import verify
+from tokcore_pipelines.check.verify_removed import verify_removed
+from tokcore_pipelines.history.expire_commits import expire
+from tokcore_pipelines.history.make_commit import create_commit
+from tokcore_pipelines.history.remove_documents import Remove
 from tokcore_pipelines.local import pool
 from tokcore_pipelines.local.run_options import RunOptions
-from tokcore_pipelines.stages.expire_commits import expire
-from tokcore_pipelines.stages.make_commit import create_commit
-from tokcore_pipelines.stages.read_log import read_log
-from tokcore_pipelines.stages.remove_documents import Remove
 from tokcore_pipelines.store import crashpoints
 from tokcore_schemas.commit_log import Reason, hash_parts
 from tokcore_schemas.tombstones import spell_tombstone
@@ -226,7 +226,7 @@ def test_workers_look_through_many_documents(corpus, monkeypatch):
     """One pool for all parts, and the same answers."""
     output = str(corpus / "out")
     here = verify_removed(output, sorted(GONE))
-    monkeypatch.setattr("tokcore_pipelines.stages.find_removed._WORTH_WORKERS", 1)
+    monkeypatch.setattr("tokcore_pipelines.history.find_removed._WORTH_WORKERS", 1)
     pools = []
     monkeypatch.setattr(pool, "Pool", lambda *given, make=pool.Pool: pools.append(make(*given)) or pools[-1])
     assert verify_removed(output, sorted(GONE), RunOptions(2)) == here

@@ -19,12 +19,12 @@ from support.removals import (
 from support.updates import update_here
 
 from tokcore.errors import ConfigError, StageError
-from tokcore_pipelines.inspect.rebuild import rebuild
-from tokcore_pipelines.inspect.repair import repair
-from tokcore_pipelines.inspect.verify import verify
-from tokcore_pipelines.inspect.verify_removed import verify_removed
-from tokcore_pipelines.stages.expire_commits import expire
-from tokcore_pipelines.stages.read_log import read_log, read_part
+from tokcore_pipelines.build.read_log import read_log, read_part
+from tokcore_pipelines.check.rebuild import rebuild
+from tokcore_pipelines.check.repair import repair
+from tokcore_pipelines.check.verify import verify
+from tokcore_pipelines.check.verify_removed import verify_removed
+from tokcore_pipelines.history.expire_commits import expire
 
 GONE = {"a-3", "a-4", "d-0"}
 SOURCES = ("en/a.jsonl", "en/b.jsonl", "mixed/c.jsonl", "mixed/d.jsonl")

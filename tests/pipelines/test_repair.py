@@ -10,10 +10,10 @@ import pytest
 from support.builds import build_file, find_file, jsonl, run, small_corpus, texts, tokcore, tree, write
 
 from tokcore.errors import ConfigError, StageError
-from tokcore_pipelines.inspect.repair import repair
-from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.build.build import Build
+from tokcore_pipelines.check.repair import repair
+from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.local.run_options import RunOptions
-from tokcore_pipelines.stages.build import Build
 from tokcore_schemas.config import load_config
 
 

@@ -17,10 +17,10 @@ from click.testing import CliRunner
 from rich.cells import cell_len
 from support.builds import ROOT, build_file, jsonl, run, tokcore, write
 
+from tokcore_pipelines.build.commit import find_manifest
 from tokcore_pipelines.cli import commands
+from tokcore_pipelines.commands.print_build import print_build
 from tokcore_pipelines.local.terminal import WIDTH, cut_text, format_number, format_size, format_table
-from tokcore_pipelines.print_build import print_build
-from tokcore_pipelines.stages.commit import find_manifest
 from tokcore_schemas.stage_manifests import BuildManifest
 from tokcore_schemas.stage_table import WHOLE
 

@@ -23,8 +23,9 @@ from support.vocabularies import published_tokenizer
 import tokcore as api
 from tokcore.text import scripts
 from tokcore.text.texts import make_texts_from_strings
+from tokcore_pipelines.build.output import read_output
 from tokcore_pipelines.local.progress import StageProgress
-from tokcore_pipelines.report import (
+from tokcore_pipelines.look.report import (
     html_parts,
     merge_history,
     money,
@@ -33,12 +34,11 @@ from tokcore_pipelines.report import (
     tokenizer_tables,
     vocabulary_facts,
 )
-from tokcore_pipelines.report.compose import OWN, Wishes, make_report
-from tokcore_pipelines.report.estimates import Drawing
-from tokcore_pipelines.report.money import ModelSize
-from tokcore_pipelines.report.page import write_page
-from tokcore_pipelines.report.shard_pass import CONTEXTS
-from tokcore_pipelines.stages.output import read_output
+from tokcore_pipelines.look.report.compose import OWN, Wishes, make_report
+from tokcore_pipelines.look.report.estimates import Drawing
+from tokcore_pipelines.look.report.money import ModelSize
+from tokcore_pipelines.look.report.page import write_page
+from tokcore_pipelines.look.report.shard_pass import CONTEXTS
 
 LINES = {"en": ["one two", "three"], "sw": ["moja mbili tatu", "nne"], "km": ["មួយ ពីរ", "បី"]}
 SOURCES = """
@@ -521,7 +521,7 @@ def test_examples_in_docstrings(module):
 
 
 def test_the_bundle_of_charts_is_the_one_of_its_sums():
-    folder = ROOT / "pipelines" / "report" / "page_files" / "charts"
+    folder = ROOT / "pipelines" / "look" / "report" / "page_files" / "charts"
     for line in (folder / "SHA256SUMS").read_text().splitlines():
         expected, name = line.split()
         assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == expected

@@ -12,11 +12,11 @@ from support.updates import update_here
 from support.watchers import said, watching
 
 from tokcore.errors import ConfigError
-from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.build.read_log import read_log
+from tokcore_pipelines.check.verify import verify
+from tokcore_pipelines.history.remove_documents import Remove
+from tokcore_pipelines.history.restore_documents import Restore
 from tokcore_pipelines.local.run_options import RunOptions
-from tokcore_pipelines.stages.read_log import read_log
-from tokcore_pipelines.stages.remove_documents import Remove
-from tokcore_pipelines.stages.restore_documents import Restore
 from tokcore_schemas.commit_log import Reason
 
 

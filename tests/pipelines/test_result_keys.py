@@ -10,8 +10,8 @@ from support.manifests import MANIFESTS, SHARDS_CONFIG
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.formats.shard_format import ShardSettings
 from tokcore.shards.format_table import SHARD_FORMATS, list_paths
-from tokcore_pipelines.inspect.verify_derived import check_shards
-from tokcore_pipelines.inspect.verify_manifests import _make_keys
+from tokcore_pipelines.check.verify_derived import check_shards
+from tokcore_pipelines.check.verify_manifests import _make_keys
 from tokcore_pipelines.work.result_keys import hash_shards_settings, make_shards_key
 from tokcore_pipelines.work.semantics import SEMANTICS
 from tokcore_schemas.manifest import FileEntry, Manifest

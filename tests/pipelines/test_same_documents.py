@@ -11,7 +11,7 @@ from support.builds import SETTINGS, build_file, cut_corpus, drop_result_key, fi
 import tokcore as api
 from tokcore.count.pretoken_tables import read_table
 from tokcore.tokenizer.tokenizer import Tokenizer
-from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_pipelines.build.commit import find_manifest
 from tokcore_schemas.stage_table import TOKENIZER
 
 MODELS = {

@@ -11,7 +11,7 @@ import sentencepiece
 from support.builds import SOURCES, build_file, run, small_corpus, texts
 
 import tokcore as api
-from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.local.run_options import RunOptions
 
 SETTINGS = """

@@ -23,11 +23,11 @@ from tokcore.formats.provenance import Provenance, ProvenanceWriter
 from tokcore.shards.format_table import SHARD_FORMATS
 from tokcore.shards.labels import label_strings
 from tokcore.shards.token_batch import TokenBatch
-from tokcore_pipelines.inspect.rebuild import rebuild
-from tokcore_pipelines.inspect.repair import repair
-from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.build.commit import find_manifest
+from tokcore_pipelines.check.rebuild import rebuild
+from tokcore_pipelines.check.repair import repair
+from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.local.run_options import RunOptions
-from tokcore_pipelines.stages.commit import find_manifest
 from tokcore_pipelines.work import decode_item, gather_part, scatter_item
 from tokcore_pipelines.work.read_plan import read_plan
 from tokcore_schemas import shuffle

@@ -13,8 +13,8 @@ from support.updates import make_texts, update_here
 
 from tokcore.errors import StageError
 from tokcore_pipelines import cli
-from tokcore_pipelines.inspect.repair import repair
-from tokcore_pipelines.inspect.verify import check_file, verify
+from tokcore_pipelines.check.repair import repair
+from tokcore_pipelines.check.verify import check_file, verify
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.read_file import MOST_WHOLE_BYTES

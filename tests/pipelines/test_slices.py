@@ -14,9 +14,9 @@ from support.builds import SETTINGS, build_file, run, run_once, small_corpus, to
 from support.slices import SliceProcesses
 
 from tokcore_pipelines.local.run_options import Slice
-from tokcore_pipelines.slices import presence
-from tokcore_pipelines.slices.claims import Claims
-from tokcore_pipelines.slices.presence import Presence
+from tokcore_pipelines.run.slices import presence
+from tokcore_pipelines.run.slices.claims import Claims
+from tokcore_pipelines.run.slices.presence import Presence
 from tokcore_pipelines.store.attempts import Attempts
 
 EVERY_PASS = """

@@ -13,11 +13,11 @@ from support.small_parts import kill_worker
 from support.updates import SETTINGS, SOURCES, build_fresh, make_texts, require_equal, write_corpus, write_file
 
 from tokcore.errors import StageError
+from tokcore_pipelines.history import small_parts
+from tokcore_pipelines.history.make_commit import NewPart
+from tokcore_pipelines.history.update_output import Update
 from tokcore_pipelines.local.pool import Workers
 from tokcore_pipelines.local.run_options import RunOptions, parse_slice
-from tokcore_pipelines.stages import small_parts
-from tokcore_pipelines.stages.make_commit import NewPart
-from tokcore_pipelines.stages.update_output import Update
 from tokcore_pipelines.store import read_ahead
 from tokcore_pipelines.store.storage import FileId
 from tokcore_schemas.config import load_config

@@ -19,11 +19,11 @@ from support.builds import jsonl, run, texts, tokcore, write
 import tokcore_pipelines.reading.peek
 from tokcore.errors import ConfigError, StageError
 from tokcore.text.pretokenize import pretokenize
-from tokcore_pipelines.inspect.estimate import Estimate, estimate
-from tokcore_pipelines.inspect.propose import propose
+from tokcore_pipelines.begin.estimate import Estimate, estimate
+from tokcore_pipelines.begin.propose import propose
+from tokcore_pipelines.build.plan_corpus import plan_build
+from tokcore_pipelines.build.source_checks import BEFORE_A_BUILD, FOR_CHECK, check_samples, describe, sample_plan
 from tokcore_pipelines.reading.sniff import detect_content
-from tokcore_pipelines.stages.plan_corpus import plan_build
-from tokcore_pipelines.stages.source_checks import BEFORE_A_BUILD, FOR_CHECK, check_samples, describe, sample_plan
 from tokcore_pipelines.work.item_reader import ItemReader
 from tokcore_schemas.config import load_config
 
@@ -328,7 +328,7 @@ def test_rejects_of_one_cause_say_so_once_with_the_mend(tmp_path):
 
 
 def test_a_field_that_all_records_lack_is_named_where_no_sample_told(tmp_path, monkeypatch):
-    monkeypatch.setattr("tokcore_pipelines.stages.build.refuse_wrong_sources", lambda config, plan: [])
+    monkeypatch.setattr("tokcore_pipelines.build.build.refuse_wrong_sources", lambda config, plan: [])
     write(tmp_path / "a.jsonl", jsonl(DOCUMENTS))
     with pytest.raises(StageError) as raised:
         run(build_of(tmp_path, 'lang = "en"\nfiles = "a.jsonl"'), tmp_path / "out")

@@ -14,7 +14,7 @@ from support.builds import build_file, jsonl, run, texts, write
 
 import tokcore
 from tokcore.errors import ConfigError
-from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.work import decode_item
 from tokcore_schemas.config import parse_config
 from tokcore_schemas.document import compute_group_key, is_selected
@@ -90,7 +90,7 @@ def test_verify_asks_for_the_split_of_documents(folder, monkeypatch):
 
 def _make_rest(folder, path):
     """The work items of a shard, their one part, no limit, and the configuration."""
-    from tokcore_pipelines.stages.commit import require_manifest
+    from tokcore_pipelines.build.commit import require_manifest
     from tokcore_pipelines.work.read_plan import read_plan
 
     output = str(folder / "out")

@@ -12,7 +12,7 @@ from support.published_shapes import PRE_TOKENIZERS, byte_level
 from tokcore import Tokenizer
 from tokcore.errors import ConfigError
 from tokcore.shards.opened_shards import open_shards
-from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.check.verify import verify
 
 # They leave out white space and put a blank first, so that decoding gives what the steps leave of a text.
 CHANGING = [{"type": "WhitespaceSplit"}, byte_level(prefix=True), {"type": "Digits", "individual_digits": True}]

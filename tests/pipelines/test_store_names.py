@@ -12,7 +12,7 @@ import fsspec
 import pytest
 
 from tokcore.errors import ConfigError
-from tokcore_pipelines.stages.build import Build
+from tokcore_pipelines.build.build import Build
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.options import use_options
 from tokcore_schemas.config import parse_config

@@ -21,14 +21,14 @@ from support.streams import begin, land, list_now, list_versions, require_exactl
 from support.updates import make_texts, write_file
 
 from tokcore.errors import StageError
-from tokcore_pipelines.graph import stream_job
-from tokcore_pipelines.graph.stream_graph import LATENESS_S, REMEMBERED_S, CommitArrivals, FollowSources
-from tokcore_pipelines.graph.stream_job import StreamJob, find_kept
+from tokcore_pipelines.build.read_log import read_log
+from tokcore_pipelines.history.make_commit import create_commit as create_any_commit
+from tokcore_pipelines.history.update_output import Changes, Update
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
-from tokcore_pipelines.stages.make_commit import create_commit as create_any_commit
-from tokcore_pipelines.stages.read_log import read_log
-from tokcore_pipelines.stages.update_output import Changes, Update
+from tokcore_pipelines.run.engines import stream_job
+from tokcore_pipelines.run.engines.stream_graph import LATENESS_S, REMEMBERED_S, CommitArrivals, FollowSources
+from tokcore_pipelines.run.engines.stream_job import StreamJob, find_kept
 from tokcore_pipelines.store import crashpoints
 from tokcore_pipelines.watch import stream, stream_steps
 from tokcore_pipelines.watch.drift_watch import DriftWatch

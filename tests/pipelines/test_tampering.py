@@ -15,8 +15,8 @@ from support.builds import build_file, jsonl, run, tree, write
 from support.updates import make_texts, update_here
 
 from tokcore.files.canonical_json import write_canonical_json
-from tokcore_pipelines.inspect.repair import repair
-from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.check.repair import repair
+from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.local.run_options import RunOptions
 
 SOURCES = """

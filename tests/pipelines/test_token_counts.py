@@ -24,10 +24,10 @@ from tokcore.count.token_counts import add_up, read_id_rows
 from tokcore.errors import FormatError, LedgerError
 from tokcore.kernel import IdRows
 from tokcore.reference import reference
-from tokcore_pipelines.inspect import top_sources
-from tokcore_pipelines.inspect.top_sources import TopSource, find_top_sources
-from tokcore_pipelines.inspect.verify import verify
-from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_pipelines.build.commit import find_manifest
+from tokcore_pipelines.check.verify import verify
+from tokcore_pipelines.look import top_sources
+from tokcore_pipelines.look.top_sources import TopSource, find_top_sources
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.work.token_count_runs import read_id_run, write_id_run
 from tokcore_schemas.stage_manifests import CorpusAbout

@@ -14,17 +14,17 @@ from support.toy_stage import NAME, TURNED
 
 from tokcore.shards.opened_shards import open_shards
 from tokcore_pipelines import cli
-from tokcore_pipelines.inspect.diff import diff
-from tokcore_pipelines.inspect.gc import gc
-from tokcore_pipelines.inspect.rebuild import rebuild
-from tokcore_pipelines.inspect.repair import repair
-from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.build.build import Build
+from tokcore_pipelines.build.commit import find_manifest
+from tokcore_pipelines.build.table import WORK, DerivedWork
+from tokcore_pipelines.check.gc import gc
+from tokcore_pipelines.check.rebuild import rebuild
+from tokcore_pipelines.check.repair import repair
+from tokcore_pipelines.check.verify import verify
+from tokcore_pipelines.commands.print_build import print_build
 from tokcore_pipelines.local.run_options import RunOptions
-from tokcore_pipelines.print_build import print_build
-from tokcore_pipelines.show import list_shards
-from tokcore_pipelines.stages.build import Build
-from tokcore_pipelines.stages.commit import find_manifest
-from tokcore_pipelines.stages.table import WORK, DerivedWork
+from tokcore_pipelines.look.diff import diff
+from tokcore_pipelines.look.show import list_shards
 from tokcore_pipelines.store.not_data import OwnOutputs
 from tokcore_schemas.config import load_config
 from tokcore_schemas.stage_table import STAGES, WHOLE, list_commands, list_following

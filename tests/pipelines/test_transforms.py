@@ -24,7 +24,7 @@ import tokcore
 from tokcore.errors import ConfigError
 from tokcore.tokenizer.tokenizer_spec import SpecialToken
 from tokcore_pipelines import CountPretokens, EncodeDocuments
-from tokcore_pipelines.graph.coders import DocumentCoder, EncodedDocumentCoder
+from tokcore_pipelines.run.engines.coders import DocumentCoder, EncodedDocumentCoder
 from tokcore_schemas import Document, EncodedDocument
 
 DOCUMENTS = [Document(lang, f"{lang}-{i}", text) for lang in ("en", "ru") for i, text in enumerate(texts(lang, 20))]

@@ -25,12 +25,12 @@ from support.updates import (
 
 import tokcore as package
 from tokcore.errors import ConfigError, StageError
-from tokcore_pipelines.inspect.gc import gc
-from tokcore_pipelines.inspect.prove_file import prove_file
-from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.build.read_log import read_log
+from tokcore_pipelines.check.gc import gc
+from tokcore_pipelines.check.prove_file import prove_file
+from tokcore_pipelines.check.verify import verify
+from tokcore_pipelines.history.update_output import Update
 from tokcore_pipelines.local.run_options import RunOptions
-from tokcore_pipelines.stages.read_log import read_log
-from tokcore_pipelines.stages.update_output import Update
 from tokcore_pipelines.store import crashpoints
 from tokcore_schemas.commit_log import Reason
 from tokcore_schemas.config import load_config

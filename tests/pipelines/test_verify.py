@@ -17,10 +17,10 @@ from tokcore.errors import ConfigError, FormatError
 from tokcore.files.canonical_json import write_canonical_json
 from tokcore.formats.arrow_shards import ArrowShardWriter
 from tokcore.shards.opened_shards import open_shards
-from tokcore_pipelines.inspect.rebuild import rebuild
-from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.build.commit import find_manifest
+from tokcore_pipelines.check.rebuild import rebuild
+from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.local.progress import StageProgress
-from tokcore_pipelines.stages.commit import find_manifest
 from tokcore_pipelines.work.semantics import EARLIER
 from tokcore_schemas.stage_table import WHOLE, parse_manifest
 
@@ -43,14 +43,14 @@ def test_a_sound_output(corpus, output):
 
 
 def test_of_a_large_output_the_first_line_is_there_before_its_manifests_are_read(output, monkeypatch, capsys):
-    monkeypatch.setattr("tokcore_pipelines.inspect.verify._MANY_SHARDS", 1)
+    monkeypatch.setattr("tokcore_pipelines.check.verify._MANY_SHARDS", 1)
     said = []
 
     def parse(*manifest):
         said.append(capsys.readouterr().err)
         return parse_manifest(*manifest)
 
-    monkeypatch.setattr("tokcore_pipelines.inspect.chain.parse_manifest", parse)
+    monkeypatch.setattr("tokcore_pipelines.check.chain.parse_manifest", parse)
     shards = find_manifest(str(output), WHOLE).totals.shards
     assert problems(output, quick=True, progress=StageProgress()) == ()
     assert said[0] == f"look       at what manifest.json names: {shards} shards, and all other files\n"

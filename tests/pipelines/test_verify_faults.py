@@ -21,7 +21,7 @@ from support.forging import STAGES, Forger, changed_leaf, flipped
 from tokcore.formats.megatron import BIN, IDX
 from tokcore.shards.labels import label_strings
 from tokcore.shards.token_batch import TokenBatch
-from tokcore_pipelines.inspect.verify import Report, verify
+from tokcore_pipelines.check.verify import Report, verify
 from tokcore_pipelines.local.run_options import RunOptions
 
 NUM_FAULTS = scaled(300)

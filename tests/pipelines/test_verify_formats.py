@@ -19,9 +19,9 @@ from tokcore.formats.shard_format import ShardSettings
 from tokcore.shards.format_table import SHARD_FORMATS, FormatFile, list_all_paths, list_paths
 from tokcore.shards.labels import label_strings
 from tokcore.shards.token_batch import TokenBatch
-from tokcore_pipelines.inspect.rebuild import rebuild
-from tokcore_pipelines.inspect.verify import verify
-from tokcore_pipelines.stages.commit import find_manifest
+from tokcore_pipelines.build.commit import find_manifest
+from tokcore_pipelines.check.rebuild import rebuild
+from tokcore_pipelines.check.verify import verify
 from tokcore_schemas.shard_entries import list_named_shards
 from tokcore_schemas.stage_table import SHARDS
 

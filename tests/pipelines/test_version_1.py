@@ -10,7 +10,7 @@ from support.builds import ROOT, tokcore
 
 import tokcore as package
 from tokcore.errors import ChecksumError
-from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.check.verify import verify
 from tokcore_schemas.stage_table import parse_manifest
 
 EARLIER = ROOT / "tests" / "data" / "version_1"

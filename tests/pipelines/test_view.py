@@ -15,13 +15,13 @@ from support.view_servers import serving
 
 import tokcore as api
 from tokcore.shards.opened_shards import ShardDocument
-from tokcore_pipelines.stages.output import read_output
-from tokcore_pipelines.view import answers
-from tokcore_pipelines.view.answers import compare_documents
-from tokcore_pipelines.view.scanning import find_record, find_text
-from tokcore_pipelines.view.scanning import search as search_shards
-from tokcore_pipelines.view.server import ViewServer
-from tokcore_pipelines.view.shelf import Volume
+from tokcore_pipelines.build.output import read_output
+from tokcore_pipelines.look.view import answers
+from tokcore_pipelines.look.view.answers import compare_documents
+from tokcore_pipelines.look.view.scanning import find_record, find_text
+from tokcore_pipelines.look.view.scanning import search as search_shards
+from tokcore_pipelines.look.view.server import ViewServer
+from tokcore_pipelines.look.view.shelf import Volume
 
 
 @pytest.fixture(scope="module")
@@ -232,7 +232,7 @@ def test_a_search_goes_on_after_100_hits(server, built):
 
 def test_audit_and_twins(server, built):
     lists = ask(server, "audit", volume=0)["lists"]
-    from tokcore_pipelines.inspect.audit import audit
+    from tokcore_pipelines.look.audit import audit
 
     expected = audit(read_output(str(built / "one")), server.shelf[0].tokenizer)
     assert {name: one["number"] for name, one in lists.items()} == {name: len(expected[name]) for name in lists}

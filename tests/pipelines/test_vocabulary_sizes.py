@@ -11,16 +11,16 @@ from support.builds import SETTINGS, SOURCES, build_file, run, small_corpus, tok
 
 from tokcore.errors import ConfigError, LearnError
 from tokcore.tokenizer.tokenizer import Tokenizer
-from tokcore_pipelines.inspect.audit import audit
-from tokcore_pipelines.inspect.diff import diff
-from tokcore_pipelines.inspect.gc import gc
-from tokcore_pipelines.inspect.repair import repair
-from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.build.build import Build
+from tokcore_pipelines.build.commit import find_manifest
+from tokcore_pipelines.build.output import read_output
+from tokcore_pipelines.build.tokenizer_files import find_tokenizer_of_size
+from tokcore_pipelines.check.gc import gc
+from tokcore_pipelines.check.repair import repair
+from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.local.run_options import RunOptions
-from tokcore_pipelines.stages.build import Build
-from tokcore_pipelines.stages.commit import find_manifest
-from tokcore_pipelines.stages.output import read_output
-from tokcore_pipelines.stages.tokenizer_files import find_tokenizer_of_size
+from tokcore_pipelines.look.audit import audit
+from tokcore_pipelines.look.diff import diff
 from tokcore_schemas.config import load_config, parse_config
 from tokcore_schemas.stage_table import TOKENIZERS, WHOLE
 

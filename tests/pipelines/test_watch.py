@@ -38,16 +38,16 @@ from support.watchers import said, watching
 import tokcore as package
 from tokcore.errors import ConfigError, IdentityError, StageError
 from tokcore.files.canonical_json import COMMIT_VERSION
-from tokcore_pipelines.inspect.gc import gc
-from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.build.build import Build
+from tokcore_pipelines.build.commit import find_manifest
+from tokcore_pipelines.build.read_log import read_log
+from tokcore_pipelines.check.gc import gc
+from tokcore_pipelines.check.verify import verify
+from tokcore_pipelines.history import small_parts, update_output
+from tokcore_pipelines.history.make_commit import create_commit
 from tokcore_pipelines.local.pool import Workers
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
-from tokcore_pipelines.stages import small_parts, update_output
-from tokcore_pipelines.stages.build import Build
-from tokcore_pipelines.stages.commit import find_manifest
-from tokcore_pipelines.stages.make_commit import create_commit
-from tokcore_pipelines.stages.read_log import read_log
 from tokcore_pipelines.store import crashpoints
 from tokcore_pipelines.watch import service, waiting_files
 from tokcore_pipelines.watch.read_status import read_status

@@ -12,9 +12,9 @@ from transformers import ByT5Tokenizer, CanineTokenizer
 
 import tokcore as api
 from tokcore.errors import ConfigError
-from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.build.commit import find_manifest
+from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.local.run_options import RunOptions
-from tokcore_pipelines.stages.commit import find_manifest
 from tokcore_schemas.config import load_config
 from tokcore_schemas.stage_table import TOKENIZER
 

@@ -25,11 +25,11 @@ from unittest import mock
 
 from s3fs import S3FileSystem
 
+from tokcore_pipelines.build.plan_corpus import commit_plan, plan_build
+from tokcore_pipelines.build.stage import BuildRun
 from tokcore_pipelines.local.pool import Workers
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
-from tokcore_pipelines.stages.plan_corpus import commit_plan, plan_build
-from tokcore_pipelines.stages.stage import BuildRun
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.work.merge_tree import FAN_IN, choose_max_runs, merge_down
 from tokcore_pipelines.work.plan_parts import count_parts, write_plan_parts

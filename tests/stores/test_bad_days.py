@@ -18,7 +18,7 @@ from support.builds import build_file, run
 from support.updates import make_texts, write_file
 from support.watchers import said, watching
 
-from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.watch.read_status import read_status
 
 

@@ -14,7 +14,7 @@ from stores.proxy import Request
 from stores.servers import Store
 from support.builds import build_file, jsonl, texts, tokcore, write
 
-from tokcore_pipelines.inspect.gc import gc
+from tokcore_pipelines.check.gc import gc
 from tokcore_pipelines.store import objects, storage
 from tokcore_pipelines.work.merge_tree import FAN_IN
 

@@ -8,8 +8,8 @@ import pytest
 from stores.servers import Store
 from support.builds import build_file, small_corpus, tokcore
 
-from tokcore_pipelines.inspect.verify import verify
-from tokcore_pipelines.stages.commit import require_manifest
+from tokcore_pipelines.build.commit import require_manifest
+from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.store import storage
 from tokcore_schemas.stage_table import WHOLE
 

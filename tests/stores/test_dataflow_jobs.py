@@ -171,7 +171,7 @@ def test_what_goes_wrong_is_said_in_lines(dataflow, gcs, folder, tmp_path):
     other = tmp_path / "other-release"
     other.write_text(
         f"#!{sys.executable}\nimport tokcore\ntokcore.__version__ = '0.0.1'\n"
-        "from tokcore_pipelines.graph.boot_worker import main\nmain()\n"
+        "from tokcore_pipelines.run.engines.boot_worker import main\nmain()\n"
     )
     other.chmod(0o755)
     dataflow.worker = other

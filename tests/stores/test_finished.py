@@ -11,8 +11,8 @@ from stores.servers import Store
 from support.builds import jsonl, texts, tokcore
 
 from tokcore.errors import ConfigError, StageError
-from tokcore_pipelines.stages.build import Build
-from tokcore_pipelines.stages.recognition import find_finished
+from tokcore_pipelines.build.build import Build
+from tokcore_pipelines.build.finished_build import find_finished
 from tokcore_pipelines.store.storage import read_bytes, remove_file
 from tokcore_schemas.config import load_config
 

@@ -24,17 +24,17 @@ from support.updates import SMALL
 
 import tokcore
 from tokcore.files.jsonable import to_jsonable
+from tokcore_pipelines.build.build import Build
+from tokcore_pipelines.build.read_log import read_log
+from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.cli import commands
-from tokcore_pipelines.inspect.verify import verify
+from tokcore_pipelines.history.compact_output import Compact
+from tokcore_pipelines.history.encode_commit import make_encoding
+from tokcore_pipelines.history.expire_commits import expire
+from tokcore_pipelines.history.learn_beside import learn_at
+from tokcore_pipelines.history.remove_documents import Remove
+from tokcore_pipelines.history.update_output import Update
 from tokcore_pipelines.local.run_options import RunOptions
-from tokcore_pipelines.stages.build import Build
-from tokcore_pipelines.stages.compact_output import Compact
-from tokcore_pipelines.stages.encode_commit import make_encoding
-from tokcore_pipelines.stages.expire_commits import expire
-from tokcore_pipelines.stages.learn_beside import learn_at
-from tokcore_pipelines.stages.read_log import read_log
-from tokcore_pipelines.stages.remove_documents import Remove
-from tokcore_pipelines.stages.update_output import Update
 from tokcore_pipelines.store import storage
 from tokcore_schemas.config import load_config
 

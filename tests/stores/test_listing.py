@@ -10,7 +10,7 @@ from stores.files import put, remove
 from stores.servers import Store
 
 from tokcore.errors import ConfigError, StageError
-from tokcore_pipelines.stages.plan_corpus import plan_build
+from tokcore_pipelines.build.plan_corpus import plan_build
 from tokcore_pipelines.store import listed_pages, storage, urls
 from tokcore_pipelines.store.patterns import Pattern
 from tokcore_pipelines.store.pins import find_version

@@ -21,7 +21,7 @@ from support.installed_servers import give_up
 from support.updates import make_texts
 from support.watchers import said, watching
 
-from tokcore_pipelines.stages.read_log import read_log
+from tokcore_pipelines.build.read_log import read_log
 from tokcore_pipelines.store.listing import list_files
 from tokcore_pipelines.store.listing_after import list_files_after
 from tokcore_pipelines.store.patterns import Pattern

@@ -13,8 +13,8 @@ from stores.servers import Store
 from support.builds import run
 
 from tokcore.tokenizer.tokenizer_spec import FILE_NAME
-from tokcore_pipelines.inspect.verify import verify
-from tokcore_pipelines.stages.update_output import Update
+from tokcore_pipelines.check.verify import verify
+from tokcore_pipelines.history.update_output import Update
 from tokcore_pipelines.store import storage
 from tokcore_schemas.config import load_config
 
@@ -107,7 +107,7 @@ def documents(output: Path) -> set[int]:
 
 def test_a_key_below_the_build_file_is_no_place_of_its_own(s3_here: Store) -> None:
     """A relative uri that looks like a path or a URL would be read from there."""
-    from tokcore_pipelines.stages.plan_corpus import plan_build
+    from tokcore_pipelines.build.plan_corpus import plan_build
     from tokcore_schemas.config import parse_config
 
     folder = s3_here.fresh()

@@ -13,7 +13,7 @@ from stores.servers import Store
 
 from tokcore.errors import StageError
 from tokcore_pipelines.store import read_ahead, storage, whole_objects
-from tokcore_pipelines.store.at_once import MOST
+from tokcore_pipelines.store.parallel_requests import MOST
 
 NUM_FILES = 3 * MOST
 AT_ONCE = 8  # at least; libraries have limits of their own

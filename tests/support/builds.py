@@ -19,9 +19,9 @@ from typing import Any
 import zstandard
 from support.command_server import can_serve, run_command
 
+from tokcore_pipelines.build.build import Build
+from tokcore_pipelines.build.commit import find_manifest
 from tokcore_pipelines.local.run_options import RunOptions
-from tokcore_pipelines.stages.build import Build
-from tokcore_pipelines.stages.commit import find_manifest
 from tokcore_schemas.config import BuildConfig, load_config, parse_config
 from tokcore_schemas.stage_manifests import BuildManifest
 from tokcore_schemas.stage_table import WHOLE

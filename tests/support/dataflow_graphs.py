@@ -10,8 +10,8 @@ from apache_beam.options.pipeline_options import PipelineOptions, StandardOption
 from apache_beam.portability.api import beam_runner_api_pb2
 from support.graphs import make_tasks
 
-from tokcore_pipelines.graph.stream_graph import FollowSources
 from tokcore_pipelines.local.dataflow import make_dataflow_options
+from tokcore_pipelines.run.engines.stream_graph import FollowSources
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.watch.stream_steps import StreamSteps
 from tokcore_schemas.build_tables import EngineTable

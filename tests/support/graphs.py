@@ -16,12 +16,12 @@ from support.vocabularies import spec_of_merges
 import tokcore
 from tokcore.tokenizer.tokenizer_spec import SpecialToken
 from tokcore_pipelines import CountPretokens, EncodeDocuments, ReadDocuments, WriteShards
-from tokcore_pipelines.graph.stream_graph import FollowSources
-from tokcore_pipelines.graph.task_graph import RunTasks
+from tokcore_pipelines.build.item_steps import count_steps, encode_steps, gather_steps, scatter_steps
+from tokcore_pipelines.build.make_tokenizer import learn_steps
 from tokcore_pipelines.run.beam import make_graph
+from tokcore_pipelines.run.engines.stream_graph import FollowSources
+from tokcore_pipelines.run.engines.task_graph import RunTasks
 from tokcore_pipelines.run.task import Step
-from tokcore_pipelines.stages.item_steps import count_steps, encode_steps, gather_steps, scatter_steps
-from tokcore_pipelines.stages.make_tokenizer import learn_steps
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.watch.stream_steps import StreamSteps
 from tokcore_pipelines.work.count_item import CountJob

@@ -30,7 +30,7 @@ def write_worker(path: Path, code: str) -> Path:
 
 def main(folder: str) -> None:
     """The worker's side: tokcore-worker, with steps that wait."""
-    from tokcore_pipelines.graph.boot_worker import main as serve
+    from tokcore_pipelines.run.engines.boot_worker import main as serve
 
     for step, (module, name) in STEPS.items():
         place = importlib.import_module(module)

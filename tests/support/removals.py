@@ -12,10 +12,10 @@ from support.builds import build_file, jsonl, run, write
 from support.updates import build_fresh
 
 import tokcore
+from tokcore_pipelines.build.read_log import read_log
+from tokcore_pipelines.history.compact_output import Compact, Compacted
+from tokcore_pipelines.history.remove_documents import Remove, Removed
 from tokcore_pipelines.local.run_options import RunOptions
-from tokcore_pipelines.stages.compact_output import Compact, Compacted
-from tokcore_pipelines.stages.read_log import read_log
-from tokcore_pipelines.stages.remove_documents import Remove, Removed
 
 SOURCES = """
 [[source]]

@@ -15,7 +15,7 @@ from typing import Any
 from support.builds import ROOT
 from support.command_server import Command, start_command
 
-from tokcore_pipelines.slices.presence import SIGNS
+from tokcore_pipelines.run.slices.presence import SIGNS
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.attempts import FOLDER
 

@@ -1,4 +1,4 @@
-"""What stands in for tokcore_pipelines.stages.small_parts.make_small_part in worker processes, which import it from
+"""What stands in for tokcore_pipelines.history.small_parts.make_small_part in worker processes, which import it from
 here.
 """
 

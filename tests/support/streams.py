@@ -9,10 +9,10 @@ from support.builds import build_file
 from support.drivers import Driver, wait_for
 from support.updates import SETTINGS, SOURCES, build_fresh, make_texts, require_equal, write_file
 
+from tokcore_pipelines.build.build import Build
+from tokcore_pipelines.build.read_log import read_log
+from tokcore_pipelines.history.input_files_held import read_held
 from tokcore_pipelines.local.run_options import RunOptions
-from tokcore_pipelines.stages.build import Build
-from tokcore_pipelines.stages.held_files import read_held
-from tokcore_pipelines.stages.read_log import read_log
 from tokcore_schemas.config import load_config
 
 WATCH = """
@@ -52,7 +52,7 @@ def list_versions(folder: Path) -> dict[str, tuple[int, str]]:
 
 def list_now(path: Path) -> dict[str, tuple[int, str]]:
     """The same, of the sources as they are."""
-    from tokcore_pipelines.stages.plan_corpus import plan_build
+    from tokcore_pipelines.build.plan_corpus import plan_build
 
     plan = plan_build(load_config(str(path)), str(path.parent / "out"))
     return {file.uri: (file.size_bytes, file.version) for file in plan.files}

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.shards.format_table import SHARD_FORMATS, FormatFile, list_paths
 from tokcore.shards.token_batch import ShardContent, join_batches
-from tokcore_pipelines.stages.commit import require_manifest
-from tokcore_pipelines.stages.stage import BuildRun, Made, StageKey, name_inputs, run_stage
-from tokcore_pipelines.stages.stored import Each, Stored
-from tokcore_pipelines.stages.table import DerivedWork
+from tokcore_pipelines.build.commit import require_manifest
+from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, name_inputs, run_stage
+from tokcore_pipelines.build.stored import Each, Stored
+from tokcore_pipelines.build.table import DerivedWork
 from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.work.derived_shards import update_content

@@ -10,10 +10,10 @@ from typing import Any
 from support.builds import jsonl, write
 
 import tokcore
+from tokcore_pipelines.build.build import Build
+from tokcore_pipelines.build.read_log import read_log
+from tokcore_pipelines.history.update_output import Update, Vanished
 from tokcore_pipelines.local.run_options import RunOptions
-from tokcore_pipelines.stages.build import Build
-from tokcore_pipelines.stages.read_log import read_log
-from tokcore_pipelines.stages.update_output import Update, Vanished
 from tokcore_schemas.build_tables import TokenizerTable
 from tokcore_schemas.commit_log import Commit, CommitTotals, sum_up_parts
 from tokcore_schemas.config import load_config

@@ -10,9 +10,9 @@ from pathlib import Path
 from support.vocabularies import published_tokenizer
 
 import tokcore
-from tokcore_pipelines.stages.output import read_output
-from tokcore_pipelines.view.server import ViewServer
-from tokcore_pipelines.view.shelf import Volume
+from tokcore_pipelines.build.output import read_output
+from tokcore_pipelines.look.view.server import ViewServer
+from tokcore_pipelines.look.view.shelf import Volume
 
 
 @contextmanager

@@ -20,9 +20,9 @@ from tokcore import kernel
 from tokcore.count.pretoken_tables import convert_table_to_rows, split_rows, write_table
 from tokcore.errors import ChecksumError, ConfigError, FormatError
 from tokcore.files.canonical_json import write_canonical_json
+from tokcore_pipelines.build.build import Build
+from tokcore_pipelines.build.commit import find_manifest
 from tokcore_pipelines.local.run_options import RunOptions
-from tokcore_pipelines.stages.build import Build
-from tokcore_pipelines.stages.commit import find_manifest
 from tokcore_schemas.config import load_config
 from tokcore_schemas.stage_table import COUNTS
 

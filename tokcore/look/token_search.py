@@ -2,7 +2,8 @@
 
 Each step of the search is over an array of ids. Bits say how much of the text is spelled so far: bit k of a state
 stands for its first k bytes, a token keeps the bits from which it goes on, and moves them by its own length. A test
-compares what is found with the decoded text. Leaves to others: documents, and what is around a place (pipelines/view).
+compares what is found with the decoded text. Leaves to others: documents, and what is around a place
+(pipelines/look/view).
 """
 
 from __future__ import annotations

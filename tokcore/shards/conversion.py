@@ -1,7 +1,7 @@
 """Shards from one format to another, a batch of documents at a time, without tokenizing again.
 
 What is read may be ours or of others: rows with a column of ids, or ids with or without bounds. Leaves to others: where
-files are written, and that all of them appear at once (tokcore_pipelines.inspect.convert).
+files are written, and that all of them appear at once (tokcore_pipelines.look.convert).
 """
 
 from __future__ import annotations

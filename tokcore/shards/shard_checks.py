@@ -2,7 +2,7 @@
 
 Rules: sizes, headers, bounds and dtypes (which readers check when they open a file), ids within the vocabulary, ends of
 documents, lengths in the documents file, and what indexes of folders say of each shard. Leaves to others: hashes and
-manifests (tokcore verify), and how a file gets its place (tokcore_pipelines.inspect.fsck).
+manifests (tokcore verify), and how a file gets its place (tokcore_pipelines.check.fsck).
 """
 
 from __future__ import annotations

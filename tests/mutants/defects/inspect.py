@@ -248,7 +248,7 @@ DEFECTS = (
     Defect(
         "mixture-not-decided-again",
         "verify believes how often documents come",
-        "stages/mix_corpus.py: sum_up_again",
+        "build/mix_corpus.py: sum_up_again",
         "decided = _decide(made.config, shards, measured)",
         "decided = _read_decision(made)",
         in_tests("pipelines/test_mixture_builds.py::test_an_edit_with_corrected_hashes_is_found"),
@@ -256,7 +256,7 @@ DEFECTS = (
     Defect(
         "pieces-not-verified",
         "of a shard that is made again, verify compares one file",
-        "made_again.py: compare",
+        "shards_made_again.py: compare",
         "for entry in shard.files:",
         "for entry in shard.files[:1]:",
         in_tests("pipelines/test_pack.py::test_an_edit_with_corrected_hashes_is_found"),
@@ -288,7 +288,7 @@ DEFECTS = (
     Defect(
         "written-shards-unread",
         "verification does not compare the documents of WriteShards' folder with its digest",
-        "inspect/verify_written.py: _check_content",
+        "check/verify_written.py: _check_content",
         "problems.extend(sums.compare(output, made))",
         "sums.compare(output, made)",
         in_tests("pipelines/test_own_pipelines.py::test_commands_on_a_folder_of_shards"),

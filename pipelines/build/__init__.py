@@ -1,0 +1,28 @@
+"""One build: its stages, from a plan to a root. No Beam here: a stage gives steps, and `run` does them.
+
+In the order of work:
+- build: one build file and one output; calls the stages in order. table: a row for each stage.
+- plan_corpus: pins the inputs in a manifest.
+- source_checks, suggest_fixes: read the beginning of some files, and say what is wrong and what to write instead.
+  guess_fields: which field is meant. samples: what was seen of them. whole_checks: what a build would find at its end.
+- settle_languages: how language codes are spelled.
+- count_corpus, make_tokenizer, encode_corpus, mix_corpus, pack_corpus, finish: one function for each
+  stage, from manifests to a manifest.
+
+What all stages share:
+- stage: skips a stage, takes it over or makes it. commit: claims and manifests. item_steps: the steps over work items.
+- finished_build: is a build finished, by its build file? existing_output: what an output holds already, and how it
+  differs from this build. missing_files: are all files there? replace_stages: `--replace`. reuse_output: `--from`.
+- inherited_items: what a part takes over from the one whose place it takes. inherited_records: as its workers are told.
+
+What outputs hold, read back:
+- stored: what a build left, each manifest read once. output: what an output holds, all parts added up.
+- read_log: the commits of an output. cached_parts: what was read of its parts. tokenizers_beside: those that are there.
+- stored_config, learn_settings: settings, out of manifests.
+
+What they read and write:
+- ledger: the sums that must balance.
+- rejects: the files of rejected/. reject_causes: why most records were rejected.
+- token_count_table: what the shards hold. tokenizer_files: what a tokenizer consists of.
+- dataset_card: README.md of the output.
+"""

@@ -1,0 +1,208 @@
+"""The encode stage: from a plan and a tokenizer to token shards."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tokcore.formats.shard_facts import ShardFacts
+from tokcore.formats.shard_format import ShardSettings
+from tokcore.tokenizer.tokenizer_spec import FILE_NAME, TokenizerSpec
+from tokcore_pipelines.build import ledger
+from tokcore_pipelines.build.commit import find_manifest, require_manifest
+from tokcore_pipelines.build.inherited_records import tell_workers
+from tokcore_pipelines.build.item_steps import encode_steps, gather_steps, scatter_steps
+from tokcore_pipelines.build.rejects import LEDGER, check_rejected, commit_rejects, require_rejects, reuse_rejects
+from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, name_inputs, run_stage, write_file
+from tokcore_pipelines.build.stored import Stored
+from tokcore_pipelines.build.token_count_table import write_token_counts
+from tokcore_pipelines.run.task import do_steps
+from tokcore_pipelines.store import urls
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.store.tokenizers import load_checked_spec
+from tokcore_pipelines.work.encode_item import encode_item
+from tokcore_pipelines.work.encode_job import EncodeJob
+from tokcore_pipelines.work.gather_part import gather_again
+from tokcore_pipelines.work.hashed_documents import add_up_hashed
+from tokcore_pipelines.work.item_results import sum_up_languages
+from tokcore_pipelines.work.language_totals import refuse_many_languages, sum_up_encoded
+from tokcore_pipelines.work.make_jobs import make_encode_job
+from tokcore_pipelines.work.result_keys import make_shuffled_key
+from tokcore_schemas.plan import Plan
+from tokcore_schemas.refs import ItemEncoded, ItemScattered, LanguageCounts, PartGathered, ShardRef, StoredFile
+from tokcore_schemas.shard_entries import make_shard_settings, write_folder_indexes
+from tokcore_schemas.shuffle import choose_num_parts
+from tokcore_schemas.stage_manifests import (
+    CorpusAbout,
+    EncodedLanguage,
+    LedgerTotals,
+    PlanManifest,
+    ShardsConfig,
+    ShardsManifest,
+    ShardsTotals,
+    TokenizerManifest,
+)
+from tokcore_schemas.stage_table import COUNTS, REJECTED, SHARDS, TOKENIZER
+
+
+def encode_corpus(run: BuildRun, plan: Plan, planned: PlanManifest, learned: TokenizerManifest) -> ShardsManifest:
+    """Tokenize the corpus into shards; of a build that counts nothing, commit what was rejected, too.
+
+    Raises LedgerError if what was read, counted and encoded does not add up; StageError for too many rejects.
+    """
+    if not run.config.counts:
+        reuse_rejects(run, planned)
+        require_rejects(run, SHARDS)
+        if find_manifest(run.output, REJECTED) is None:
+            run = dataclasses.replace(run, reuse="")  # shards alone are of no use
+    else:
+        require_rejects(run, COUNTS)
+    key = StageKey(SHARDS.name, run.config.encode_identity(), name_inputs(planned, learned))
+    return run_stage(run, key, functools.partial(_encode, run, key.config, plan, planned, learned))
+
+
+def _encode(
+    run: BuildRun,
+    config: ShardsConfig,
+    plan: Plan,
+    planned: PlanManifest,
+    learned: TokenizerManifest,
+    attempts: Attempts,
+) -> Made[ShardsTotals, EncodedLanguage, ShardFacts | CorpusAbout]:
+    spec, job = _make_job(run, config, plan, learned, attempts)
+    executor = run.find_executor(attempts)
+    with run.progress.stage("encode", plan.size_bytes) as shown:
+        if config.shuffle is None:
+            encoded = do_steps(executor, encode_steps(plan, job), attempts, shown.report, run.measure("encode"))
+            made = _Encoded(encoded, encoded)
+        else:
+            scattered = do_steps(executor, scatter_steps(plan, job), attempts, shown.report, run.measure("encode"))
+    if config.shuffle is not None:
+        with run.progress.stage("shuffle"):
+            gathered = do_steps(executor, gather_steps(plan, job, scattered, config.target_tokens), attempts)
+        made = _Encoded(scattered, gathered)
+    run.take_turn(attempts)
+    with run.progress.stage("check", minor=True):
+        return _check_and_finish(run, config, plan, planned, spec, made, attempts)
+
+
+class _Encoded(NamedTuple):
+    """What the workers recorded."""
+
+    items: Sequence[ItemEncoded | ItemScattered]  # what was read
+    parts: Sequence[ItemEncoded | PartGathered]  # what was written
+
+    def sum_up_languages(self) -> dict[str, LanguageCounts]:
+        """The totals of each language."""
+        # Without a shuffle both are the same.
+        both = self.items if self.items is self.parts else [*self.items, *self.parts]
+        return sum_up_languages(both)
+
+
+def _check_and_finish(
+    run: BuildRun,
+    config: ShardsConfig,
+    plan: Plan,
+    planned: PlanManifest,
+    spec: TokenizerSpec,
+    encoded: _Encoded,
+    attempts: Attempts,
+) -> Made[ShardsTotals, EncodedLanguage, ShardFacts | CorpusAbout]:
+    """What the workers made, after the sums were checked, and the files that describe all shards together."""
+    items, languages = encoded.items, encoded.sum_up_languages()
+    refuse_many_languages(languages, run.config.build.max_languages)
+    reach("stage.worked")
+    files = ledger.balance_ledgers(plan, [one for item in items for one in item.ledgers], languages)
+    read = ledger.sum_up_ledgers(files)
+    if not run.config.counts:
+        commit_rejects(run, plan, planned, files, items, attempts)
+        check_rejected(run, read)
+    else:
+        _check_read_as_counted(run.output, files, languages)
+    shards = [shard for part in encoded.parts for shard in part.shards]
+    facts = [shard.facts for shard in shards]
+    hashed = add_up_hashed(part.hashed for part in encoded.parts)
+    ledger.check_documents(read.records.documents, facts, languages, hashed.documents)
+    ledger.check_unknown(languages, run.config.encode.max_unknown, run.config.at("encode", "max_unknown"))
+    num_tokens = sum(shard.tokens for shard in facts)
+    token_counts = write_token_counts(attempts, len(encoded.parts), num_tokens)
+    indexes = _write_indexes(config, shards, make_shard_settings(config, spec.fingerprint, spec.vocab_size), attempts)
+    corpus = CorpusAbout(read.records.documents, num_tokens)
+    return Made(
+        [
+            *((file, shard.facts) for shard in shards for file in shard.files),
+            *((file, corpus) for file in (*indexes, token_counts)),
+        ],
+        _sum_up(read, items, len(shards), num_tokens, hashed.digest, spec.fingerprint),
+        {lang: sum_up_encoded(counts, spec.model.unknown is not None) for lang, counts in languages.items()},
+    )
+
+
+def _make_job(
+    run: BuildRun, config: ShardsConfig, plan: Plan, learned: TokenizerManifest, attempts: Attempts
+) -> tuple[TokenizerSpec, EncodeJob]:
+    """What the tokenizer is made of, and what workers are told."""
+    url = urls.join(run.output, "tokenizer", FILE_NAME)
+    spec = load_checked_spec(run.output, learned)
+    job = make_encode_job(config, attempts, run.config.base, url, learned.file(FILE_NAME).sha256, spec)
+    if config.shuffle is not None:
+        return spec, job
+    inherits = tell_workers(run.inheritance, plan, attempts, config, spec.fingerprint)
+    return spec, dataclasses.replace(job, inherits=inherits, max_languages=run.config.build.max_languages)
+
+
+def _check_read_as_counted(output: str, files: list[ledger.FileLedger], languages: dict[str, LanguageCounts]) -> None:
+    table = require_manifest(output, REJECTED).file(LEDGER)
+    counted = require_manifest(output, COUNTS).languages
+    ledger.check_read_alike(counted, table.sha256, languages, ledger.write_files_table(files))
+
+
+def _write_indexes(
+    config: ShardsConfig, shards: list[ShardRef], settings: ShardSettings, attempts: Attempts
+) -> list[StoredFile]:
+    """Write the files in which formats describe all shards together."""
+    return [
+        write_file(attempts, path, index.data, index.content_sha256)
+        for path, index in write_folder_indexes(config.formats, shards, settings).items()
+    ]
+
+
+def _sum_up(
+    read: LedgerTotals,
+    items: Sequence[ItemEncoded | ItemScattered],
+    num_shards: int,
+    num_tokens: int,
+    documents_digest: str,
+    fingerprint: str,
+) -> ShardsTotals:
+    spelled: Counter[str] = Counter()
+    for item in items:
+        spelled.update(item.special_text)
+    return ShardsTotals(
+        records=read.records,
+        files=read.files,
+        text_bytes=read.text_bytes,
+        shards=num_shards,
+        tokens=num_tokens,
+        documents_digest=documents_digest,
+        fingerprint=fingerprint,
+        special_text=dict(sorted(spelled.items())),
+    )
+
+
+def encode_again(stored: Stored, attempts: Attempts, number: int) -> ItemEncoded | PartGathered:
+    """Encode a work item once more, or make a part of a shuffle, for which all inputs are read.
+
+    Raises StageError naming an input that changed.
+    """
+    made, learned = stored.get(SHARDS), stored.get(TOKENIZER)
+    url = urls.join(stored.url, TOKENIZER.name, FILE_NAME)
+    job = make_encode_job(made.config, attempts, stored.base, url, learned.file(FILE_NAME).sha256, stored.spec)
+    if job.shuffle is None:
+        return encode_item(job, stored.plan.assignment(stored.plan.items[number]))
+    num_parts = choose_num_parts(made.totals.tokens, job.target_tokens)
+    return gather_again(job, stored.plan, number, num_parts, make_shuffled_key(job.settings_sha256, stored.plan))

@@ -1,0 +1,181 @@
+"""What workers are told of the work items that a part takes over: records in the working folder of a stage."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from tokcore_pipelines.build.inherited_items import StandingPart, read_standing_part
+from tokcore_pipelines.build.ledger import FileLedger, PlacedReject
+from tokcore_pipelines.build.rejects import LEDGER, REJECTS
+from tokcore_pipelines.store import urls
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.store.json_lines import read_table
+from tokcore_pipelines.store.parallel_requests import run_at_once
+from tokcore_pipelines.work.read_shards import count_around, list_item_shards
+from tokcore_schemas.inheritance import (
+    LESS_KEY,
+    GoneItem,
+    Inheritance,
+    InheritedItem,
+    InheritedShard,
+    Less,
+    ThinnedItem,
+    make_inherited_key,
+)
+from tokcore_schemas.plan import AssignedRange, Assignment, Plan
+from tokcore_schemas.refs import LanguageCounts, RangeLedger, RejectRef, StoredFile
+from tokcore_schemas.stage_manifests import CountsConfig, ShardsConfig
+from tokcore_schemas.stage_table import REJECTED
+
+
+def tell_workers(
+    inheritance: Inheritance | None,
+    plan: Plan,
+    attempts: Attempts,
+    config: CountsConfig | ShardsConfig,
+    fingerprint: str = "",
+) -> bool:
+    """Record what the workers of a stage take over; whether they take over anything.
+
+    config: of counts or shards. fingerprint: of the tokenizer, for shards. What an interrupted run of the same part
+    has recorded stays.
+    """
+    part = read_standing_part(inheritance.output) if inheritance is not None else None
+    if inheritance is None or part is None or not _is_made_alike(part, config, fingerprint):
+        return False
+    if attempts.result(LESS_KEY, Less) is not None:
+        return True
+    reach("inherit.found")
+    encodes = isinstance(config, ShardsConfig)
+    shards = list_item_shards(part.shards) if part.shards is not None else {}
+    ledgers, rejects = read_ledgers(inheritance.output), _read_rejects(inheritance.output)
+    first = inheritance.first
+
+    def tell(numbers: tuple[int, int]) -> None:
+        number, before = numbers
+        assignment = plan.assignment(plan.items[number])
+        as_before = [one for one in assignment.ranges if one.uri not in inheritance.again]
+        own = InheritedItem(
+            output=inheritance.output,
+            ledgers=tuple(_make_ledger(one, ledgers[one.uri]) for one in as_before),
+            rejects=tuple(ref for one in assignment.ranges for ref in _make_rejects(one, rejects.get(one.uri, ()))),
+            shards=tuple(shards.get(before, ())) if encodes else (),
+            bears_sums=number == first,
+            is_thinned=number in inheritance.thinned,
+        )
+        attempts.record(make_inherited_key(number), own)
+
+    run_at_once(tell, [*inheritance.kept.items(), *inheritance.thinned.items()])
+    less = _make_less(inheritance, part, shards, encodes)
+    if inheritance.thinned:
+        thinned = _list_thinned(inheritance, plan, ledgers, shards)
+        less = dataclasses.replace(less, thinned=tuple(thinned), removed=plan.settings[0].removed)
+    # Last, since it says that the others are there.
+    attempts.record(LESS_KEY, less)
+    return True
+
+
+def _list_thinned(
+    inheritance: Inheritance,
+    plan: Plan,
+    ledgers: Mapping[str, FileLedger],
+    shards: Mapping[int, Sequence[InheritedShard]],
+) -> Iterator[ThinnedItem]:
+    """The work items from whose files documents were removed."""
+    removed_before = inheritance.before.settings[0].removed
+    for number, before in sorted(inheritance.thinned.items()):
+        ranges = [
+            dataclasses.replace(one, settings=dataclasses.replace(one.settings, removed=removed_before))
+            for one in plan.assignment(plan.items[number]).ranges
+            if one.uri in inheritance.again
+        ]
+        of_ranges = tuple(_make_ledger(one, ledgers[one.uri]) for one in ranges)
+        yield ThinnedItem(Assignment(number, tuple(ranges)), of_ranges, tuple(shards.get(before, ())))
+
+
+def _is_made_alike(part: StandingPart, config: CountsConfig | ShardsConfig, fingerprint: str) -> bool:
+    """Whether a stage of another part has this configuration, and for shards this tokenizer."""
+    if isinstance(config, ShardsConfig):
+        return (
+            part.shards is not None and part.shards.config == config and part.shards.totals.fingerprint == fingerprint
+        )
+    return part.counts is not None and part.counts.config == config
+
+
+def _make_less(
+    inheritance: Inheritance, part: StandingPart, shards: Mapping[int, list[InheritedShard]], encodes: bool
+) -> Less:
+    gone = tuple(
+        GoneItem(
+            inheritance.before.assignment(inheritance.before.items[number]), is_there, tuple(shards.get(number, ()))
+        )
+        for number, is_there in sorted(inheritance.gone.items())
+    )
+    told = part.shards.config if part.shards is not None else None
+    around = count_around(told) if told is not None else (0, 0)
+    if encodes:
+        assert part.shards is not None
+        of_shards = {
+            lang: LanguageCounts(one.documents, one.text_bytes, 0, 0, one.pretokens, one.tokens, 0, one.unknown or 0)
+            for lang, one in part.shards.languages.items()
+        }
+        return Less(inheritance.output, around, of_shards, dict(part.shards.totals.special_text), {}, {}, gone)
+    assert part.counts is not None
+    of_counts = {
+        lang: LanguageCounts(
+            *(one.documents, one.text_bytes, one.counted_documents, one.counted_bytes, one.pretokens, 0),
+            one.masked_bytes or 0,
+        )
+        for lang, one in part.counts.languages.items()
+    }
+    masked = {lang: one.masked or {} for lang, one in part.counts.languages.items()}
+    tables = {
+        entry.about.lang: StoredFile(entry.path, "", entry.size_bytes, entry.sha256, entry.content_sha256)
+        for entry in part.counts.files
+    }
+    return Less(inheritance.output, around, of_counts, {}, masked, tables, gone)
+
+
+def read_ledgers(output: str) -> dict[str, FileLedger]:
+    """Uri of an input file -> what became of it, as a build says that has committed its rejects."""
+    return {one.uri: one for one in read_table(urls.join(output, REJECTED.name, LEDGER), FileLedger)}
+
+
+def _read_rejects(output: str) -> dict[str, list[PlacedReject]]:
+    found: dict[str, list[PlacedReject]] = {}
+    for one in read_table(urls.join(output, REJECTED.name, REJECTS), PlacedReject):
+        found.setdefault(one.file, []).append(one)
+    return found
+
+
+def _make_ledger(one: AssignedRange, file: FileLedger) -> RangeLedger:
+    """The ledger of a range. The first one of a file has all of it: if a range of a file is inherited, all are."""
+    if one.start:
+        return RangeLedger(one.file, one.start, one.end - one.start, 0, 0, 0, 0, {}, file.rejected_file)
+    return RangeLedger(
+        file=one.file,
+        start=0,
+        size_bytes=one.end,
+        read_bytes=one.size_bytes,
+        num_records=file.records,
+        num_documents=file.documents,
+        text_bytes=file.text_bytes,
+        rejected=file.rejected,
+        rejected_file=file.rejected_file,
+        skipped=file.skipped,
+        num_removed=file.removed,
+        respelled=file.respelled,
+    )
+
+
+def _make_rejects(one: AssignedRange, placed: Collection[PlacedReject]) -> list[RejectRef]:
+    """The rejects of a file, in its first range. After a removal nothing is quoted from them."""
+    if one.start:
+        return []
+    is_quiet = one.settings.removed is not None
+    return [
+        RejectRef(one.file, 0, ref.record, ref.reason, "" if is_quiet else ref.detail, "" if is_quiet else ref.sample)
+        for ref in placed
+    ]

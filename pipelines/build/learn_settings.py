@@ -1,0 +1,158 @@
+"""The build file to learn from an output again, as its manifests have it: `tokcore learn OUTPUT`.
+
+Settings of counting stay. The others are those that the output's own tokenizer was learned with. If it was imported,
+its model, size and special tokens are taken over, and the rest has the defaults of build files.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tokcore.errors import ConfigError
+from tokcore.models import MODELS
+from tokcore.models.model import describe_kind
+from tokcore.text.normalize import name_space_step
+from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
+from tokcore_pipelines.build.commit import require_manifest
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.store.tokenizers import load_spec
+from tokcore_schemas.build_tables import VERSION, BuildConfig
+from tokcore_schemas.config import parse_config
+from tokcore_schemas.stage_manifests import PIECE_SETTINGS, CountsConfig, LearnedConfig, SpecialConfig
+from tokcore_schemas.stage_table import TOKENIZER, WHOLE
+
+_DECIMALS = ("character_coverage",)
+_TAKEN_OVER = (
+    *("allow_smaller", "min_count", "min_documents", "max_token_bytes", "layout", "max_length"),
+    *_DECIMALS,
+    *PIECE_SETTINGS,
+)
+_EXTEND = "learn.extend="
+# A build file needs a source. This one is never read.
+_SOURCE = {"files": "*.jsonl", "lang_field": "lang"}
+
+
+def read_learn_config(output: str, assigned: Sequence[str] = ()) -> BuildConfig:
+    """The build file with which a finished output, by its URL, is learned from. It has no sources.
+
+    assigned: KEY=VALUE, each in place of what the manifests say. Raises ConfigError if there is no finished build, if
+    it counted nothing, or if what it was learned with is not in its manifests.
+    """
+    build = require_manifest(output, WHOLE)
+    counts = build.config.counts
+    if counts is None:
+        raise ConfigError(
+            f"{redact(output)}: has no count tables, so nothing can be learned from it. Build an output that counts: "
+            f"without [tokenizer]; or begin a watched one with --count."
+        )
+    learned = require_manifest(output, TOKENIZER).config
+    spec = load_spec(output)
+    tables = _describe_counting(counts)
+    if isinstance(learned, LearnedConfig):
+        if learned.extends and not any(one.startswith(_EXTEND) for one in assigned):
+            raise ConfigError(
+                f"{redact(output)}: its tokenizer extends another one, and where that is was not kept. Name it: "
+                f"--set {_EXTEND}URL; or learn with the build file."
+            )
+        tables |= _describe_learning(learned)
+    else:
+        tables |= _describe_imported(spec)
+    # Weights name languages as the tables do.
+    seed = {"seed": counts.seed} if counts.seed is not None else {}
+    tables["build"] = {"output": output, "lang_normalize": "none", **seed}
+    config = parse_config(_write_text(tables), f"{output}/manifest.json", assigned)
+    if config.chat_template == "" and config.learn.chat_template is None:
+        config = dataclasses.replace(config, chat_template=spec.chat_template)
+    if config.count_identity() != counts:
+        raise ConfigError(
+            f"{redact(output)}: was counted with settings that this command line does not have: leave [pretokenize], "
+            f"[normalize] and [count] as they are, or learn with the build file."
+        )
+    return dataclasses.replace(config, sources=())
+
+
+def _describe_counting(counts: CountsConfig) -> dict[str, dict[str, Any]]:
+    """The tables that say how pre-tokens were counted."""
+    steps, spaces = counts.normalize, {}
+    for prefix, removes in itertools.product((True, False), repeat=2):
+        if steps[-1:] == (name_space_step(prefix, removes),):  # which the model adds
+            steps = steps[:-1]
+            spaces = {"add_dummy_prefix": prefix, "remove_extra_whitespaces": removes}
+    pattern = counts.pretokenize
+    return {
+        "normalize": {"steps": list(steps), **spaces},
+        "pretokenize": {"pattern": pattern["name"]} if "name" in pattern else dict(pattern),
+        "count": {
+            "max_pretoken_bytes": counts.max_pretoken_bytes,
+            "sample": _Plain(counts.sample),
+            "mask": list(counts.mask),
+        },
+    }
+
+
+def _describe_learning(learned: LearnedConfig) -> dict[str, dict[str, Any]]:
+    """The tables with which the output's own tokenizer was learned."""
+    found = {name: getattr(learned, name) for name in _TAKEN_OVER}
+    kept = {name: value for name, value in found.items() if value not in (None, "", ())}
+    mix = {key: value for key, value in dataclasses.asdict(learned.mix).items() if value is not None}
+    weights = {lang: _Plain(value) for lang, value in mix.pop("weights", {}).items()}
+    mix = {key: _Plain(value) if key in _MIX_DECIMALS else value for key, value in mix.items()}
+    if mix.get("density_cap") == "0":  # which limits nothing where there is no density
+        del mix["density_cap"]
+    return {
+        "learn": {
+            "model": learned.model,
+            "vocab_size": learned.vocab_size,
+            **{name: _Plain(value) if name in _DECIMALS else value for name, value in kept.items()},
+        },
+        "special": _describe_special(learned.special),
+        "mix": mix,
+        **({"mix.weights": weights} if weights else {}),
+    }
+
+
+_MIX_DECIMALS = ("alpha", "density", "density_cap", "max_epochs")
+
+
+def _describe_imported(spec: TokenizerSpec) -> dict[str, dict[str, Any]]:
+    """The tables that give a tokenizer of the same kind and size."""
+    special = [SpecialConfig(token.text, token.role, None) for token in spec.special]
+    model = next((name for name, one in MODELS.items() if spec.model.kind in one.kinds), None)
+    if model is None:
+        raise ConfigError(f"its tokenizer is {describe_kind(spec.model.kind)}, which is not learned: use a build file")
+    return {"learn": {"model": model, "vocab_size": spec.vocab_size}, "special": _describe_special(special)}
+
+
+def _describe_special(special: Sequence[SpecialConfig]) -> dict[str, Any]:
+    return {one.text: {"role": one.role, **({"id": one.id} if one.id is not None else {})} for one in special}
+
+
+class _Plain(str):
+    """A decimal number, written without quotes and without rounding."""
+
+
+def _write_text(tables: Mapping[str, Mapping[str, Any]]) -> str:
+    lines = [f"version = {VERSION}"]
+    for name, table in [*tables.items(), ("[source]", _SOURCE)]:
+        lines += [f"[{name}]", *(f"{_spell(key)} = {_spell(value)}" for key, value in table.items())]
+    return "\n".join([*lines, ""])
+
+
+def _spell(value: Any) -> str:
+    """A value as TOML has it.
+
+    >>> _spell({"role": "plain", "id": 3}), _spell([True, _Plain("0.5")])
+    ('{"role" = "plain", "id" = 3}', '[true, 0.5]')
+    """
+    if isinstance(value, _Plain):
+        return str(value)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_spell(key)} = {_spell(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_spell, value)) + "]"
+    # JSON's escapes are among TOML's, but for DEL.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

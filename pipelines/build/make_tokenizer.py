@@ -1,0 +1,164 @@
+"""The learn stage: from count tables to tokenizers, or an existing one taken over.
+
+Where learn.vocab_size is a list, a stage of its own (`tokenizers`) learns all sizes. The one that encodes is then
+taken from there; it is the same stage, with the same identity, as in a build of that size alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import Any
+
+import numpy as np
+
+from tokcore.tokenizer.tokenizer_spec import FILE_NAME, TokenizerSpec
+from tokcore_pipelines.build.commit import require_manifest
+from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, name_inputs, run_stage, write_file
+from tokcore_pipelines.build.tokenizer_files import list_untold, make_artifact_files
+from tokcore_pipelines.local.dataflow import NAME as DATAFLOW
+from tokcore_pipelines.local.dataflow import choose_learn_machine, make_learn_options
+from tokcore_pipelines.run.choose import choose_executor
+from tokcore_pipelines.run.task import Step, do_steps
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.work.counted_parts import CountedPart, CountedParts, pin_parts
+from tokcore_pipelines.work.item_results import read_record
+from tokcore_pipelines.work.learn_model import Learned, learn_tokenizers
+from tokcore_pipelines.work.learn_on_worker import (
+    LEARNED_KEY,
+    LearnedFiles,
+    LearnJob,
+    estimate_memory,
+    learn_on_worker,
+    read_learned,
+)
+from tokcore_schemas.refs import StoredFile
+from tokcore_schemas.stage_manifests import (
+    ImportedConfig,
+    LearnedConfig,
+    MixedLanguage,
+    Nothing,
+    TokenizerManifest,
+    TokenizersManifest,
+    TokenizersTotals,
+    TokenizerTotals,
+)
+from tokcore_schemas.stage_table import COUNTS, TOKENIZER, TOKENIZERS
+
+
+def make_tokenizer(run: BuildRun, imported: TokenizerSpec | None) -> TokenizerManifest:
+    """Learn the tokenizer from the output's count tables; imported: take this one instead.
+
+    Where the build file names several sizes, all of them are learned. Raises ConfigError if there are no count tables
+    yet, LearnError if they cannot give a vocabulary.
+    """
+    key = make_tokenizer_key(run, imported)
+    several = _make_tokenizers(run)
+
+    def make(attempts: Attempts) -> Made[TokenizerTotals, MixedLanguage, Nothing]:
+        run.take_turn(attempts)
+        size = run.config.vocab_size
+        if imported is not None:
+            learned = Learned({size: imported}, {}, {})
+        elif several is not None:
+            chosen = several.totals.sizes[str(size)]
+            url = urls.join(run.output, several.stage, chosen.fingerprint, FILE_NAME)
+            sha256 = several.file(f"{chosen.fingerprint}/{FILE_NAME}").sha256
+            spec = TokenizerSpec.from_json_bytes(storage.read_bytes(url), url, sha256)
+            learned = Learned({size: spec}, chosen.mix, several.languages)
+        else:
+            learned = learn_from(run, (size,), _list_counted(run), attempts)
+        spec = learned.specs[size]
+        for why in list_untold(spec):
+            run.progress.say(f"warning: {why}. The tokenizer has no tokenizer.json")
+        files = list(write_artifacts(spec, attempts))
+        return Made(describe_files(files), sum_up_tokenizer(spec, learned.mix), learned.languages)
+
+    return run_stage(run, key, make)
+
+
+def make_tokenizer_key(run: BuildRun, imported: TokenizerSpec | None) -> StageKey[LearnedConfig | ImportedConfig]:
+    """What the tokenizer is made from. Raises ConfigError if it is to be learned, and there are no count tables yet."""
+    config = run.config.learn_identity()
+    if imported is None:
+        return StageKey(TOKENIZER.name, config, name_inputs(require_manifest(run.output, COUNTS)))
+    assert isinstance(config, ImportedConfig)
+    return StageKey(TOKENIZER.name, ImportedConfig.of(imported), {})
+
+
+def _make_tokenizers(run: BuildRun) -> TokenizersManifest | None:
+    """Learn the tokenizers of all sizes; None if there is one size."""
+    config = run.config.sizes_identity()
+    if config is None:
+        return None
+    key = StageKey(TOKENIZERS.name, config, name_inputs(require_manifest(run.output, COUNTS)))
+
+    def make(attempts: Attempts) -> Made[TokenizersTotals, MixedLanguage, Nothing]:
+        run.take_turn(attempts)
+        learned = learn_from(run, run.config.vocab_sizes, _list_counted(run), attempts)
+        # Where the text gives no more tokens, two sizes may be one tokenizer.
+        distinct = {spec.fingerprint: spec for spec in learned.specs.values()}
+        files = [
+            file
+            for fingerprint, spec in distinct.items()
+            for file in write_artifacts(spec, attempts, f"{fingerprint}/")
+        ]
+        sizes = {str(size): sum_up_tokenizer(spec, learned.mix) for size, spec in learned.specs.items()}
+        return Made(describe_files(files), TokenizersTotals(sizes), learned.languages)
+
+    return run_stage(run, key, make)
+
+
+def sum_up_tokenizer(spec: TokenizerSpec, mix: dict[str, Any]) -> TokenizerTotals:
+    """What a manifest says of a tokenizer. mix: how the counts of languages were weighted; empty of an imported one."""
+    return TokenizerTotals(spec.fingerprint, spec.vocab_size, mix, **spec.model.facts())
+
+
+def _list_counted(run: BuildRun) -> CountedParts:
+    return CountedParts((CountedPart(run.output, require_manifest(run.output, COUNTS)),))
+
+
+def learn_from(run: BuildRun, sizes: tuple[int, ...], counted: CountedParts, attempts: Attempts) -> Learned:
+    """Learn tokenizers of these sizes here, or have a worker of the engine do it. attempts: where that one writes."""
+    if not run.options.is_local:
+        job = LearnJob(attempts, run.config, sizes, pin_parts(counted))
+        return _learn_on_engine(run, job, estimate_memory(counted.most_rows))
+    merges_done = np.zeros(1, np.int64)
+    extended = run.config.extended
+    num_first = 256 if extended is None else len(extended.model.tokens)  # what is there before anything is learned
+    num_merges = max(0, max(sizes) - len(run.config.special) - num_first)
+    with run.progress.stage("learn", num_merges, "merges", watch=lambda: int(merges_done[0])):
+        reach("learn.begin")
+        learned = learn_tokenizers(run.config, sizes, counted, run.options.num_workers, run.progress, merges_done)
+        reach("learn.learned")
+    return learned
+
+
+def _learn_on_engine(run: BuildRun, job: LearnJob, needed_bytes: int) -> Learned:
+    """needed_bytes: of memory, in one worker."""
+    with run.progress.stage("learn"):
+        where, options = "one worker", run.options
+        if options.engine == DATAFLOW:
+            machine = choose_learn_machine(run.config.engine, needed_bytes)
+            where, options = f"one {machine}", options.with_more(make_learn_options(machine))
+        run.progress.say(f"learn: needs about {needed_bytes / 1e9:,.1f} GB of memory, on {where}")
+        learned = do_steps(choose_executor(options, run.workers, run.progress.say), learn_steps(job), job.attempts)
+    return read_learned(job.attempts, learned)
+
+
+def learn_steps(job: LearnJob) -> Generator[Step, bool, LearnedFiles]:
+    """Have one worker learn; what it recorded."""
+    yield Step("learn", learn_on_worker, (job,), (LEARNED_KEY,), str)
+    return read_record(job.attempts, LEARNED_KEY, LearnedFiles)
+
+
+def write_artifacts(spec: TokenizerSpec, attempts: Attempts, below: str = "") -> Iterator[StoredFile]:
+    """Write the files of a tokenizer. below: of their names, what stands before each."""
+    for path, data in make_artifact_files(spec):
+        yield write_file(attempts, f"{below}{path}", data)
+
+
+def describe_files(files: list[StoredFile]) -> list[tuple[StoredFile, Nothing]]:
+    """The files as a manifest has them, sorted."""
+    return [(file, Nothing()) for file in sorted(files, key=lambda file: file.path)]

@@ -1,0 +1,355 @@
+"""The mixture stage: from shuffled shards to shards with the same training documents in other proportions."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import NamedTuple
+
+from tokcore.errors import LedgerError
+from tokcore.formats.shard_facts import ShardFacts
+from tokcore.train.document_shares import Copies, choose_copies, share_tokens
+from tokcore_pipelines.build.commit import require_manifest
+from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, name_inputs, run_stage, write_file
+from tokcore_pipelines.build.stored import Each, Stored
+from tokcore_pipelines.local.terminal import format_number, format_table, make_printable
+from tokcore_pipelines.run.task import Step, do_steps, name_by_number
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.store.tokenizers import load_checked_spec
+from tokcore_pipelines.work.item_results import read_records
+from tokcore_pipelines.work.language_totals import format_ratio
+from tokcore_pipelines.work.make_jobs import make_mix_job
+from tokcore_pipelines.work.mix_part import (
+    MixJob,
+    count_part,
+    make_measured_key,
+    make_mixed_key,
+    measure_part,
+    mix_part,
+)
+from tokcore_pipelines.work.result_keys import make_table_key
+from tokcore_schemas.copies import NUM_CELLS, choose_num_segments
+from tokcore_schemas.refs import Measured, MixedSums, MixPart, PartMeasured, PartMixed
+from tokcore_schemas.shard_entries import list_named_shards, write_folder_indexes
+from tokcore_schemas.shuffle import choose_num_parts
+from tokcore_schemas.stage_manifests import (
+    CorpusAbout,
+    MixtureConfig,
+    MixtureManifest,
+    MixtureShare,
+    MixtureTotals,
+    ShardsManifest,
+)
+from tokcore_schemas.stage_table import MIXED, SHARDS, TOKENIZER
+
+_SHARE_DIGITS = 6
+
+
+class Decision(NamedTuple):
+    """How a mixture is made; it follows from its settings and from what the shards hold."""
+
+    wanted: dict[str, int]  # language or source -> tokens
+    copies: dict[str, Copies]  # of the same
+    num_parts: int
+    num_segments: int
+
+
+def mix_corpus(run: BuildRun) -> MixtureManifest | None:
+    """Write the mixture of the documents of the shards, if the build file asks for one.
+
+    Raises ConfigError for tokens that cannot be reached, LedgerError if documents are lost.
+    """
+    config = run.config.mixture_identity()
+    if config is None:
+        return None
+    shards = require_manifest(run.output, SHARDS)
+    learned = require_manifest(run.output, TOKENIZER)
+    key = StageKey(MIXED.name, config, name_inputs(shards, learned))
+
+    def make(attempts: Attempts) -> Made[MixtureTotals, MixtureShare, ShardFacts | CorpusAbout]:
+        spec = load_checked_spec(run.output, learned)
+        job = make_mix_job(config, attempts, run.output, shards, spec, make_table_key(key.identity))
+        return _mix(run, config, shards, job)
+
+    return run_stage(run, key, make)
+
+
+def _mix(
+    run: BuildRun, config: MixtureConfig, shards: ShardsManifest, job: MixJob
+) -> Made[MixtureTotals, MixtureShare, ShardFacts | CorpusAbout]:
+    executor = run.find_executor(job.attempts)
+    with run.progress.stage("mixture"):
+        measured, decided, mixed = do_steps(executor, mix_steps(config, shards, job), job.attempts)
+    run.take_turn(job.attempts)
+    reach("stage.worked")
+    written = [shard for part in mixed for shard in part.shards]
+    totals, languages = _sum_up(config, decided, measured, mixed, job.settings.fingerprint)
+    if wrong := _find_unmixed(totals, languages, shards):
+        raise LedgerError(f"mixture: {wrong}")
+    about = CorpusAbout(totals.documents, totals.tokens)
+    indexes = [
+        write_file(job.attempts, path, index.data, index.content_sha256)
+        for path, index in write_folder_indexes(config.formats, written, job.settings).items()
+    ]
+    return Made(
+        [*((file, shard.facts) for shard in written for file in shard.files), *((file, about) for file in indexes)],
+        totals,
+        languages,
+    )
+
+
+def mix_steps(
+    config: MixtureConfig, shards: ShardsManifest, job: MixJob
+) -> Generator[Step, bool, tuple[list[PartMeasured], Decision, list[PartMixed]]]:
+    """Count what is in the shards, decide, and write the mixture; what was recorded of both, and what was decided."""
+    to_measure = [MixPart(number) for number in range(job.num_source_parts)]
+    yield Step("measure", measure_part, (job,), to_measure, name_by_number(make_measured_key))
+    measured = read_records(job.attempts, [make_measured_key(part.number) for part in to_measure], PartMeasured)
+    decided = _decide(config, shards, measured)
+    job = _tell_decision(job, decided)
+    to_mix = [MixPart(number) for number in range(job.num_parts)]
+    yield Step("mix", mix_part, (job,), to_mix, name_by_number(make_mixed_key))
+    return measured, decided, read_records(job.attempts, [make_mixed_key(part.number) for part in to_mix], PartMixed)
+
+
+def _tell_decision(job: MixJob, decided: Decision) -> MixJob:
+    """The job of the second pass."""
+    return dataclasses.replace(
+        job, num_parts=decided.num_parts, num_segments=decided.num_segments, copies=decided.copies
+    )
+
+
+def _decide(config: MixtureConfig, shards: ShardsManifest, measured: Iterable[PartMeasured]) -> Decision:
+    """How the mixture is made. Raises ConfigError if it cannot be as it is wanted."""
+    parts = list(measured)
+    cells: dict[str, list[int]] = {}
+    for one in _iterate_measured(parts):
+        name = one.source if config.over == "sources" else one.lang
+        own = cells.setdefault(name, [0] * NUM_CELLS)
+        own[:] = map(sum, zip(own, one.cells, strict=True))
+    wanted = share_tokens(
+        {name: sum(own) for name, own in cells.items()},
+        config.strategy,
+        alpha=Decimal(config.alpha) if config.alpha else None,
+        weights={name: Decimal(weight) for name, weight in (config.weights or {}).items()},
+        tokens=config.tokens,
+        max_epochs=Decimal(config.max_epochs) if config.max_epochs else None,
+    )
+    copies = {name: choose_copies(name, wanted[name], cells[name]) for name in sorted(cells)}
+    return Decision(wanted, copies, *_choose_sizes(config, shards, _count_tokens(wanted, parts)))
+
+
+def _count_tokens(wanted: Mapping[str, int], parts: Iterable[PartMeasured]) -> int:
+    """The tokens of the mixture, those of validation included."""
+    return sum(wanted.values()) + sum(part.validation_tokens for part in parts)
+
+
+def _choose_sizes(config: MixtureConfig, shards: ShardsManifest, num_tokens: int) -> tuple[int, int]:
+    """The numbers of parts and of segments of a mixture of so many tokens."""
+    there = shards.totals.tokens
+    num_parts = choose_num_parts(num_tokens, config.target_tokens)
+    num_source_parts = choose_num_parts(there, shards.config.target_tokens)
+    return num_parts, choose_num_segments(max(num_tokens, there), num_parts, num_source_parts)
+
+
+def _read_decision(made: MixtureManifest) -> Decision:
+    """How a mixture was made, as its manifest says."""
+    shares = made.totals.sources if made.config.over == "sources" else made.languages
+    chosen = {name: share for name, share in shares.items() if share.copies is not None}
+    return Decision(
+        {name: share.tokens_wanted or 0 for name, share in chosen.items()},
+        {name: Copies(share.copies or 0, int(share.cut or "0", 16)) for name, share in chosen.items()},
+        made.totals.parts,
+        made.totals.segments,
+    )
+
+
+def _iterate_measured(parts: Sequence[PartMeasured]) -> Iterable[Measured]:
+    return (one for part in parts for one in part.measured)
+
+
+def _add_up_sums(parts: Iterable[PartMixed]) -> list[MixedSums]:
+    """The sums of each language and source over all parts."""
+    totals: dict[tuple[str, str], list[int]] = {}
+    for one in (one for part in parts for one in part.sums):
+        own = totals.setdefault((one.lang, one.source), [0, 0, 0, 0])
+        own[:] = map(sum, zip(own, (one.documents, one.tokens, one.left_out, one.repeated), strict=True))
+    return [MixedSums(*pair, *totals[pair]) for pair in sorted(totals)]
+
+
+def _sum_up(
+    config: MixtureConfig,
+    decided: Decision,
+    measured: Sequence[PartMeasured],
+    parts: Sequence[PartMixed],
+    fingerprint: str,
+) -> tuple[MixtureTotals, dict[str, MixtureShare]]:
+    """The totals of the stage, with the receipts of sources, and the receipts of languages."""
+    mixed, written = _add_up_sums(parts), [shard for part in parts for shard in part.shards]
+    by_lang = _write_receipts([(one.lang, one) for one in _iterate_measured(measured)], [(m.lang, m) for m in mixed])
+    by_source = _write_receipts(
+        [(one.source, one) for one in _iterate_measured(measured) if one.source],
+        [(one.source, one) for one in mixed if one.source],
+    )
+    chosen = by_source if config.over == "sources" else by_lang
+    whole = sum(decided.wanted.values())
+    for name, share in chosen.items():
+        copies = decided.copies[name]
+        chosen[name] = dataclasses.replace(
+            share,
+            share_wanted=format_ratio(decided.wanted[name], whole, _SHARE_DIGITS),
+            tokens_wanted=decided.wanted[name],
+            copies=copies.whole,
+            cut=f"{copies.cut:016x}" if copies.cut else "",
+        )
+    validation = [sum(getattr(part, f"validation_{name}") for part in measured) for name in ("documents", "tokens")]
+    read, left_out, repeated = (
+        sum(getattr(share, name) for share in by_lang.values()) for name in ("documents", "left_out", "repeated")
+    )
+    totals = MixtureTotals(
+        shards=len(written),
+        read=read + validation[0],
+        documents=sum(shard.facts.documents for shard in written),
+        left_out=left_out,
+        repeated=repeated,
+        tokens=sum(shard.facts.tokens for shard in written),
+        validation_documents=validation[0],
+        validation_tokens=validation[1],
+        parts=decided.num_parts,
+        segments=decided.num_segments,
+        fingerprint=fingerprint,
+        sources=by_source,
+    )
+    return totals, by_lang
+
+
+def _write_receipts(
+    there: Sequence[tuple[str, Measured]], mixed: Sequence[tuple[str, MixedSums]]
+) -> dict[str, MixtureShare]:
+    sums: dict[str, list[int]] = {}
+    for name, one in there:
+        own = sums.setdefault(name, [0] * 6)
+        own[0] += one.documents
+        own[1] += one.tokens
+    for name, made in mixed:
+        own = sums.setdefault(name, [0] * 6)
+        own[2:] = map(sum, zip(own[2:], (made.documents, made.tokens, made.left_out, made.repeated), strict=True))
+    whole = sum(own[3] for own in sums.values())
+    return {name: _write_receipt(own, whole) for name, own in sorted(sums.items())}
+
+
+def _write_receipt(sums: Sequence[int], whole: int) -> MixtureShare:
+    """sums: the first fields of a receipt. whole: tokens of the mixture."""
+    documents, tokens, mixed_documents, mixed_tokens, left_out, repeated = sums
+    return MixtureShare(
+        documents,
+        tokens,
+        mixed_documents,
+        mixed_tokens,
+        left_out,
+        repeated,
+        share=format_ratio(mixed_tokens, whole, _SHARE_DIGITS),
+        epochs=format_ratio(mixed_tokens, tokens),
+    )
+
+
+def _find_unmixed(totals: MixtureTotals, languages: Mapping[str, MixtureShare], shards: ShardsManifest) -> str:
+    """What the shards hold and the mixture does not account for, or the other way round; empty if nothing is."""
+    there = shards.totals.records.documents
+    tokens = sum(share.tokens for share in languages.values()) + totals.validation_tokens
+    if (totals.read, tokens) != (there, shards.totals.tokens):
+        return (
+            f"{there} documents of {shards.totals.tokens} tokens are in the shards, {totals.read} of {tokens} were read"
+        )
+    if totals.read + totals.repeated != totals.documents + totals.left_out:
+        return (
+            f"{totals.read} documents were read, {totals.left_out} left out and {totals.repeated} repeated: this "
+            f"is not {totals.documents}, which were written"
+        )
+    for lang, share in languages.items():
+        if share.documents + share.repeated != share.mixed_documents + share.left_out:
+            return f"{lang}: documents, left out and repeated ones do not add up"
+    mixed = sum(share.mixed_tokens for share in languages.values()) + totals.validation_tokens
+    if mixed != totals.tokens:
+        return f"{totals.tokens} tokens were written, by language they are {mixed}"
+    return ""
+
+
+def tell_mixture(made: MixtureManifest) -> list[str]:
+    """What the end of a build says of a mixture."""
+    return [f"{made.totals.documents:,} documents, {made.totals.tokens:,} tokens"]
+
+
+def show_receipts(made: MixtureManifest) -> list[str]:
+    """The lines that show what the mixture holds of each language and source."""
+    lines: list[str] = []
+    for what, shares in (("language", made.languages), ("source", made.totals.sources)):
+        rows = [
+            [
+                make_printable(name),
+                format_number(one.tokens),
+                format_number(one.mixed_tokens),
+                one.share_wanted or "",
+                one.share,
+                one.epochs,
+                format_number(one.left_out),
+                format_number(one.repeated),
+            ]
+            for name, one in shares.items()
+        ]
+        if rows:
+            header = [what, "tokens", "in mixture", "share wanted", "share", "epochs", "left out", "repeated"]
+            lines += ["", *format_table(header, rows)]
+    return lines
+
+
+# ---------------------------------------------------------------------------------------------------------- made again
+
+
+def check_mixture(stored: Stored) -> Iterator[str]:
+    """What is wrong with the manifest of a mixture, beside the manifest of the shards."""
+    made, shards = stored.get(MIXED), stored.get(SHARDS)
+    totals, said = made.totals, _read_decision(made)
+    sizes = _choose_sizes(made.config, shards, sum(said.wanted.values()) + totals.validation_tokens)
+    if sizes != (totals.parts, totals.segments):
+        yield f"{totals.parts} parts of {totals.segments} segments in all, expected {sizes[0]} of {sizes[1]}"
+    for facts in (shard.facts for shard in list_named_shards(made)):
+        if facts.item >= totals.parts or facts.split not in ("train", "validation"):
+            yield f"{facts.shard}: of part {facts.item} of {totals.parts}, split {facts.split!r}"
+        if (shards.config.by == "lang") != bool(facts.lang):
+            yield f"{facts.shard}: is of language {facts.lang!r}, shards are by {shards.config.by}"
+    if wrong := _find_unmixed(totals, made.languages, shards):
+        yield wrong
+
+
+def count_parts(stored: Stored) -> int:
+    """How many parts a mixture has."""
+    return stored.get(MIXED).totals.parts
+
+
+def mix_again(stored: Stored, attempts: Attempts, number: int) -> PartMixed:
+    """Write a part of a mixture once more, as its manifest says what was decided."""
+    made = stored.get(MIXED)
+    job = _tell_decision(_make_job_again(stored), _read_decision(made))
+    return mix_part(dataclasses.replace(job, attempts=attempts), MixPart(number))
+
+
+def sum_up_again(
+    stored: Stored, parts: Sequence[PartMixed], each: Each
+) -> tuple[MixtureTotals, dict[str, MixtureShare]]:
+    """What the manifest of a mixture of these parts says of them all, from what the shards hold."""
+    made, shards = stored.get(MIXED), stored.get(SHARDS)
+    job = _make_job_again(stored)  # nothing is written
+    measured = [*each(functools.partial(count_part, job), range(job.num_source_parts))]
+    decided = _decide(made.config, shards, measured)
+    return _sum_up(made.config, decided, measured, parts, job.settings.fingerprint)
+
+
+@functools.lru_cache(maxsize=2)
+def _make_job_again(stored: Stored) -> MixJob:
+    made = stored.get(MIXED)
+    attempts, key = Attempts(stored.url, made.stage, made.identity), make_table_key(made.identity)
+    return make_mix_job(made.config, attempts, stored.url, stored.get(SHARDS), stored.spec, key)

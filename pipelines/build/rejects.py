@@ -1,0 +1,153 @@
+"""What was rejected: gathered from the workers' files, each record numbered within its file, and committed."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tokcore.errors import ConfigError, StageError
+from tokcore.files.canonical_json import Sha256Writer, write_canonical_json
+from tokcore.files.jsonable import to_jsonable
+from tokcore_pipelines.build import ledger
+from tokcore_pipelines.build.commit import find_manifest
+from tokcore_pipelines.build.reject_causes import find_main_cause
+from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, name_inputs, run_stage, take_over, write_file
+from tokcore_pipelines.store import urls
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.store.json_lines import read_lines
+from tokcore_pipelines.store.redaction import redact
+from tokcore_schemas.plan import Plan
+from tokcore_schemas.refs import ItemCounted, ItemEncoded, ItemScattered, RangeLedger, RejectRef, StoredFile
+from tokcore_schemas.stage_manifests import LedgerTotals, Nothing, PlanManifest, RejectedConfig, RejectedManifest
+from tokcore_schemas.stage_table import REJECTED, Stage
+
+REJECTS = "rejected.jsonl"
+LEDGER = "files.jsonl"
+
+
+def commit_rejects(
+    run: BuildRun,
+    plan: Plan,
+    planned: PlanManifest,
+    files: list[ledger.FileLedger],
+    items: Sequence[ItemCounted | ItemEncoded | ItemScattered],
+    attempts: Attempts,
+) -> RejectedManifest:
+    """Commit the ledger of every file and every reject with its place, whether or not the build goes on.
+
+    items: what was read. attempts: of the stage that read them, where their rejects lie.
+    """
+
+    def make(own: Attempts) -> Made[LedgerTotals, Nothing, Nothing]:
+        stored = write_rejected_files(own, plan, files, items, attempts)
+        return Made([(file, Nothing()) for file in stored], ledger.sum_up_ledgers(files))
+
+    return run_stage(run, _make_key(run, planned), make)
+
+
+def write_rejected_files(
+    own: Attempts,
+    plan: Plan,
+    files: list[ledger.FileLedger],
+    items: Sequence[ItemCounted | ItemEncoded | ItemScattered],
+    attempts: Attempts,
+) -> list[StoredFile]:
+    """The files of rejected/, in a working folder of their own. items, attempts: as for commit_rejects."""
+    ranges = [one for item in items for one in item.ledgers]
+    return [
+        write_file(own, LEDGER, ledger.write_files_table(files)),
+        write_rejects(
+            own, plan, ranges, [attempts.url(one.rejects.attempt) for one in items if one.rejects.size_bytes]
+        ),
+    ]
+
+
+def _make_key(run: BuildRun, planned: PlanManifest) -> StageKey[RejectedConfig]:
+    return StageKey(REJECTED.name, RejectedConfig(run.config.encode.special_text), name_inputs(planned))
+
+
+def reuse_rejects(run: BuildRun, planned: PlanManifest) -> None:
+    """Take over what run.reuse says was rejected, if it read the same input. Equal plans reject the same."""
+    if not run.reuse or find_manifest(run.output, REJECTED) is not None:
+        return
+    theirs = find_manifest(run.reuse, REJECTED)
+    if theirs is not None and theirs.inputs == name_inputs(planned):
+        run_stage(run, _make_key(run, planned), lambda attempts: take_over(run, theirs, attempts))
+
+
+def require_rejects(run: BuildRun, stage: Stage[Any]) -> None:
+    """Raise ConfigError if a stage that read the corpus is there, and rejected/, which it made, is gone."""
+    if find_manifest(run.output, stage) is not None and find_manifest(run.output, REJECTED) is None:
+        name, command = stage.name, stage.command
+        raise ConfigError(
+            f"{redact(run.output)}: holds {name}/, but not rejected/, which `tokcore {command}` makes with it. "
+            f"Copy rejected/ from where {name}/ came from (--from OUTPUT does), or make both again: "
+            f"`tokcore build {run.config.as_argument} --replace {command}`"
+        )
+
+
+def check_rejected(run: BuildRun, totals: LedgerTotals) -> None:
+    """Raise StageError if more of the input was rejected than build.max_rejected allows."""
+    share, limit = ledger.compute_rejected_share(totals), run.config.build.max_rejected
+    if share <= limit:
+        return
+    url = urls.join(run.output, "rejected", REJECTS)
+    said = f"{share * 100:.4f} % of the input was rejected, more than build.max_rejected = {limit} allows"
+    if cause := find_main_cause(run.config, run.output):
+        raise StageError(f"{said}, nearly all for one cause:\n{cause}\nAll rejects are in {redact(url)}.")
+    raise StageError(
+        f"{said}:\n"
+        + "".join(f"  {line}\n" for line in read_first_rejects(url))
+        + f"All of them are in {redact(url)}. Correct how the build file reads it, "
+        f"fix the input and add --replace plan, or raise build.max_rejected (1 = never fail)."
+    )
+
+
+def write_rejects(attempts: Attempts, plan: Plan, ranges: Iterable[RangeLedger], parts: Iterable[str]) -> StoredFile:
+    """One file with the rejects of all work items, in the order of files and records.
+
+    parts: URLs of what the workers wrote, in the order of items.
+    """
+    first = number_first_records(ranges)
+    parts = list(parts)
+
+    def write(file: Sha256Writer) -> None:
+        for part in parts:
+            for reject in read_lines(part, RejectRef):
+                file.write(_place_reject(plan, first, reject))
+
+    return write_file(attempts, REJECTS, write)
+
+
+def read_first_rejects(url: str, limit: int = 5) -> list[str]:
+    """The first rejects of a committed file, a line each, for a message."""
+    rejects = itertools.islice(read_lines(url, ledger.PlacedReject), limit)
+    return [f"{r.file}: {_get_record_name(r.record)}: {r.reason}: {r.detail}" for r in rejects]
+
+
+def _get_record_name(record: int | None) -> str:
+    return "the whole file" if record is None else f"record {record}"
+
+
+def number_first_records(ranges: Iterable[RangeLedger]) -> dict[tuple[int, int], int]:
+    """(file, start of a range) -> number, within the file, of the first record that the range owns."""
+    first: dict[tuple[int, int], int] = {}
+    file, record = -1, 0
+    for r in sorted(ranges, key=lambda r: (r.file, r.start)):
+        if r.file != file:
+            file, record = r.file, 0
+        first[r.file, r.start] = record
+        record += r.num_records
+    return first
+
+
+def _place_reject(plan: Plan, first: Mapping[tuple[int, int], int], reject: RejectRef) -> bytes:
+    placed = ledger.PlacedReject(
+        file=plan.files[reject.file].uri,
+        record=None if reject.record is None else first[reject.file, reject.start] + reject.record,
+        reason=reject.reason,
+        detail=reject.detail,
+        sample=reject.sample,
+    )
+    return write_canonical_json(to_jsonable(placed))

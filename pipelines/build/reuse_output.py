@@ -1,0 +1,43 @@
+"""`--from OTHER`: take over what another output holds, where it is what this build would make. Files are copied."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any
+
+from tokcore.errors import StageError
+from tokcore_pipelines.build.commit import find_manifest, get_folder
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.store.redaction import redact
+from tokcore_schemas.manifest import AnyManifest
+from tokcore_schemas.refs import StoredFile
+from tokcore_schemas.stage_table import Stage
+
+_BLOCK_BYTES = 1 << 20
+
+
+def find_reusable(other: str, stage: Stage[Any], identity: str) -> AnyManifest | None:
+    """The manifest of a stage of another output, if equal work gave it; None if it is other work, or not there."""
+    made = find_manifest(other, stage)
+    return made if made is not None and made.identity == identity else None
+
+
+def copy_files(other: str, made: AnyManifest, attempts: Attempts) -> list[tuple[StoredFile, Any]]:
+    """The files that a manifest of another output names, copied to a working folder, and the facts about each.
+
+    Raises StageError, naming the file, if its bytes are not those that the manifest names.
+    """
+    copied = []
+    for entry in made.files:
+        url = urls.join(get_folder(other, made.stage), entry.path)
+        with attempts.new_final(entry.path) as new, storage.open_read(url) as source:
+            shutil.copyfileobj(source, new.file, _BLOCK_BYTES)
+        stored = new.stored(entry.path, entry.content_sha256)
+        if (stored.size_bytes, stored.sha256) != (entry.size_bytes, entry.sha256):
+            raise StageError(
+                f"{redact(url)}: its bytes are not the ones that were committed. "
+                f"`tokcore repair {redact(other)}` makes them again; or leave out --from"
+            )
+        copied.append((stored, entry.about))
+    return copied

@@ -1,0 +1,78 @@
+"""What one build has left at a URL: its manifests, its plan and its tokenizer, each read once, when it is asked for."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from tokcore.errors import FormatError, TokError
+from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
+from tokcore_pipelines.build.commit import find_manifest, read_run_facts
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.store.tokenizers import load_spec
+from tokcore_pipelines.work.read_plan import read_plan
+from tokcore_schemas.manifest import AnyManifest
+from tokcore_schemas.plan import Plan
+from tokcore_schemas.stage_table import PLAN, STAGES, Made, Stage
+
+Each = Callable[[Callable[[int], Any], Iterable[int]], Iterable[Any]]  # as map, for calls that may run at once
+
+
+class Stored:
+    """An output, or a part of one."""
+
+    def __init__(self, url: str, found: Mapping[str, AnyManifest] | None = None, base: str = "") -> None:
+        """found: the manifests that count; None: those that are there. base: as for verify; "": the plan notes it."""
+        self.url = url
+        self._found: dict[str, AnyManifest | None] = dict(found or {})
+        self._is_whole = found is not None
+        self._base = base
+
+    def find(self, stage: Stage[Made]) -> Made | None:
+        """The manifest of a stage, or of the build; None if there is none. Raises FormatError if it is damaged."""
+        if stage.name not in self._found and not self._is_whole:
+            self._found[stage.name] = find_manifest(self.url, stage)
+        return cast("Made | None", self._found.get(stage.name))
+
+    def get(self, stage: Stage[Made]) -> Made:
+        """The manifest of a stage that must be there. Raises FormatError if it is not."""
+        if (made := self.find(stage)) is None:
+            raise FormatError(f"{redact(self.url)}: {stage.name}/manifest.json: missing")
+        return made
+
+    @functools.cached_property
+    def stages(self) -> dict[str, AnyManifest]:
+        """Name -> manifest, of the stages that are there, in the order of work."""
+        return {name: made for name, stage in STAGES.items() if (made := self.find(stage)) is not None}
+
+    def get_source(self, made: AnyManifest) -> AnyManifest:
+        """The stage out of whose shards another one was made."""
+        return next(one for name, one in self.stages.items() if name in made.inputs and hasattr(one.totals, "shards"))
+
+    @functools.cached_property
+    def plan(self) -> Plan:
+        """Raises FormatError if the table of files is damaged."""
+        return read_plan(self.url, self.get(PLAN))
+
+    def as_before(self) -> Stored:
+        """The same, with records taken and rejected as by earlier releases: Plan.as_before."""
+        before = copy.copy(self)
+        before.plan = self.plan.as_before()
+        return before
+
+    @functools.cached_property
+    def spec(self) -> TokenizerSpec:
+        """What the tokenizer is made of. Raises FormatError if it is damaged."""
+        return load_spec(self.url)
+
+    @functools.cached_property
+    def base(self) -> str:
+        """The folder of the build file, as the plan noted it; the current one if the note cannot be read."""
+        noted = ""
+        with contextlib.suppress(TokError):
+            noted = self._base or read_run_facts(self.url, PLAN.name).base
+        return noted or str(Path.cwd())

@@ -1,0 +1,85 @@
+"""The build file of a finished output, as far as its manifests have it: enough to make further parts of it.
+
+Sources, and how a tokenizer is learned, are not in it. Settings that change no byte have their defaults, but for the
+limits at which a build fails: what was built once is not refused later.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from decimal import Decimal
+
+from tokcore.errors import ConfigError
+from tokcore_pipelines.build.commit import read_run_facts, require_manifest
+from tokcore_pipelines.store.redaction import redact
+from tokcore_schemas.build_tables import (
+    BuildTable,
+    CountTable,
+    EncodeTable,
+    NormalizeTable,
+    PlanTable,
+    PretokenizeTable,
+    ShardsTable,
+    TokenizerTable,
+)
+from tokcore_schemas.config import BuildConfig
+from tokcore_schemas.setting import MAX_INTEGER
+from tokcore_schemas.stage_manifests import BuildManifest, CountsConfig
+from tokcore_schemas.stage_table import PLAN
+
+
+def read_stored_config(output: str, build: BuildManifest, base: str = "") -> BuildConfig:
+    """The build file of an output without [shuffle], [mixture] and [pack]. build: its manifest.
+
+    base: folder against which relative uris of inputs are resolved; empty: where the build file was.
+    Raises ConfigError if the manifests say what this release cannot set.
+    """
+    counts, shards = build.config.counts, build.config.shards
+    config = BuildConfig(
+        path=f"{output}/manifest.json",
+        base=base or read_run_facts(output, "plan").base,
+        build=BuildTable(
+            output=output,
+            seed=next((of.seed for of in (shards, counts) if of is not None and of.seed is not None), 0),
+            max_rejected=Decimal(1),
+            max_languages=MAX_INTEGER,
+        ),
+        sources=(),
+        plan=PlanTable(range_bytes=require_manifest(output, PLAN, "build").config.range_bytes),
+        encode=EncodeTable(
+            prepend=shards.prepend,
+            append=shards.append,
+            special_text=shards.special_text,
+            dropout=Decimal(shards.dropout or 0),
+            sampling={"theta": Decimal(shards.sampling)} if shards.sampling else {},
+            epoch=shards.epoch or 0,
+        ),
+        shards=ShardsTable(
+            formats=shards.formats,
+            target_tokens=shards.target_tokens,
+            by=shards.by,
+            validation=Decimal(shards.validation),
+            compression=shards.compression,  # type: ignore[arg-type] # compared below
+            dtype=shards.dtype or "int32",  # type: ignore[arg-type]
+        ),
+        # A part takes over the tokenizer, and counts if the build did.
+        tokenizer=TokenizerTable(from_=output) if counts is None else None,
+    )
+    if counts is not None:
+        config = _with_counting(config, counts)
+    if (config.encode_identity(), config.count_identity() if counts is not None else None) != (shards, counts):
+        raise ConfigError(f"{redact(output)}: has settings that this release cannot take from manifests: upgrade")
+    return config
+
+
+def _with_counting(config: BuildConfig, counts: CountsConfig) -> BuildConfig:
+    """The build file with the tables that say how pre-tokens are counted."""
+    spec = counts.pretokenize
+    named = "name" in spec
+    return dataclasses.replace(
+        config,
+        # What marks spaces is among these steps, and no setting adds it then.
+        normalize=NormalizeTable(steps=counts.normalize),
+        pretokenize=PretokenizeTable(pattern=spec["name"]) if named else PretokenizeTable(**spec),
+        count=CountTable(max_pretoken_bytes=counts.max_pretoken_bytes, sample=Decimal(counts.sample), mask=counts.mask),
+    )

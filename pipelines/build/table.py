@@ -1,0 +1,80 @@
+"""What is done in each stage: a row for each, in the order of tokcore_schemas.stage_table.
+
+A stage that is made out of finished stages alone has all that it needs in its row: it is built, printed, verified,
+rebuilt and repaired by it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from tokcore_pipelines.build import mix_corpus, pack_corpus
+from tokcore_pipelines.build.encode_corpus import encode_again
+from tokcore_pipelines.build.stage import BuildRun
+from tokcore_pipelines.build.stored import Each, Stored
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_schemas.manifest import AnyManifest
+from tokcore_schemas.stage_manifests import TokenizerManifest, TokenizersManifest
+from tokcore_schemas.stage_table import COUNTS, MIXED, PACKED, PLAN, REJECTED, SHARDS, TOKENIZER, TOKENIZERS
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class StageWork:
+    """What is done in a stage that the build makes itself, with the plan at hand."""
+
+    title: str = ""  # under which the end of a build names its folder; "": not at all
+    tell: Callable[[Any], list[str]] | None = None  # what stands beside the folder, and lines that follow it
+    show: Callable[[Any], list[str]] | None = None  # what `tokcore show` says of it, besides its shards
+    # Makes a piece of it once more, in a working folder: the record of a worker, with the shards that are `item` of it.
+    again: Callable[[Stored, Attempts, int], Any] | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class DerivedWork(StageWork):
+    """What is done in a stage that is made out of finished ones, and of nothing else. Its files are shards."""
+
+    make: Callable[[BuildRun], AnyManifest | None]  # or finds it made; None if the build does not ask for it
+    again: Callable[[Stored, Attempts, int], Any]
+    count: Callable[[Stored], int]  # of these pieces
+    # How the records of all pieces add up: (totals, languages) as the manifest has them.
+    sum_up: Callable[[Stored, Sequence[Any], Each], tuple[Any, Any]]
+    check: Callable[[Stored], Iterator[str]]  # what is wrong with its manifest, besides what all such stages have
+
+
+def _tell_size(made: TokenizerManifest) -> list[str]:
+    return [f"{made.totals.vocab_size:,} ids"]
+
+
+def _tell_sizes(made: TokenizersManifest) -> list[str]:
+    return [f"{', '.join(f'{size:,}' for size, _ in made.totals.list_ascending())} ids"]
+
+
+WORK: dict[str, StageWork] = {
+    PLAN.name: StageWork(),
+    REJECTED.name: StageWork(),
+    COUNTS.name: StageWork(),
+    TOKENIZERS.name: StageWork(title="tokenizers", tell=_tell_sizes),
+    TOKENIZER.name: StageWork(title="tokenizer", tell=_tell_size),
+    SHARDS.name: StageWork(title="shards", again=encode_again),
+    MIXED.name: DerivedWork(
+        make=mix_corpus.mix_corpus,
+        title="mixture",
+        tell=mix_corpus.tell_mixture,
+        show=mix_corpus.show_receipts,
+        again=mix_corpus.mix_again,
+        count=mix_corpus.count_parts,
+        sum_up=mix_corpus.sum_up_again,
+        check=mix_corpus.check_mixture,
+    ),
+    PACKED.name: DerivedWork(
+        make=pack_corpus.pack_corpus,
+        title="rows",
+        tell=pack_corpus.tell_packed,
+        again=pack_corpus.pack_again,
+        count=pack_corpus.count_groups,
+        sum_up=pack_corpus.sum_up_again,
+        check=pack_corpus.check_packed,
+    ),
+}

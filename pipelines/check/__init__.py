@@ -1,0 +1,12 @@
+"""Whether an output is what was committed, and what mends it.
+
+verify, verify_manifests, verify_shards, shard_sums, verify_order, verify_derived: is the output what
+was committed? chain: the manifests and the log that vouch for its files.
+verify_written: is a folder of WriteShards what it says?
+verify_log: are commits and parts those of this output? verify_removed: is what was removed gone?
+verify_beside, repair_beside: are the tokenizers beside the output's own as they were learned? Their files, made again.
+shards_made_again: a stored shard beside the same one made again. decoded_files: documents made out of tokens.
+rebuild: make one shard again and compare. prove_file: a proof that a root covers a file.
+repair: make what is gone or damaged again, and put it in its place.
+fsck: do shards, from any writer, keep the rules of their formats? gc: remove unfinished work.
+"""

@@ -1,0 +1,501 @@
+"""Verification: an output is exactly what was committed, its parts agree, and its tokens are the source's text.
+
+Three depths, each of which needs what the one before found sound: hashes of everything that is stored, and that the
+manifests agree (`quick` stops here); what tokenizer, tables and shards say of each other, read out of the files
+themselves; and, with `decode`, the pinned inputs, read again and compared document by document.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import tempfile
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+from tokcore.errors import ConfigError, FormatError, TokError
+from tokcore.files.jsonable import to_jsonable
+from tokcore_pipelines.build.commit import (
+    MANIFEST,
+    RUN,
+    find_written,
+    get_folder,
+    get_path_below,
+    name_once,
+    require_output,
+)
+from tokcore_pipelines.build.dataset_card import CARD
+from tokcore_pipelines.build.read_log import Log, locate_part
+from tokcore_pipelines.build.stored import Stored
+from tokcore_pipelines.build.table import WORK, DerivedWork
+from tokcore_pipelines.check.chain import Manifests, read_build, read_chain, read_manifests, require_commit
+from tokcore_pipelines.check.shard_sums import ShardSums
+from tokcore_pipelines.check.shards_made_again import compare
+from tokcore_pipelines.check.verify_beside import CheckedBeside, check_beside
+from tokcore_pipelines.check.verify_log import check_commit_card, check_kind, find_brought_back
+from tokcore_pipelines.check.verify_manifests import (
+    check_count_table,
+    check_manifests,
+    list_differences,
+    read_file_ledgers,
+    require_whole,
+)
+from tokcore_pipelines.check.verify_order import Origins, list_ordinal_ends
+from tokcore_pipelines.check.verify_shards import Found, Rules, check_item, check_part, make_rules
+from tokcore_pipelines.check.verify_written import Checked, check_names, check_written
+from tokcore_pipelines.history.expire_commits import list_expired
+from tokcore_pipelines.local.pool import Workers
+from tokcore_pipelines.local.progress import Phase, StageProgress
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.attempts import FOLDER, WATCHERS, Attempts
+from tokcore_pipelines.store.local_shards import find_main_files
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.work.decode_item import DecodeJob, StoredPart, decode_items
+from tokcore_schemas.commit_log import PARTS, hash_parts, is_of_history, name_commit
+from tokcore_schemas.manifest import AnyManifest, FileEntry
+from tokcore_schemas.plan import Plan
+from tokcore_schemas.refs import ShardRef, StoredFile
+from tokcore_schemas.shard_entries import list_named_shards
+from tokcore_schemas.shuffle import choose_num_parts, get_interval
+from tokcore_schemas.stage_manifests import ShardsManifest, TokenizerTotals
+from tokcore_schemas.stage_table import BUILD, COUNTS, SHARDS, STAGES, TOKENIZER, Stage
+
+_OF_WATCHERS = f"{FOLDER}/{WATCHERS}/"
+_BLOCK_BYTES = 1 << 20
+_MANY_SHARDS = 10_000
+_DECODED_TOGETHER = 1 << 21  # documents that a worker compares in one go, of shuffled shards
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Report:
+    """What verification found; the output is sound if problems is empty."""
+
+    problems: tuple[str, ...]
+    root: str  # as recomputed from the manifests; empty if the build's cannot be read
+    num_files: int
+    size_bytes: int
+    seconds: float
+    num_read: int  # documents read out of the shards
+    num_decoded: int  # documents compared with their source
+    lossless: bool  # whether tokens give back their text; if not, the source was encoded again
+    num_leftovers: int  # files of unfinished work, which `tokcore gc` removes
+    totals: dict[str, Any]  # of the build, as JSON
+
+
+class _How(NamedTuple):
+    """What verify was asked for, the same for all parts of an output."""
+
+    decode: int | None
+    quick: bool
+    base: str
+    options: RunOptions
+    progress: StageProgress
+    workers: Workers  # for all parts
+
+
+def verify(
+    output: str,
+    *,
+    decode: int | None = 0,
+    root: str = "",
+    quick: bool = False,
+    base: str = "",
+    at: int | None = None,
+    options: RunOptions | None = None,
+    progress: StageProgress | None = None,
+) -> Report:
+    """Check an output against its manifests, these against its content, and documents against their source.
+
+    decode: how many documents of each part, spread over it; None for all. quick: hash what is stored, and no more.
+    base: folder of the build file, against which relative input uris are resolved; only needed to decode. at: the
+    number of a commit; None: the newest. Of other commits, only their files in the log are looked at.
+    Raises ConfigError if output, or the commit, does not exist.
+    """
+    started = time.monotonic()
+    require_output(output)
+    options, progress = options or RunOptions(), progress or StageProgress(-1)
+    with progress.stage("look", minor=True):
+        build, _ = first = read_build(output)
+        if build is not None and build.totals.shards >= _MANY_SHARDS:  # reading their manifest takes seconds
+            progress.say(f"look       at what manifest.json names: {build.totals.shards:,} shards, and all other files")
+        written = None if build is not None else _find_written(output)
+        chain = read_chain(output, first)
+        there = storage.list_tree(output)
+    if written is not None:
+        if decode != 0 or at is not None:
+            raise ConfigError(f"{redact(output)}: WriteShards made it: it has no commits, and no sources to decode")
+        return _verify_written(output, written, root, quick, options, progress)
+    log, problems, unread = chain.log, [*chain.breaks], [*chain.own.problems.values()]
+    beside = check_beside(output, log, there, problems) if log is not None else CheckedBeside(frozenset(), 0, 0, 0)
+    with contextlib.closing(Workers(options, ())) as workers:
+        how = _How(decode, quick, base, options, progress, workers)
+        if log is None or unread or problems or (not log.commits and not at):
+            apart = beside.paths
+            if log is not None and log.commits:  # what the card says cannot be told, but whether it is a file
+                apart |= {CARD}
+                problems.extend(check_kind(output, CARD))
+            found = _verify_part(output, chain.own, root, how, apart)
+        else:
+            require_commit(log, at)
+            found = _verify_commit(output, log, at, chain.own, beside.paths, root, how)
+            unnamed = {*_list_unnamed(output, log, there)}
+            found = dataclasses.replace(found, num_leftovers=found.num_leftovers + len(unnamed))
+    return dataclasses.replace(
+        found,
+        problems=tuple(dict.fromkeys([*problems, *found.problems])),
+        num_files=found.num_files + beside.num_files,
+        size_bytes=found.size_bytes + beside.size_bytes,
+        num_leftovers=found.num_leftovers + beside.num_leftovers,
+        seconds=time.monotonic() - started,
+    )
+
+
+def _find_written(output: str) -> ShardsManifest | None:
+    """As find_written; None for what cannot be read, which is a problem found elsewhere."""
+    with contextlib.suppress(TokError):
+        return find_written(output)
+    return None
+
+
+def _verify_written(
+    output: str, made: ShardsManifest, root: str, quick: bool, options: RunOptions, progress: StageProgress
+) -> Report:
+    """As verify, of a folder that WriteShards made. Its root is the content id of its manifest."""
+    started = time.monotonic()
+    problems: list[str] = []
+    _check_files(output, [(made.stage, entry) for entry in made.files], options, problems, progress)
+    problems.extend(check_names(made, storage.list_tree(output)))
+    if root and made.content_id() != root:
+        problems.append(f"shards/{MANIFEST}: its root is {made.content_id()}, expected {root}")
+    checked = Checked(problems, 0, True, 0)
+    if not problems:
+        with progress.stage("read", made.totals.records.documents, "documents", minor=True):
+            checked = check_written(output, made, quick, options)
+    return Report(
+        problems=tuple(checked.problems),
+        root=made.content_id(),
+        num_files=len(made.files) + 2,  # its own, and the tokenizer's
+        size_bytes=sum(entry.size_bytes for entry in made.files),
+        seconds=time.monotonic() - started,
+        num_read=checked.num_read,
+        num_decoded=0,
+        lossless=checked.lossless,
+        num_leftovers=checked.num_leftovers,
+        totals=to_jsonable(made.totals),
+    )
+
+
+def _list_unnamed(output: str, log: Log, there: Sequence[str]) -> Iterator[str]:
+    """The files of parts that no commit that can be read names."""
+    named = {part.path for part in log.reachable()}
+    yield from (path for path in there if path.startswith(f"{PARTS}/") and "/".join(path.split("/")[:2]) not in named)
+    yield from list_expired(output, log, there)
+
+
+def _verify_commit(
+    output: str,
+    log: Log,
+    at: int | None,
+    own: Manifests,
+    beside: frozenset[str],
+    root: str,
+    how: _How,
+) -> Report:
+    """As verify, of all parts of a commit. beside: paths of files that are of no build."""
+    problems = [*check_commit_card(output, log)] if at is None else []  # the card is of the newest commit
+    parts, removed = [], log.tombstones(at)
+    for part in log.parts(at):
+        url = locate_part(output, part)
+        with how.progress.stage("look", minor=True):
+            of_part = own if url == output else read_manifests(url)
+        apart = beside | {CARD} if url == output else frozenset[str]()
+        made = _verify_part(url, of_part, "", how, apart)
+        parts.append(made)
+        prefix = "" if url == output else f"{part.path}/"
+        if removed is not None and not how.quick and not made.problems:
+            problems.extend(f"{prefix}{found}" for found in find_brought_back(output, part, removed, how.workers))
+        problems.extend(f"{prefix}{problem}" for problem in made.problems)
+    found_root = hash_parts(log.parts(at))
+    if root and found_root != root:
+        problems.append(f"{name_commit(log.newest if at is None else at)}: its root is {found_root}, expected {root}")
+    commit = log.commits[(log.newest if at is None else at) - 1] if at != 0 else None
+    return Report(
+        problems=tuple(problems),
+        root=found_root,
+        num_files=sum(made.num_files for made in parts) + log.newest,
+        size_bytes=sum(made.size_bytes for made in parts),
+        seconds=0,
+        num_read=sum(made.num_read for made in parts),
+        num_decoded=sum(made.num_decoded for made in parts),
+        lossless=all(made.lossless for made in parts),
+        num_leftovers=sum(made.num_leftovers for made in parts),
+        totals=to_jsonable(commit.totals if commit is not None else log.build.totals),
+    )
+
+
+def _verify_part(output: str, made: Manifests, root: str, how: _How, apart: Collection[str]) -> Report:
+    """As verify, of what one build made. apart: paths of files that are not of this build any more."""
+    started = time.monotonic()
+    # Without the build's, nothing vouches for the manifests of its stages.
+    manifests = made.found if made.build is not None else {}
+    problems = [*made.problems.values()] if manifests else [made.problems[BUILD]]
+    entries = [(stage, entry) for stage, made in manifests.items() for entry in made.files]
+    present = [path for path in storage.list_tree(output) if not is_of_history(path) and path not in apart]
+    named = _check_names(manifests, entries, present, problems)
+    own = [(stage, entry) for stage, entry in entries if stage != BUILD or entry.path not in apart]
+    _check_files(output, own, how.options, problems, how.progress)
+    build = manifests.get("build")
+    if build is not None and root and build.root != root:
+        problems.append(f"{MANIFEST}: its root is {build.root}, expected {root}")
+    num_read = num_decoded = 0
+    if build is not None and not problems:
+        num_read, num_decoded = _check_parts(output, manifests, how, problems)
+    learned = manifests.get(TOKENIZER.name)
+    facts = learned.totals if learned is not None else None
+    return Report(
+        problems=tuple(problems),
+        root=build.root if build is not None else "",
+        num_files=len(named),
+        size_bytes=sum(entry.size_bytes for _, entry in entries),
+        seconds=time.monotonic() - started,
+        num_read=num_read,
+        num_decoded=num_decoded,
+        lossless=not (isinstance(facts, TokenizerTotals) and facts.lossless is False),
+        num_leftovers=sum(path.startswith(f"{FOLDER}/") and not path.startswith(_OF_WATCHERS) for path in present),
+        totals=to_jsonable(build.totals) if build is not None else {},
+    )
+
+
+def _check_files(
+    output: str,
+    entries: Sequence[tuple[str, FileEntry[Any]]],
+    options: RunOptions,
+    problems: list[str],
+    progress: StageProgress,
+) -> None:
+    """That every file is the one that was committed. entries: (stage, entry of its manifest)."""
+    size_bytes = sum(entry.size_bytes for _, entry in entries)
+    with (
+        progress.stage("hash", size_bytes, minor=True) as shown,
+        ThreadPoolExecutor(options.num_workers) as threads,
+    ):
+        for (_, entry), found in zip(entries, threads.map(lambda one: check_file(output, *one), entries), strict=True):
+            problems.extend(found)
+            shown.advance(entry.size_bytes)
+
+
+def _check_parts(output: str, manifests: Mapping[str, AnyManifest], how: _How, problems: list[str]) -> tuple[int, int]:
+    """That manifests, tables, shards and sources agree; (documents read, documents compared with their source).
+
+    Each check begins only if those before it found nothing.
+    """
+    num_read = num_decoded = 0
+    try:
+        require_whole(manifests)
+        stored = Stored(output, manifests, how.base)
+        num_documents = stored.get(SHARDS).totals.records.documents
+        with how.progress.stage("compare", minor=True):
+            problems.extend(check_manifests(stored, not how.quick))
+        if not how.quick and not problems:
+            with how.progress.stage("read", num_documents, "documents", minor=True) as shown:
+                num_read = _check_content(stored, how.options, problems, shown)
+        for name, work in WORK.items() if not how.quick else ():
+            if name in stored.stages and isinstance(work, DerivedWork) and not problems:
+                _check_again(stored, STAGES[name], work, how, problems)
+        if not problems and how.decode != 0:
+            wanted = num_documents if how.decode is None else how.decode
+            with how.progress.stage("decode", wanted, "documents", minor=True) as shown:
+                num_decoded = _decode(stored, how, problems, shown)
+    except FormatError as error:
+        problems.append(str(error))
+    return num_read, num_decoded
+
+
+def _check_names(
+    manifests: Mapping[str, AnyManifest],
+    entries: Sequence[tuple[str, FileEntry[Any]]],
+    present: Sequence[str],
+    problems: list[str],
+) -> set[str]:
+    """All paths that the manifests name, their own included; what is named twice or not at all becomes a problem."""
+    if (build := manifests.get("build")) is None:  # a problem already; what the others name is not known
+        return {MANIFEST}
+    unread = set(build.inputs) - set(manifests)
+    named = {MANIFEST, *(f"{stage}/{MANIFEST}" for stage in manifests if stage != "build")}
+    for stage, entry in entries:
+        path = get_path_below(stage, entry.path)
+        if path in named:
+            problems.append(f"{path}: named twice")
+        named.add(path)
+    for path in present:
+        if path not in named and path.split("/")[0] not in unread and not may_be_unnamed(path):
+            problems.append(f"{path}: no manifest names it")
+    return named
+
+
+def may_be_unnamed(path: str) -> bool:
+    """Whether a file of an output, by its path, is none of verification's business: run.json, unfinished work."""
+    parts = path.split("/")
+    return path == RUN or parts[0] == FOLDER or (len(parts) == 2 and parts[0] in STAGES and parts[1] == RUN)
+
+
+def check_file(output: str, stage: str, entry: FileEntry[Any] | StoredFile) -> list[str]:
+    path = get_path_below(stage, entry.path)
+    try:
+        hasher = hashlib.sha256()
+        url = urls.join(get_folder(output, stage), entry.path)  # refuses a path that is not a plain one
+        storage.require_inside(output, path)
+        with storage.open_read(url) as file:
+            if file.size() != entry.size_bytes:  # before it is read: it may be a sparse file of any size
+                return [f"{path}: {file.size()} bytes, committed with {entry.size_bytes}"]
+            while block := file.read(_BLOCK_BYTES):
+                hasher.update(block)
+    except TokError as error:
+        return [name_once(path, error)]
+    if hasher.hexdigest() != entry.sha256:
+        return [f"{path}: its bytes are not the ones that were committed"]
+    return []
+
+
+def _check_content(stored: Stored, options: RunOptions, problems: list[str], shown: Phase) -> int:
+    """Read all shards and count tables, and compare them with the manifests; how many documents there were."""
+    output, plan, made, counts = stored.url, stored.plan, stored.get(SHARDS), stored.find(COUNTS)
+    rules = make_rules(stored.spec, made.config, plan)
+    tables = counts.files if counts is not None else ()
+    ledgers, sums = read_file_ledgers(output), ShardSums()
+    checks = _list_checks(output, rules, plan, made, {file.uri: file.records for file in ledgers})
+    num_documents = made.totals.records.documents
+    with (
+        ThreadPoolExecutor(options.num_workers) as threads,
+        Origins(num_documents) as origins,
+    ):
+        for found in threads.map(lambda check: check(), checks):
+            problems.extend(found.problems)
+            sums.add(found)
+            shown.advance(found.documents_of.total())
+            origins.add(found.records)
+        for wrong in threads.map(lambda entry: list(check_count_table(output, entry)), tables):
+            problems.extend(wrong)
+        if origins.has_twice():
+            problems.append("shards: a record is there twice, as the provenance files say")
+    problems.extend(sums.compare(output, made))
+    for file in ledgers:
+        if (num := sums.documents_of[file.uri]) != file.documents:
+            problems.append(f"{file.uri}: {num} documents in the shards, {file.documents} were read")
+    return sums.documents_of.total()
+
+
+def _list_checks(
+    output: str, rules: Rules, plan: Plan, made: ShardsManifest, num_records: Mapping[str, int]
+) -> list[Callable[[], Found]]:
+    """What reads the shards, one call for each work item or part of a shuffle. num_records: read, by uri."""
+    shards: dict[int, list[ShardRef]] = {}
+    for shard in list_named_shards(made):
+        shards.setdefault(shard.facts.item, []).append(shard)
+    if made.config.shuffle is None:
+        return [
+            functools.partial(
+                check_item, output, rules, plan.assignment(item), shards.get(item.number, ()), num_records
+            )
+            for item in plan.items
+        ]
+    num_parts = choose_num_parts(made.totals.tokens, made.config.target_tokens)
+    ends = list_ordinal_ends(plan, num_records)
+    return [
+        functools.partial(check_part, output, rules, get_interval(number, num_parts), ends, shards.get(number, ()))
+        for number in range(num_parts)
+    ]
+
+
+def _check_again(stored: Stored, stage: Stage[Any], work: DerivedWork, how: _How, problems: list[str]) -> None:
+    """Make all pieces of a stage again, out of the shards of others, and compare all of their files and their sums.
+
+    The files are known to be those that were committed. A piece is removed again once it is compared.
+    """
+    made = stored.get(stage)
+    shards: dict[int, list[ShardRef]] = {}
+    for shard in list_named_shards(made):
+        shards.setdefault(shard.facts.item, []).append(shard)
+
+    def check(number: int) -> tuple[Any, list[str]]:
+        with tempfile.TemporaryDirectory(prefix="tokcore-verify-") as folder:
+            attempts = Attempts(folder, stage.name, made.identity)
+            record = work.again(stored, attempts, number)
+            own = shards.get(number, [])
+            wrong = [one for shard in own for one in compare(stored.url, attempts, shard, record.shards).problems]
+            known = {shard.facts.stem for shard in own}
+            left = [shard.facts.place for shard in record.shards if shard.facts.stem not in known]
+            return record, [
+                *wrong,
+                *(f"{stage.name}/{place}: follows from its inputs, and is not there" for place in left),
+            ]
+
+    total = sum(shard.facts.documents for own in shards.values() for shard in own)
+    with (
+        how.progress.stage(work.title, total, stage.nouns, minor=True) as shown,
+        ThreadPoolExecutor(how.options.num_workers) as threads,
+    ):
+        try:
+            records = []
+            for record, wrong in threads.map(check, range(work.count(stored))):
+                records.append(record)
+                problems.extend(wrong)
+                shown.advance(sum(shard.facts.documents for shard in record.shards))
+            totals, languages = work.sum_up(stored, records, threads.map)
+        except TokError as error:
+            problems.append(f"{stage.name}: {error}")
+            return
+    for name, said, held in (("totals", made.totals, totals), ("languages", made.languages, languages)):
+        if said != held:
+            problems.extend(list_differences(f"{stage.name}/{MANIFEST}: {name}", to_jsonable(said), to_jsonable(held)))
+
+
+def _decode(stored: Stored, how: _How, problems: list[str], shown: Phase) -> int:
+    """Compare documents with their sources; how many were. Spreads a limited number over the work items."""
+    plan, made, options = stored.plan, stored.get(SHARDS), how.options
+    shards: dict[int, list[str]] = {}
+    files: dict[int, list[str]] = {}
+    for shard in list_named_shards(made):
+        shards.setdefault(shard.facts.item, []).extend(path for _, path in find_main_files(shard))
+        files.setdefault(shard.facts.item, []).extend(file.path for file in shard.files)
+    limit = None if how.decode is None else -(-how.decode // max(1, len(plan.items)))
+    config = made.config
+    is_shuffled = config.shuffle is not None
+    num_tokens = made.totals.tokens
+    num_parts = choose_num_parts(num_tokens, config.target_tokens) if is_shuffled else len(plan.items)
+    parts = tuple(StoredPart(tuple(shards.get(i, ())), tuple(files.get(i, ()))) for i in range(num_parts))
+    # Documents of a work item are in all parts of a shuffle. So a worker opens these once, for many work items.
+    num_documents = made.totals.records.documents
+    num_jobs = max(options.num_workers, -(-num_documents // _DECODED_TOGETHER)) if is_shuffled else len(plan.items)
+    jobs = [
+        DecodeJob(
+            stored.url,
+            stored.base,
+            tuple(plan.assignment(item) for item in plan.items[number::num_jobs]),
+            parts if is_shuffled else (parts[number],),
+            limit,
+            config,
+        )
+        for number in range(min(num_jobs, len(plan.items)))
+    ]
+    num_decoded = 0
+    pool = how.workers.start()
+    calls = ((decode_items, (job,)) for job in jobs)
+    looked = pool.run_all(calls) if pool is not None else enumerate(map(decode_items, jobs))
+    told: dict[int, list[str]] = {}
+    for number, (compared, found) in looked:
+        told[number] = found
+        num_decoded += compared
+        shown.advance(compared)
+    problems.extend(problem for number in sorted(told) for problem in told[number])
+    return num_decoded
+
+
+def describe_problems(problems: Sequence[str], limit: int = 20) -> list[str]:
+    """The first problems, a line each, and how many more there are."""
+    return [*problems[:limit], *([f"... and {len(problems) - limit} more"] if len(problems) > limit else [])]

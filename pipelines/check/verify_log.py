@@ -1,0 +1,217 @@
+"""What verification asks of an output's log: that it is unbroken, and that its parts are those of this output. No Beam.
+
+What the parts hold is asked of each of them, as of any output.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from tokcore.errors import TokError
+from tokcore_pipelines.build.commit import MANIFEST, find_manifest, name_once
+from tokcore_pipelines.build.dataset_card import CARD, write_commit_card
+from tokcore_pipelines.build.read_log import Log, describe_break, list_numbers, locate_part
+from tokcore_pipelines.check.verify_manifests import compute_identity_under
+from tokcore_pipelines.history.find_removed import find_removed
+from tokcore_pipelines.local.pool import Workers
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.pinned_inputs import FILES, read_pinned_files
+from tokcore_pipelines.work.semantics import SEMANTICS
+from tokcore_schemas.commit_log import (
+    OWN,
+    Commit,
+    CommitTotals,
+    Part,
+    describe_part,
+    name_commit,
+    name_part,
+    parse_commit,
+    sum_up_parts,
+)
+from tokcore_schemas.stage_manifests import BuildManifest, PlanManifest
+from tokcore_schemas.stage_table import PLAN, SHARDS, WHOLE
+from tokcore_schemas.tombstones import Tombstones
+
+_MOST_NAMED = 5
+_DIGEST_DIGITS = 16
+_CARD_GROWTH_BYTES = 1 << 16  # by which that of an earlier commit may be larger
+
+
+def check_log(output: str, build: BuildManifest, problems: list[str]) -> Log:
+    """The log of an output, as far as it is sound; what is wrong with it becomes problems. build: commit 0."""
+    log = Log(build, ())
+    builds: dict[Part, BuildManifest] = {}
+    numbers = list_numbers(output)
+    oldest = _find_oldest(output, numbers)
+    for number in numbers:
+        name = name_commit(number)
+        try:
+            storage.require_inside(output, name)
+            commit = parse_commit(storage.read_bytes(urls.join(output, name)), name)
+        except TokError as error:
+            problems.append(str(error) if str(error).startswith(name) else f"{name}: {error}")
+            return log
+        if number != log.newest + 1:
+            problems.append(f"{name}: there is no {name_commit(log.newest + 1)}: the log has a gap")
+            return log
+        if problem := describe_break(log, commit):
+            problems.append(f"{name}: {problem}")
+            return log
+        # What only expired commits name is gone: of these, the chain alone is checked.
+        if number >= oldest and (wrong := [*_check_parts(output, log, commit, builds)]):
+            problems.extend(f"{name}: {one}" for one in wrong)
+            return log
+        log = log.add(commit)
+    name = name_commit(log.newest + 1)  # a listing names files alone
+    if urls.is_local(output) and storage.exists(urls.join(output, name)):
+        problems.append(f"{name}: expected a file, found a folder")
+    return log
+
+
+def check_kind(output: str, path: str) -> Iterator[str]:
+    """What is wrong with a path of an output if it is no file inside of it that can be read."""
+    try:
+        storage.require_inside(output, path)
+        storage.open_read(urls.join(output, path)).close()
+    except TokError as error:
+        yield name_once(path, error)
+
+
+def check_commit_card(output: str, log: Log) -> Iterator[str]:
+    """What is wrong with README.md of an output with commits: it must be that of the newest one.
+
+    A command that was killed after its commit has left the card of an earlier one, which the next command replaces.
+    """
+    try:
+        storage.require_inside(output, CARD)
+        is_ours = log.build.identity == compute_identity_under(SEMANTICS, log.build)
+        newest = write_commit_card(output, log, log.newest) if is_ours else b""
+        if (data := storage.read_if_there(urls.join(output, CARD), len(newest) + _CARD_GROWTH_BYTES)) is None:
+            yield f"{CARD}: missing"
+            return
+        if data == newest or not is_ours:  # another release may have found other words for it
+            return
+        for number in range(log.newest - 1, log.oldest - 1, -1):
+            if data == write_commit_card(output, log, number):
+                yield f"{CARD}: that of commit {number}, not of commit {log.newest}; `tokcore repair` writes it again"
+                return
+        yield f"{CARD}: not what follows from the manifests of a commit; `tokcore repair` writes it again"
+    except TokError as error:
+        yield name_once(CARD, error)
+
+
+def _find_oldest(output: str, numbers: Sequence[int]) -> int:
+    """The oldest commit that can be read, as the newest one says; 0 if that cannot be read, which is a problem."""
+    if not numbers:
+        return 0
+    name = name_commit(numbers[-1])
+    try:
+        storage.require_inside(output, name)
+        return parse_commit(storage.read_bytes(urls.join(output, name)), name).oldest
+    except TokError:
+        return 0
+
+
+def _check_parts(output: str, log: Log, commit: Commit, builds: dict[Part, BuildManifest]) -> Iterator[str]:
+    """What is wrong with the parts of the next commit. builds: the manifests of parts that were looked at."""
+    for part in commit.parts:
+        if part not in builds:
+            try:
+                storage.require_inside(output, f"{part.path}/{MANIFEST}")
+                found = find_manifest(locate_part(output, part), WHOLE)
+            except TokError as error:
+                yield f"{part.path}: {error}"
+                return
+            if found is None:
+                yield f"{part.path}/{MANIFEST}: missing"
+                return
+            if describe_part(part.path, found) != part:
+                yield f"{part.path}/{MANIFEST}: not the manifest that the log names"
+                return
+            if part.path != OWN and (wrong := _find_foreign(output, part, log.build, found)):
+                yield wrong
+                return
+            if wrong := _find_unburied(output, part, log, commit):
+                yield wrong
+                return
+            builds[part] = found
+    if commit.totals != (totals := sum_up_parts(builds[part] for part in commit.parts)):
+        yield from _compare_totals(commit.totals, totals)
+    if commit.why.removed and commit.why.removed != (before := _count_documents(log)) - totals.documents:
+        yield f"says that it removes {commit.why.removed} documents: there were {before}, and are {totals.documents}"
+    held = Counter(uri for part in commit.parts for uri in _list_uris(output, part))
+    for uri, num in sorted(held.items()):
+        if num > 1:
+            yield f"{uri}: is in {num} parts"
+
+
+def _compare_totals(said: CommitTotals, totals: CommitTotals) -> Iterator[str]:
+    """Where the totals of a commit are not those of its parts."""
+    for name in (field.name for field in dataclasses.fields(CommitTotals)):
+        mine, theirs = getattr(said, name), getattr(totals, name)
+        if mine != theirs:
+            yield f"its totals: {name} = {_shorten(mine)}, its parts have {_shorten(theirs)}"
+
+
+def _shorten(total: int | str) -> str:
+    """A total for a message; of a digest only its beginning."""
+    return f"{total[:_DIGEST_DIGITS]}..." if isinstance(total, str) else str(total)
+
+
+def _list_uris(output: str, part: Part) -> list[str]:
+    """The input files of a part; none if their table is damaged, which is found where the files of parts are hashed."""
+    try:
+        return [file.uri for file in read_pinned_files(locate_part(output, part))]
+    except TokError:
+        return []
+
+
+def _find_foreign(output: str, part: Part, build: BuildManifest, found: BuildManifest) -> str:
+    """Why a part cannot be one of this output; empty if it can."""
+    if found.totals.fingerprint != build.totals.fingerprint:
+        return f"{part.path}: a part of another output: its tokenizer is {found.totals.fingerprint}"
+    if (found.config.shards, found.config.counts) != (build.config.shards, build.config.counts):
+        return f"{part.path}: a part of another output: it was built with other settings"
+    planned = _find_planned(output, part)
+    if planned is not None and part.path != name_part(planned.identity):
+        return f"{part.path}: a part of another output: its name does not follow from its plan"
+    return ""
+
+
+def _find_planned(output: str, part: Part) -> PlanManifest | None:
+    """The manifest of a part's plan; None if it is gone or damaged, which is found where manifests are hashed."""
+    try:
+        storage.require_inside(output, f"{part.path}/plan/{MANIFEST}")
+        return find_manifest(locate_part(output, part), PLAN)
+    except TokError:
+        return None
+
+
+def _count_documents(log: Log) -> int:
+    return log.commits[-1].totals.documents if log.commits else log.build.totals.records.documents
+
+
+def _find_unburied(output: str, part: Part, log: Log, commit: Commit) -> str:
+    """What is wrong with the tombstones that a part was read with; empty if the log has them all."""
+    planned = _find_planned(output, part)
+    buried = log.list_buried() | {*commit.removed}
+    for settings in planned.config.settings if planned is not None else ():
+        removed = settings.removed
+        if removed is not None and (removed.key != log.tombstone_key or not buried >= {*removed.hashes}):
+            return f"{part.path}: leaves out documents that no commit says were removed"
+    return ""
+
+
+def find_brought_back(output: str, part: Part, removed: Tombstones, workers: Workers) -> Iterator[str]:
+    """The documents and files of a part that tombstones say were removed, a few of them. Reads its shards."""
+    url = locate_part(output, part)
+    for file in read_pinned_files(url):
+        if removed.spell("source", file.uri) in removed:
+            yield f"plan/{FILES}: {file.uri}: was removed, and is there"
+    made = find_manifest(url, SHARDS)
+    if made is not None:
+        for _, found in itertools.islice(find_removed([(url, made)], removed, workers), _MOST_NAMED):
+            yield f"shards: {found.source}, ordinal {found.ordinal}: was removed, and is there"

@@ -1,0 +1,138 @@
+"""`tokcore verify OUTPUT --removed FILE`: proof that documents are in no commit that can still be read.
+
+Shards are read, and each document is looked up by its id, language and source. Count tables follow: a part's tables
+were counted from the documents that are in its shards, which `tokcore verify` checks. Rejects are looked through for
+the ids as text (tokcore_pipelines.history.find_quoted).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from tokcore_pipelines.build.commit import find_manifest, require_manifest
+from tokcore_pipelines.build.read_log import Log, locate_part, read_log
+from tokcore_pipelines.build.tokenizers_beside import FOLDER, find_commit_of, list_beside
+from tokcore_pipelines.history.find_quoted import read_quoted
+from tokcore_pipelines.history.find_removed import find_removed
+from tokcore_pipelines.local.pool import Workers
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.local.terminal import format_count
+from tokcore_pipelines.store.pinned_inputs import read_pinned_files
+from tokcore_schemas.commit_log import EXPIRE, Part
+from tokcore_schemas.stage_manifests import LearnedConfig
+from tokcore_schemas.stage_table import SHARDS, TOKENIZER
+from tokcore_schemas.tombstones import Tombstones, merge_tombstones, spell_tombstone
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Held:
+    """What a part still holds of what was removed."""
+
+    path: str
+    commits: tuple[int, ...]  # that have the part
+    documents: int
+    files: int  # of its plan
+    rejects: int  # whose sample or detail spells an id, or whose file was removed
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RemovalReport:
+    """What was found; nothing is left if problems is empty."""
+
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+    held: tuple[Held, ...]
+    names: int  # ids that were looked for
+    commits: int  # that can be read, and were looked at
+
+
+def verify_removed(output: str, ids: Sequence[str], options: RunOptions | None = None) -> RemovalReport:
+    """Look for documents in all commits: those of these ids, and all that the log says were removed.
+
+    options: how many workers read shards, if there are many documents. Raises ConfigError if there is no finished
+    build, FormatError for a broken log or a damaged file.
+    """
+    log = read_log(output)
+    known = log.tombstones()
+    wanted = [spell_tombstone(log.tombstone_key, "id", one) for one in ids]
+    removed = merge_tombstones(log.tombstone_key, [*wanted, *(known.hashes if known is not None else ())])
+    if removed is None:
+        return RemovalReport((), ("nothing was removed, and no id is given",), (), 0, log.newest + 1 - log.oldest)
+    num_commits = log.newest + 1 - log.oldest
+    reachable = log.reachable()
+    documents = _count_documents(output, reachable, removed, options or RunOptions())
+    held = [_look(output, part, numbers, removed, ids, documents[part]) for part, numbers in reachable.items()]
+    left = tuple(one for one in held if one.documents or one.files or one.rejects)
+    problems = [_describe(log, one) for one in left]
+    if lacking := {*wanted} - {*(known.hashes if known is not None else ())}:
+        problems.append(
+            f"log: no commit removes {len(lacking):,} of the ids, so an update may bring them: run `tokcore remove`"
+        )
+    return RemovalReport(
+        tuple(problems),
+        tuple(_name_tokenizers(output, log, held)),
+        left,
+        len(ids),
+        num_commits,
+    )
+
+
+def _count_documents(output: str, parts: Iterable[Part], removed: Tombstones, options: RunOptions) -> Counter[Part]:
+    """Part -> documents in its shards that were removed."""
+    of = {locate_part(output, part): part for part in parts}
+    places = [(url, require_manifest(url, SHARDS)) for url in of]
+    with contextlib.closing(Workers(options, ())) as workers:
+        return Counter(of[url] for url, _ in find_removed(places, removed, workers))
+
+
+def _look(
+    output: str, part: Part, commits: Iterable[int], removed: Tombstones, ids: Sequence[str], documents: int
+) -> Held:
+    url = locate_part(output, part)
+    gone = {file.uri for file in read_pinned_files(url) if removed.spell("source", file.uri) in removed}
+    return Held(part.path, tuple(commits), documents, len(gone), _count_rejects(url, gone, ids))
+
+
+def _count_rejects(url: str, gone: Collection[str], ids: Sequence[str]) -> int:
+    """The rejects of a part that are of removed files, or spell an id in what they quote."""
+    return sum(file in gone or bool(quoted) for file, quoted in read_quoted(url, ids))
+
+
+def _describe(log: Log, held: Held) -> str:
+    what = [
+        f"{format_count(number, noun)}{where}"
+        for number, noun, where in (
+            (held.documents, "document", " in shards and tables"),
+            (held.files, "input file", ""),
+            (held.rejects, "reject", ""),
+        )
+        if number
+    ]
+    first, last = held.commits[0], held.commits[-1]
+    commits = f"commit {first}" if first == last else f"commits {first} to {last}"
+    keep = len([one for one in log.commits[last:] if one.why.command != EXPIRE])
+    fix = "run `tokcore remove`" if last == log.newest else f"run `tokcore expire --keep {keep}`"
+    return f"{held.path}: {commits}: {', '.join(what)} that should be gone: {fix}"
+
+
+def _name_tokenizers(output: str, log: Log, held: Sequence[Held]) -> Iterator[str]:
+    """The tokenizers that were learned from documents that are to be gone."""
+    made = find_manifest(output, TOKENIZER)
+    if made is not None and isinstance(made.config, LearnedConfig):
+        yield from _name_tokenizer(f"tokenizer/ ({made.totals.fingerprint})", 0, log, held)
+    for fingerprint, beside in list_beside(output).items():
+        yield from _name_tokenizer(f"{FOLDER}/{fingerprint}", find_commit_of(log, beside), log, held)
+
+
+def _name_tokenizer(name: str, number: int, log: Log, held: Sequence[Held]) -> Iterator[str]:
+    """One tokenizer, which was learned from a commit, if that had such documents."""
+    named = f"{name} was learned from commit {number}"
+    fix = "build with another one if it must not have seen them"
+    documents = sum(one.documents for one in held if number in one.commits)
+    if documents:
+        yield f"{named}, with {documents:,} of the documents: {fix}"
+    elif number < log.oldest and any(one.removed for one in log.commits[number:]):
+        yield f"{named}, which is expired and may have had the documents: {fix}"

@@ -1,0 +1,113 @@
+"""An expiry: a commit after which earlier commits cannot be read, and the removal of what only they name.
+
+The files of the log stay, so the chain of commits can be checked from the build on. Of the build's own folder,
+manifests and tokenizers stay, too: all parts follow from these.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import time
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from tokcore.errors import ConfigError
+from tokcore_pipelines.build.commit import MANIFEST, find_manifests
+from tokcore_pipelines.build.dataset_card import follow_commits
+from tokcore_pipelines.build.read_log import Log, read_log
+from tokcore_pipelines.history.make_commit import create_commit
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_schemas.commit_log import EXPIRE, OWN, PARTS, Commit, Reason, name_commit
+from tokcore_schemas.stage_table import STAGES
+
+
+class Expired(NamedTuple):
+    """What an expiry did."""
+
+    commit: Commit | None  # None: no further commit was given up
+    files: int  # that were removed, or would be
+    size_bytes: int
+    oldest: int  # commit that can be read now, or could be
+
+
+def expire(output: str, keep: int | None = None, older_than_s: int | None = None, dry_run: bool = False) -> Expired:
+    """Give up all commits but the newest ones, and remove what only they name.
+
+    keep: how many states of the output stay, at least 1. older_than_s: give up those that were followed by another
+    one so many seconds ago. Give at least one of them. dry_run: change nothing.
+    Raises ConfigError if there is no finished build.
+    """
+    if keep is not None and keep < 1:
+        raise ConfigError(f"--keep {keep}: the newest commit always stays: at least 1")
+    commit = None
+    while True:
+        log = read_log(output)
+        oldest = _choose_oldest(output, log, keep, older_than_s)
+        if dry_run:
+            return _find_expiring(output, log, max(oldest, log.oldest))
+        if oldest <= log.oldest:
+            break
+        commit = create_commit(output, log, Reason(EXPIRE), (), (), oldest=oldest)
+        if commit is not None:
+            reach("expire.committed")
+            break
+    follow_commits(output)  # before what the card of an earlier commit names is removed
+    log = read_log(output)
+    removed = _remove(output, log)
+    return Expired(commit, len(removed), sum(removed.values()), log.oldest)
+
+
+def _find_expiring(output: str, log: Log, oldest: int) -> Expired:
+    """What an expiry would do after which a commit is the oldest."""
+    there = storage.list_footprints(output)
+    if log.commits:
+        log = dataclasses.replace(log, commits=(*log.commits[:-1], dataclasses.replace(log.commits[-1], oldest=oldest)))
+    going = [*list_expired(output, log, there)]
+    return Expired(None, len(going), sum(there[path].size_bytes for path in going), oldest)
+
+
+def _choose_oldest(output: str, log: Log, keep: int | None, older_than_s: int | None) -> int:
+    """The number of the oldest commit that stays. An expiry is no state of its own: it holds what was before."""
+    states = [0, *(one.number for one in log.commits if one.why.command != EXPIRE)]
+    if keep is not None:
+        return states[-keep:][0]
+    assert older_than_s is not None
+    for state, following in itertools.pairwise(states):
+        found = storage.read_footprint(urls.join(output, name_commit(following)))
+        if found is None or time.time() - found.changed < older_than_s:
+            return state
+    return states[-1]
+
+
+def _remove(output: str, log: Log) -> dict[str, int]:
+    """Remove what no commit can be read for; path -> size in bytes. Manifests of a part go first.
+
+    So a build that begins in the folder of a part never takes half of it for the whole.
+    """
+    there = storage.list_footprints(output)
+    going = sorted(list_expired(output, log, there))
+    first = [path for path in going if path.endswith(f"/{MANIFEST}")]
+    storage.remove_files(output, first)
+    if first:
+        reach("expire.removing")
+    storage.remove_files(output, [path for path in going if path not in {*first}])
+    for place in (PARTS, *STAGES):
+        storage.remove_empty_folders(urls.join(output, place))
+    return {path: there[path].size_bytes for path in going}
+
+
+def list_expired(output: str, log: Log, there: Collection[str]) -> Iterator[str]:
+    """Of the files below an output, those that only expired commits name: parts, and what the build's own folder has.
+
+    Nothing of a part that no commit has ever named, as that of an update that is at work.
+    """
+    reachable = {part.path for part in log.reachable()}
+    gone = {part.path for number in range(log.oldest) for part in log.parts(number)} - reachable
+    folders = tuple(f"{path}/" for path in gone if path != OWN)
+    yield from (path for path in there if path.startswith(folders))
+    if OWN in gone:
+        # What other commits need is in none of the stages that expire.
+        for stage, made in find_manifests(output, (one for one in STAGES.values() if one.expires)).items():
+            yield from {f"{stage}/{entry.path}" for entry in made.files} & {*there}

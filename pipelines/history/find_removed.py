@@ -1,0 +1,71 @@
+"""Documents in shards that tombstones say were removed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from tokcore.shards.format_table import FormatFile
+from tokcore.shards.labels import Labels
+from tokcore_pipelines.local.pool import Workers
+from tokcore_pipelines.store.local_shards import copy_shard_if_remote, find_main_files
+from tokcore_schemas.refs import ShardRef
+from tokcore_schemas.shard_entries import list_named_shards
+from tokcore_schemas.stage_manifests import ShardsManifest
+from tokcore_schemas.tombstones import Kind, Tombstones
+
+# With fewer documents, this process is done before workers have started.
+_WORTH_WORKERS = 500_000
+
+
+class FoundDocument(NamedTuple):
+    """A document that is still in a shard."""
+
+    source: str
+    ordinal: int
+    tombstones: tuple[str, ...]  # those that it has
+
+
+def find_removed(
+    places: Iterable[tuple[str, ShardsManifest]], removed: Tombstones, workers: Workers
+) -> Iterator[tuple[str, FoundDocument]]:
+    """(place, document) for the documents in shards that have one of these tombstones. Reads all shards.
+
+    places: (URL of a build's output, manifest of its shards). workers: used if there are many documents; each takes a
+    shard at a time. Raises FormatError for a damaged shard.
+    """
+    shards = [(output, shard) for output, made in places for shard in list_named_shards(made)]
+    is_worth_it = sum(shard.facts.documents for _, shard in shards) >= _WORTH_WORKERS
+    pool = workers.start() if is_worth_it else None
+    if pool is None:
+        for output, shard in shards:
+            yield from ((output, found) for found in look_through(output, shard, removed))
+        return
+    looked = dict(pool.run_all((look_through, (*one, removed)) for one in shards))
+    for number, (output, _) in enumerate(shards):
+        yield from ((output, found) for found in looked[number])
+
+
+def look_through(output: str, shard: ShardRef, removed: Tombstones) -> list[FoundDocument]:
+    """The documents of a shard of an output that have one of these tombstones."""
+    hashes = frozenset(removed.hashes)
+
+    def has(kind: Kind, name: str) -> str:
+        tombstone = removed.spell(kind, name)
+        return tombstone if tombstone in hashes else ""
+
+    def look_up(kind: Kind, labels: Labels) -> list[str]:
+        found = [has(kind, name) for name in labels.names]
+        return [found[code] for code in labels.codes.tolist()]
+
+    documents = []
+    name, path = find_main_files(shard)[0]
+    with copy_shard_if_remote(output, shard) as folder:
+        for batch in FormatFile(name, f"{folder}/{path}").open().batches():
+            langs, sources = look_up("lang", batch.langs), look_up("source", batch.sources)
+            ids = [has("id", one) if one is not None else "" for one in batch.ids]
+            for i, tombstones in enumerate(zip(ids, langs, sources, strict=True)):
+                if any(tombstones):
+                    kept = tuple(filter(None, tombstones))
+                    documents.append(FoundDocument(batch.sources[i], int(batch.ordinals[i]), kept))
+    return documents

@@ -1,0 +1,262 @@
+"""What all that adds commits to an output shares: a new part, and the next commit."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from tokcore.errors import ConfigError, IdentityError, StageError
+from tokcore.tokenizer.tokenizer_spec import FILE_NAME
+from tokcore_pipelines.build.build import Build
+from tokcore_pipelines.build.cached_parts import KeptParts
+from tokcore_pipelines.build.dataset_card import follow_commits
+from tokcore_pipelines.build.inherited_items import Pins, find_inheritance, list_read_again
+from tokcore_pipelines.build.plan_corpus import make_plan_key
+from tokcore_pipelines.build.read_log import Log, read_part
+from tokcore_pipelines.history.input_files_held import HeldFile
+from tokcore_pipelines.local.pool import Workers
+from tokcore_pipelines.local.progress import StageProgress
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.attempts import FOLDER
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.work.work_items import make_plan
+from tokcore_schemas.build_tables import TokenizerTable
+from tokcore_schemas.commit_log import (
+    OWN,
+    Commit,
+    CommitTotals,
+    Part,
+    Reason,
+    add_up_totals,
+    describe_part,
+    hash_parts,
+    name_commit,
+    name_part,
+    sum_up_part,
+)
+from tokcore_schemas.config import BuildConfig
+from tokcore_schemas.document import find_twins
+from tokcore_schemas.inheritance import Inheritance
+from tokcore_schemas.plan import Plan, ReadSettings
+from tokcore_schemas.stage_manifests import BuildManifest
+from tokcore_schemas.tombstones import Tombstones, merge_tombstones
+
+_MOST_NAMED = 3
+_SCRATCH = "commit"  # in the folder of unfinished work
+
+
+def require_parts_apart(output: str, build: BuildManifest, what: str) -> None:
+    """Raise ConfigError if a stage of the build follows from all documents together. what: is then not possible."""
+    whole = {
+        "[shuffle]": (build.config.shards.shuffle is not None, "any document may be in any shard"),
+        "[mixture]": (build.config.mixed is not None, "its shares follow from all documents"),
+        "[pack]": (build.config.packed is not None, "rows are filled with documents of all shards"),
+    }
+    for table, (is_set, why) in whole.items():
+        if is_set:
+            raise ConfigError(
+                f"{redact(output)}: was built with {table}, so it cannot be {what} in parts: {why}. "
+                f"Build again into a new output, with --from {redact(output)} for what still applies."
+            )
+
+
+def plan_part(config: BuildConfig, output: str, plan: Plan) -> tuple[str, BuildConfig]:
+    """(path, build file) of the part of this plan. config: of the output."""
+    config = dataclasses.replace(
+        config,
+        tokenizer=TokenizerTable(from_=output),
+        special=(),
+        counts_too=config.counts_too or config.tokenizer is None,
+    )
+    return name_part(make_plan_key(config, plan).identity), config
+
+
+def make_plan_again(
+    files: Iterable[HeldFile], removed: Tombstones | None, range_bytes: int, decoded: Collection[str] = ()
+) -> Plan:
+    """The plan of files that an output holds, to read them as they were read, without what was removed.
+
+    What was left out of a file stays away, even if its tombstone was taken back since: an update reads such files.
+    decoded: uris of those whose source is gone, so that the tokens of their parts are read.
+    """
+    settings: dict[ReadSettings, int] = {}
+    planned = []
+    for held in sorted(files, key=lambda one: one.file.uri):
+        decoded_from = held.part if held.file.uri in decoded else ""
+        own = held.settings.removed
+        if own is not None and removed is not None:
+            own = merge_tombstones(own.key, [*own.hashes, *removed.hashes])
+        read = dataclasses.replace(held.settings, removed=own or removed, decoded_from=decoded_from)
+        planned.append(dataclasses.replace(held.file, settings=settings.setdefault(read, len(settings))))
+    return make_plan(planned, [*settings], range_bytes)
+
+
+def build_part(
+    config: BuildConfig,
+    output: str,
+    plan: Plan,
+    options: RunOptions,
+    progress: StageProgress,
+    inheritance: Inheritance | None = None,
+    measured: Counter[str] | None = None,
+    workers: Workers | None = None,
+) -> Part:
+    """Build the part of this plan with the output's tokenizer; or find that a killed command, or another one, has.
+
+    inheritance: what it takes over from a part of the output instead of reading it. measured: the counters of all
+    stages are added to it, if they run. workers: as for Build.
+    """
+    path, config = plan_part(config, output, plan)
+    build = Build(
+        config, options, urls.join(output, path), progress, chosen=plan, inheritance=inheritance, workers=workers
+    )
+    part = describe_part(path, build.run())
+    if measured is not None:
+        for amounts in build.metrics.values():
+            measured.update(amounts)
+    return part
+
+
+class NewPart(NamedTuple):
+    """A part that a commit is to add."""
+
+    plan: Plan
+    inheritance: Inheritance | None  # None: all of its files are read
+
+    def list_read(self) -> list[str]:
+        """The uris of the files that are read."""
+        return list_read_again(self.plan, self.inheritance)
+
+
+def plan_new_parts(
+    output: str,
+    base: str,
+    dropped: Mapping[str, Collection[str]],
+    others: Collection[str],
+    choose: Callable[[Collection[str]], Plan],
+    again: Collection[str] = (),
+    listed: Pins | None = None,
+    fresh: Collection[str] = (),
+) -> list[NewPart]:
+    """The parts that take the place of others: one for each of which work items stay, and one of all other files.
+
+    dropped: path of a part that goes -> uris of its files that stay, or come in another version; in the order of the
+    log, not of paths, which differ between stores. others: further files. choose: gives the plan of some files.
+    again: files that are to be read again in any case. base: where relative uris start. listed: as for find_changed.
+    fresh: as for find_inheritance.
+    """
+    parts, rest = [], [*others]
+    for path, uris in dropped.items():
+        url = output if path == OWN else urls.join(output, path)
+        plan = choose(uris)
+        inheritance = find_inheritance(url, plan, base, again, listed, fresh) if uris else None
+        if inheritance is None:
+            rest += uris
+        else:
+            parts.append(NewPart(plan, inheritance))
+    return [*parts, NewPart(choose(rest), None)] if rest else parts
+
+
+def create_commit(
+    output: str,
+    log: Log,
+    why: Reason,
+    added: Sequence[Part],
+    dropped: Sequence[str],
+    removed: Sequence[str] = (),
+    oldest: int | None = None,
+    restored: Sequence[str] = (),
+) -> Commit | None:
+    """Create the commit after the newest one of a log; None if another one was first.
+
+    dropped: paths of parts. removed: new tombstones, sorted. oldest: commit that can be read then; None:
+    as before. restored: tombstones that are taken back, sorted.
+    """
+    kept = [part for part in log.parts() if part.path not in dropped]
+    parts = (*kept, *added)
+    if not parts:
+        raise StageError(f"{redact(output)}: no input file would be left. Nothing was changed: delete the output.")
+    _require_same_tokenizer(output, log, added)
+    every = (*log.parts(), *added)
+    facts = dict(zip(every, _facts_of_parts.read_all(output, every), strict=True))
+    had, has = ({lang for part in of for lang in facts[part].languages} for of in (log.parts(), added))
+    _refuse_twins(output, had, has)
+    number = log.newest + 1
+    commit = Commit(
+        number=number,
+        previous=log.hash_newest(),
+        why=why,
+        added=tuple(added),
+        dropped=tuple(dropped),
+        parts=parts,
+        root=hash_parts(parts),
+        totals=add_up_totals(facts[part].totals for part in parts),
+        removed=tuple(removed),
+        restored=tuple(restored),
+        oldest=log.oldest if oldest is None else oldest,
+    )
+    scratch = urls.join(output, FOLDER, _SCRATCH)
+    url, data = urls.join(output, name_commit(number)), commit.to_bytes()
+    is_ours = storage.create_exclusive(url, data, scratch) or storage.read_bytes(url) == data
+    storage.remove_empty_folders(urls.join(output, FOLDER))
+    if is_ours:
+        reach("commit.created")
+        follow_commits(output, log)
+    return commit if is_ours else None
+
+
+def _require_same_tokenizer(output: str, log: Log, added: Iterable[Part]) -> None:
+    for part in added:
+        if (found := read_part(output, part).totals.fingerprint) != log.build.totals.fingerprint:
+            raise IdentityError(
+                f"{redact(output)}: {part.path} was encoded with another tokenizer ({found}) than the output "
+                f"({log.build.totals.fingerprint}). Nothing was committed: put tokenizer/{FILE_NAME} back first."
+            )
+
+
+def list_languages(output: str, parts: Iterable[Part]) -> set[str]:
+    """The languages of the documents that some parts hold."""
+    return {lang for part in parts for lang in read_part(output, part).languages}
+
+
+def _refuse_twins(output: str, had: Collection[str], has: Collection[str]) -> None:
+    """Raise StageError if a language is new that differs from another one in case only.
+
+    Neither a fresh build of the same files nor a compaction would take the two. had, has: the languages of the commit
+    before, and those of new parts.
+    """
+    new = {*has} - {*had}
+    alike = {lang.lower() for lang in new}
+    there = {*(lang for lang in had if lang.lower() in alike), *new}
+    if (found := find_twins(there)) is not None:
+        raise StageError(
+            f"{redact(output)}: with new files it would have the languages {found[0]!r} and {found[1]!r}, which differ "
+            f"in case only, and no fresh build would take both. Nothing was committed: spell them alike in the data, "
+            f"or build into a new output, which does (build.lang_normalize)."
+        )
+
+
+class _Facts(NamedTuple):
+    """What commits take from the manifest of a part."""
+
+    totals: CommitTotals
+    languages: tuple[str, ...]
+
+
+def _read_facts(output: str, part: Part) -> _Facts:
+    build = read_part(output, part)
+    return _Facts(sum_up_part(build), (*build.languages,))
+
+
+_facts_of_parts = KeptParts(_read_facts)
+
+
+def name_some(uris: Iterable[str]) -> str:
+    """The first uris, for a message, and how many more there are."""
+    named = sorted(uris)
+    more = f" and {len(named) - _MOST_NAMED:,} more" if len(named) > _MOST_NAMED else ""
+    return ", ".join(map(redact, named[:_MOST_NAMED])) + more

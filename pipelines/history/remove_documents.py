@@ -1,0 +1,263 @@
+"""A removal: a commit after which an output, and all that is added to it later, lacks some documents.
+
+Parts that hold such documents are dropped. Others take their place: work items without such documents are taken over
+(tokcore_pipelines.build.inherited_items), the input files of all others are read again, as they were pinned, and the
+documents left out. Parts whose rejects quote an id are made again, too: with tombstones a part quotes nothing of its
+rejects. The commit keeps a tombstone for each name that was removed, which later commits heed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from tokcore.errors import ConfigError, LedgerError, StageError
+from tokcore_pipelines.build.commit import require_manifest
+from tokcore_pipelines.build.dataset_card import follow_commits
+from tokcore_pipelines.build.inherited_items import find_changed
+from tokcore_pipelines.build.read_log import Log, locate_part, read_log, read_part
+from tokcore_pipelines.build.stored_config import read_stored_config
+from tokcore_pipelines.history.find_quoted import read_quoted
+from tokcore_pipelines.history.find_removed import find_removed
+from tokcore_pipelines.history.input_files_held import HeldFile, HeldFiles, read_held
+from tokcore_pipelines.history.make_commit import (
+    NewPart,
+    build_part,
+    create_commit,
+    list_languages,
+    make_plan_again,
+    name_some,
+    plan_new_parts,
+    require_parts_apart,
+)
+from tokcore_pipelines.history.named_documents import describe_missing, find_lang, match_files, match_sources
+from tokcore_pipelines.local.pool import Workers
+from tokcore_pipelines.local.progress import StageProgress
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.store.tokenizers import load_spec
+from tokcore_schemas.commit_log import Commit, Part, Reason
+from tokcore_schemas.config import BuildConfig
+from tokcore_schemas.config_reader import suggest_nearest
+from tokcore_schemas.plan import Plan
+from tokcore_schemas.stage_table import SHARDS
+from tokcore_schemas.tombstones import Kind, Tombstones, merge_tombstones
+
+# Tombstones travel with each range that workers read.
+MAX_TOMBSTONES = 10_000
+_MOST_LANGUAGES = 10
+
+
+class Removed(NamedTuple):
+    """What a removal did."""
+
+    commit: Commit | None  # None: all of it was removed before, and is not there
+    unknown: int  # of the names that were given, those that no document and no reject has
+    names: int  # that were given, or are those of files that a glob matches
+    unmatched: tuple[str, ...]  # globs that no input file of the output matches
+    rejects: int  # that quoted an id
+    documents: int = 0  # that are removed
+    parts: int = 0  # that are made again, or go as a whole
+    read_again: int = 0  # input files that have to be read for that
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Holding:
+    """The parts that hold what is to be removed."""
+
+    documents: Mapping[str, int]  # path of a part that does -> documents of it; 0 if only rejects quote an id
+    files: frozenset[str]  # uris of the files that go as a whole
+    sources: frozenset[str]  # uris of the files that some documents come from
+    found: frozenset[str]  # tombstones that a document or a file has, or a reject quotes the id of
+    rejects: int  # that quote an id
+
+    @property
+    def dropped(self) -> list[str]:
+        """The paths of these parts."""
+        return sorted(self.documents)
+
+
+@dataclasses.dataclass(slots=True)
+class Remove:
+    """One finished output, and what is to be removed from it."""
+
+    output: str  # URL
+    ids: tuple[str, ...] = ()  # of documents
+    langs: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()  # globs over the uris of input files; one without / matches names in any folder
+    base: str = ""  # folder against which relative uris are resolved; empty: where the build file was
+    options: RunOptions = dataclasses.field(default_factory=RunOptions)
+    progress: StageProgress = dataclasses.field(default_factory=StageProgress)
+    allow_missing: bool = False  # whether a name may be of nothing; its tombstone keeps later documents away
+    dry_run: bool = False  # whether nothing is made, and nothing committed
+
+    def run(self) -> Removed:
+        """Make the parts that hold these documents again without them, and commit that.
+
+        Of inputs of such parts that are gone or have changed, the tokens are decoded. Raises ConfigError if there is
+        no finished build, one that cannot be changed in parts, or a name that nothing has; StageError if tokens that
+        are needed do not give their text back, or no input would be left.
+        """
+        while True:
+            log = read_log(self.output)
+            require_parts_apart(self.output, log.build, "changed")
+            with self.progress.stage("look", minor=True):
+                held = read_held(self.output, log.parts())
+                matched = {pattern: match_files(pattern, held) for pattern in self.sources}
+                names = self._name_all(log, [uri for uris in matched.values() for uri in uris])
+                wanted = self._make_tombstones(log, names)
+                holding = self._find(log, held, wanted)
+            if not self.allow_missing:
+                self._refuse_missing(log, names, matched, holding)
+            done = Removed(
+                commit=None,
+                unknown=len(set(wanted.hashes) - holding.found),
+                names=len(wanted.hashes),
+                unmatched=tuple(pattern for pattern, uris in matched.items() if not uris),
+                rejects=holding.rejects,
+                documents=sum(holding.documents.values()),
+                parts=len(holding.documents),
+            )
+            before = log.tombstones()
+            new = sorted({*wanted.hashes} - {*(before.hashes if before is not None else ())})
+            if not new and not holding.dropped:
+                follow_commits(self.output, log)  # a killed one may not have
+                return done
+            after = merge_tombstones(log.tombstone_key, [*new, *(before.hashes if before is not None else ())])
+            if after is not None and len(after.hashes) > MAX_TOMBSTONES:
+                raise ConfigError(
+                    f"{redact(self.output)}: would have {len(after.hashes):,} tombstones, and can have "
+                    f"{MAX_TOMBSTONES:,}. Remove whole files with --source, or build again without the documents."
+                )
+            again = [one for one in held.values() if one.part in holding.dropped and one.file.uri not in holding.files]
+            parts = self._plan_parts(log, again, after, holding)
+            done = done._replace(read_again=sum(len(one.list_read()) for one in parts))
+            if self.dry_run:
+                return done
+            added = self._make_parts(log, parts, holding)
+            reach("remove.built")
+            num_documents = sum(holding.documents.values())
+            vanished = len(holding.files)
+            reason = Reason("remove", vanished=vanished, read_again=done.read_again, removed=num_documents)
+            if (commit := create_commit(self.output, log, reason, added, holding.dropped, new)) is not None:
+                reach("remove.committed")
+                return done._replace(commit=commit)
+            self.progress.say("another command has committed meanwhile: its commit is looked at")
+
+    def _name_all(self, log: Log, files: Iterable[str]) -> list[tuple[Kind, str]]:
+        """Kind and name of all that is to be removed. files: uris of the input files."""
+        before = log.tombstones() or Tombstones(log.tombstone_key, ())
+        languages = list_languages(self.output, log.parts()) if self.langs else set()
+        langs = [next(iter(find_lang(one, languages, before)), one) for one in self.langs]
+        kinds: tuple[tuple[Kind, Iterable[str]], ...] = (("id", self.ids), ("lang", langs), ("source", files))
+        return [(kind, name) for kind, of_kind in kinds for name in of_kind]
+
+    def _make_tombstones(self, log: Log, names: Iterable[tuple[Kind, str]]) -> Tombstones:
+        key = Tombstones(log.tombstone_key, ())
+        return Tombstones(log.tombstone_key, tuple(sorted({key.spell(kind, name) for kind, name in names})))
+
+    def _refuse_missing(
+        self, log: Log, names: Sequence[tuple[Kind, str]], matched: Mapping[str, Sequence[str]], holding: _Holding
+    ) -> None:
+        """Raise ConfigError for names that nothing has, and that were not removed before."""
+        before = log.tombstones() or Tombstones(log.tombstone_key, ())
+        missing = [one for one in names if (hashed := before.spell(*one)) not in holding.found and hashed not in before]
+        unmatched = [pattern for pattern, uris in matched.items() if not uris]
+        for pattern, uris in match_sources(self.output, log.reachable(), unmatched).items():
+            if not any(before.spell("source", uri) in before for uri in [*uris, pattern]):
+                missing.append(("source", pattern))
+        if not missing:
+            return
+        langs = {name for kind, name in missing if kind == "lang"}
+        has = sorted(list_languages(self.output, log.parts())) if langs else []
+        known = f" It has the languages {', '.join(has[:_MOST_LANGUAGES])}." if has else ""
+        known += "".join(suggest_nearest(lang, has) for lang in sorted(langs)[:1])
+        raise ConfigError(
+            f"{redact(self.output)}: nothing has {describe_missing(missing)}.{known} Correct the name; or pass "
+            f"--allow-missing, and later commits leave out what comes under it. Nothing was changed."
+        )
+
+    def _find(self, log: Log, held: HeldFiles, wanted: Tombstones) -> _Holding:
+        """Where the documents are, and the rejects that quote them."""
+        files = frozenset(uri for uri in held if wanted.spell("source", uri) in wanted)
+        documents = Counter({held[uri].part: 0 for uri in files})
+        found: Counter[str] = Counter()
+        sources: set[str] = set()
+        parts = {locate_part(self.output, part): part.path for part in log.parts()}
+        places = [(url, require_manifest(url, SHARDS)) for url in parts]
+        with contextlib.closing(Workers(self.options, ())) as workers:
+            for url, document in find_removed(places, wanted, workers):
+                documents[parts[url]] += 1
+                found.update(document.tombstones)
+                sources.add(document.source)
+        quoted = {url: self._find_quoted(url) for url in parts}
+        documents.update({parts[url]: 0 for url, ids in quoted.items() if ids})
+        found.update(wanted.spell("id", one) for ids in quoted.values() for one in frozenset[str]().union(*ids))
+        names = frozenset([*found, *(wanted.spell("source", uri) for uri in files)])
+        return _Holding(documents, files, frozenset(sources), names, sum(map(len, quoted.values())))
+
+    def _find_quoted(self, url: str) -> list[frozenset[str]]:
+        """The ids that each reject of a part quotes, of those that quote any."""
+        return [ids for _, ids in read_quoted(url, self.ids) if ids] if self.ids else []
+
+    def _require_decodable(self, config: BuildConfig, lost: Sequence[HeldFile]) -> None:
+        """Raise StageError unless the tokens of files whose source is gone give all that the source gave."""
+        spec = load_spec(self.output)
+        if not spec.model.lossless or spec.normalizer:
+            what = "a normalizer" if spec.normalizer else f"a model ({spec.model.kind}) that is not lossless"
+        elif not spec.keeps_text:
+            what = "a split pattern or special tokens that leave out or add white space"
+        elif config.shards.validation and any(one.settings.group for one in lost):
+            what = "groups, which decide about the split and are in no shard"
+        elif config.counting_steps:
+            what = "a normalizer for counting"
+        else:
+            return
+        raise StageError(
+            f"{name_some(one.file.uri for one in lost)}: gone, or not as when {redact(self.output)} was built, and in "
+            f"a part that has to be made again. Its tokens cannot stand for it: {redact(self.output)} has {what}. Put "
+            f"back what was read, or let `tokcore update` follow the files first (--vanished remove for those that "
+            f"are gone). Nothing was changed."
+        )
+
+    def _plan_parts(
+        self, log: Log, again: Sequence[HeldFile], removed: Tombstones | None, holding: _Holding
+    ) -> list[NewPart]:
+        """The parts of files that stay, without what was removed."""
+        config = read_stored_config(self.output, log.build, self.base)
+        held = {one.file.uri: one for one in again}
+        dropped: dict[str, list[str]] = {one.path: [] for one in log.parts() if one.path in holding.documents}
+        for one in again:
+            dropped[one.part].append(one.file.uri)
+
+        def plan(decoded: Collection[str]) -> list[NewPart]:
+            def choose(uris: Collection[str]) -> Plan:
+                return make_plan_again([held[uri] for uri in uris], removed, config.plan.range_bytes, decoded)
+
+            return plan_new_parts(self.output, config.base, dropped, (), choose, holding.sources)
+
+        parts = plan(())
+        lost = find_changed([held[uri].file for one in parts for uri in one.list_read()], config.base)
+        if lost:
+            self._require_decodable(config, [held[uri] for uri in lost])
+            self.progress.say(f"{name_some(lost)}: gone, or not as it was read: its documents are decoded from tokens")
+            parts = plan(lost)
+        return parts
+
+    def _make_parts(self, log: Log, parts: Sequence[NewPart], holding: _Holding) -> list[Part]:
+        config = read_stored_config(self.output, log.build, self.base)
+        made = [
+            build_part(config, self.output, one.plan, self.options, self.progress, one.inheritance) for one in parts
+        ]
+        dropped = [one for one in log.parts() if one.path in holding.dropped]
+        had, has = (sum(read_part(self.output, one).totals.records.documents for one in of) for of in (dropped, made))
+        if (gone := sum(holding.documents.values())) != had - has:
+            raise LedgerError(
+                f"{redact(self.output)}: parts of {had:,} documents, {gone:,} of them to be removed, were made again "
+                f"with {has:,} documents. Nothing was changed."
+            )
+        return made

@@ -1,0 +1,29 @@
+"""Input files that lack documents for which there is no tombstone any more, since `tokcore restore` took it back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tokcore_pipelines.build.inherited_records import read_ledgers
+from tokcore_pipelines.build.read_log import locate_part
+from tokcore_pipelines.history.input_files_held import PartFiles
+from tokcore_schemas.commit_log import Part
+from tokcore_schemas.tombstones import Tombstones
+
+
+def list_restored_files(output: str, parts: Mapping[Part, PartFiles], removed: Tombstones | None) -> Iterator[str]:
+    """The uris of the files that were read with a tombstone that is none now, and from which documents were left out.
+
+    They must be read again, though they are as they were pinned. parts: of the newest commit. removed: the tombstones
+    that there are now.
+    """
+    now = frozenset(removed.hashes if removed is not None else ())
+    for part, files in parts.items():
+        stale = {
+            number
+            for number, settings in enumerate(files.settings)
+            if settings.removed is not None and not now.issuperset(settings.removed.hashes)
+        }
+        if stale:
+            ledgers = read_ledgers(locate_part(output, part))
+            yield from (file.uri for file in files if file.settings in stale and ledgers[file.uri].removed)

@@ -1,0 +1,109 @@
+"""The corpus as its manifests and one pass over its shards tell it: every number is exact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tokcore.files.jsonable import to_jsonable
+from tokcore_pipelines.look.report.estimates import DIGITS
+from tokcore_pipelines.look.report.shard_pass import Amount, ShardPass
+from tokcore_pipelines.look.report.tokenizer_tables import group_sources
+from tokcore_pipelines.store.redaction import redact
+from tokcore_schemas.stage_manifests import BuildManifest, MixtureManifest, MixtureShare
+
+# Of a receipt, what counts documents and tokens.
+_COUNTED = ("documents", "tokens", "mixed_documents", "mixed_tokens", "left_out", "repeated")
+
+
+def tell_corpus(build: BuildManifest, read: ShardPass, is_lossless: bool) -> dict[str, Any]:
+    """Totals, languages, sources, rejects, special text, masked spans.
+
+    Bytes of a source are those that its tokens spell: None unless the tokenizer is lossless.
+    """
+    totals = build.totals
+    return {
+        "documents": totals.records.documents,
+        "text_bytes": totals.text_bytes,
+        "tokens": totals.tokens,
+        "shards": totals.shards,
+        "records": {"read": totals.records.read, "rejected": dict(sorted(totals.records.rejected.items()))},
+        "files": {"planned": totals.files.planned, "rejected": dict(sorted(totals.files.rejected.items()))},
+        "special_text": dict(sorted(totals.special_text.items())),
+        "languages": {
+            lang: {
+                "documents": one.documents,
+                "text_bytes": one.text_bytes,
+                "tokens": one.tokens,
+                "pretokens": one.pretokens,
+                "share_of_bytes": _read_shares(one.share_of_bytes),
+                "weight": one.weight,
+                "masked_bytes": one.masked_bytes,
+                "masked_spans": one.masked,
+                "unknown": one.unknown,
+            }
+            for lang, one in sorted(build.languages.items())
+        },
+        **_tell_sources(read, is_lossless),
+        "mask": list(build.config.counts.mask) if build.config.counts is not None else [],
+    }
+
+
+def _tell_sources(read: ShardPass, is_lossless: bool) -> dict[str, Any]:
+    sources: dict[str, Amount] = {}
+    langs: dict[str, set[str]] = {}
+    called = group_sources(read.amounts)
+    for (lang, source), amount in read.amounts.items():
+        own = sources.setdefault(called[source], Amount())
+        own.documents += amount.documents
+        own.tokens += amount.tokens
+        own.text_bytes += amount.text_bytes
+        langs.setdefault(called[source], set()).add(lang)
+    return {
+        "sources": {
+            redact(source): {
+                "documents": own.documents,
+                "tokens": own.tokens,
+                "text_bytes": own.text_bytes if is_lossless else None,
+                "languages": sorted(langs[source]),
+            }
+            for source, own in sorted(sources.items())
+        },
+        "sources_are_folders": any(source != name for source, name in called.items()),
+    }
+
+
+def _read_shares(shares: tuple[str, str] | None) -> dict[str, float] | None:
+    """Before and after mixing."""
+    return None if shares is None else {"before": float(shares[0]), "after": float(shares[1])}
+
+
+def tell_mixture(mixed: MixtureManifest | None) -> dict[str, Any] | None:
+    """What `[mixture]` made of the training documents of the shards: the receipt, with shares before and after.
+
+    None without a mixture.
+    """
+    if mixed is None:
+        return None
+    totals = {key: value for key, value in to_jsonable(mixed.totals).items() if key not in ("sources", "fingerprint")}
+    return {
+        "settings": to_jsonable(mixed.config),
+        "totals": totals,
+        "languages": _read_receipts(mixed.languages),
+        "sources": _read_receipts(mixed.totals.sources),
+    }
+
+
+def _read_receipts(receipts: Mapping[str, MixtureShare]) -> dict[str, Any]:
+    tokens = sum(one.tokens for one in receipts.values())
+    mixed = sum(one.mixed_tokens for one in receipts.values())
+    return {
+        name: {
+            **{key: getattr(one, key) for key in _COUNTED},
+            "share_before": round(one.tokens / tokens, DIGITS) if tokens else None,
+            "share_after": round(one.mixed_tokens / mixed, DIGITS) if mixed else None,
+            "share_wanted": float(one.share_wanted) if one.share_wanted else None,
+            "epochs": float(one.epochs),
+        }
+        for name, one in sorted(receipts.items())
+    }

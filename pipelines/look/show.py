@@ -1,0 +1,153 @@
+"""What `tokcore show` shows of an output: its shards. Of one of them: tokcore_pipelines.look.show_document."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from tokcore.files.canonical_json import hash_sha256
+from tokcore.formats.shard_facts import ShardFacts
+from tokcore_pipelines.build.commit import find_manifest, find_manifests, get_manifest_url, require_manifest
+from tokcore_pipelines.build.read_log import locate_part, read_log
+from tokcore_pipelines.local.say import say
+from tokcore_pipelines.local.terminal import format_count, format_number, format_size, format_table, make_printable
+from tokcore_pipelines.store import storage, urls
+from tokcore_schemas.commit_log import OWN, PARTS, Part, sum_up_part
+from tokcore_schemas.cut_manifest import cut_manifest
+from tokcore_schemas.manifest import AnyManifest
+from tokcore_schemas.stage_manifests import TokenizerTotals
+from tokcore_schemas.stage_table import SHARDS, STAGES, TOKENIZER, TOKENIZERS, WHOLE, Stage
+
+BETWEEN = "/shards/"  # what is between an output and a shard in a URL
+
+
+class ListedShards(NamedTuple):
+    """Shards as a manifest lists them, and what all of them hold."""
+
+    shards: list[dict[str, Any]]  # in the manifest's order; maybe the first ones only
+    number: int
+    documents: int  # rows, of packed ones
+    tokens: int
+
+
+def list_shards(output: str, most: int | None = None) -> ListedShards:
+    """The shards that an output's manifest names. Raises ConfigError if there is none.
+
+    output: the URL of the output, or of one of its folders with shards, such as `packed` or `mixed`, whose are listed
+    then. most: how many to read at most.
+    """
+    output, stage = _find_stage(output)
+    made = cut_manifest(_read_manifest(output, stage))
+    totals = made.head["totals"]
+    held = totals.get("records", totals)
+    documents, tokens = totals.get("rows", held["documents"]), totals["tokens"] + totals.get("padding", 0)
+    shards = [*itertools.islice(_group_files(made.files), most)]
+    return ListedShards(shards, totals["shards"], documents, tokens)
+
+
+def _group_files(files: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The shards that files are of: those of a shard follow each other."""
+    of_shards = (file for file in files if "shard" in file["about"])
+    for about, of_shard in itertools.groupby(of_shards, lambda file: file["about"]):
+        own = [*of_shard]
+        yield {
+            "shard": ShardFacts(**about).stem,
+            **{name: about[name] for name in ("split", "documents", "tokens")},
+            "size_bytes": sum(file["size_bytes"] for file in own),
+            "files": [file["path"] for file in own],
+        }
+
+
+def _read_manifest(output: str, stage: Stage[Any]) -> bytes:
+    """The manifest of a stage as it is stored.
+
+    If the manifest of the build has its hash, it is what tokcore wrote, and need not be checked field by field: there
+    may be very many.
+    """
+    data, build = storage.read_if_there(get_manifest_url(output, stage.name)), find_manifest(output, WHOLE)
+    named = build.inputs.get(stage.name) if build is not None else None
+    if data is None or named is None or hash_sha256(data) != named.sha256:
+        made: AnyManifest = require_manifest(output, stage, "build")
+        return made.to_bytes()
+    return data
+
+
+def list_shards_at(output: str, at: int, most: int | None = None) -> ListedShards:
+    """The shards of all parts of an output at a commit, named from the output on: parts/KEY/shards/NAME.
+
+    most: as for list_shards. Raises ConfigError if there is no such commit, or it is expired.
+    """
+    log = read_log(output, at)
+    totals = log.commits[at - 1].totals if at else sum_up_part(log.build)
+    listed = itertools.chain.from_iterable(_list_part(output, part, most) for part in log.parts(at))
+    return ListedShards([*itertools.islice(listed, most)], totals.shards, totals.documents, totals.tokens)
+
+
+def _list_part(output: str, part: Part, most: int | None) -> Iterator[dict[str, Any]]:
+    prefix = "" if part.path == OWN else f"{part.path}/shards/"
+    for shard in list_shards(locate_part(output, part), most).shards:
+        yield {**shard, "shard": prefix + shard["shard"], "files": [prefix + path for path in shard["files"]]}
+
+
+def find_newest(output: str) -> int:
+    """The number of the newest commit of an output."""
+    return read_log(output).newest
+
+
+def _find_stage(url: str) -> tuple[str, Stage[Any]]:
+    """The output and the stage whose shards a URL means."""
+    above, _, last = url.rstrip("/").rpartition("/")
+    return (above, STAGES[last]) if last in STAGES and STAGES[last].is_derived else (url, SHARDS)
+
+
+def print_shards(output: str, listed: ListedShards, at: int | None = None) -> None:
+    """Print a line for each shard that is listed, and what all hold. at: the commit that they are of."""
+    output, stage = _find_stage(output)
+    nouns = stage.nouns
+    shown = listed.shards
+    rows = [
+        [
+            make_printable(one["shard"]),
+            format_number(one["documents"]),
+            format_number(one["tokens"]),
+            format_size(one["size_bytes"]),
+        ]
+        for one in shown
+    ]
+    say(*format_table(["shard", nouns, "tokens", "stored"], rows))
+    if len(shown) < listed.number:
+        say(f"and {listed.number - len(shown):,} more (--all shows all)")
+    place = urls.join(output, stage.name) if at is None else f"commit {at} of {output}"
+    number, held = format_count(listed.number, "shard"), format_count(listed.documents, nouns[:-1])
+    say("", f"{number} in {place}: {held}, {format_count(listed.tokens, 'token')}")
+    if (own := find_manifest(output, TOKENIZER)) is not None:
+        say(_describe_tokenizer(own.totals))
+    derived = find_manifests(output, (one for one in STAGES.values() if one.is_derived))
+    if stage.name in derived:
+        from tokcore_pipelines.build.table import WORK  # which loads all that makes stages
+
+        if (show := WORK[stage.name].show) is not None:
+            say(*show(derived[stage.name]))
+    for name in derived:
+        if stage.name in STAGES[name].find_inputs({SHARDS.name, *derived}):
+            say(f"Their documents are {STAGES[name].done}, too:", f"  tokcore show {urls.join(output, name)}")
+    if own is not None and (several := find_manifest(output, TOKENIZERS)) is not None:
+        say("", f"tokenizers in {urls.join(output, TOKENIZERS.name)}:")
+        for size, one in several.totals.list_ascending():
+            say(f"  {size:>12,}  {one.fingerprint}{'  wrote the shards' if one == own.totals else ''}")
+    if shown:
+        first = shown[0]["files"][0]
+        name = urls.join(output, first) if first.startswith(f"{PARTS}/") else urls.join(output, stage.name, first)
+        say("The text and tokens of a document:", f"  tokcore show {name}:0")
+
+
+def _describe_tokenizer(totals: TokenizerTotals) -> str:
+    """A tokenizer in one line."""
+    lossy = "; lossless = false: decoding does not always give back the text" if totals.lossless is False else ""
+    return f"tokenizer {totals.fingerprint[:12]}: {format_count(totals.vocab_size, 'token')}{lossy}"
+
+
+def names_a_shard(url: str) -> bool:
+    """Whether a URL is of a shard, not of an output."""
+    return not urls.get_local_path(url).is_dir() if urls.is_local(url) else BETWEEN in url
