@@ -218,6 +218,7 @@ def _child(request: dict[str, Any]) -> dict[str, Any]:
         if command := request.get("command"):
             return {**run_command(command, config, request["output"], options), **facts}
         root = Build(config, options, request["output"]).run().root
+        facts["visits"] = visits.copy()  # verification makes parts of mixtures again, and comes there, too
         problems = verify(request["output"], options=options).problems if request.get("verify") else ()
         return {"root": root, "problems": problems, **facts}
     except TokError as error:
