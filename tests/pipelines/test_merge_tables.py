@@ -99,8 +99,8 @@ def test_what_a_table_can_take_in_is_not_merged_before(attempts):
 
 
 def test_merging_again_finds_the_earlier_result(attempts):
-    combine = MergeToFew(attempts, 1)
-    runs = [written(attempts, {b"a": (1, 1)}), written(attempts, {b"b": (2, 1)})]
+    combine = MergeToFew(attempts, 1, fan_in=2)  # of three runs, two are chosen to be merged first
+    runs = [written(attempts, {key: (1, 1)}) for key in (b"a", b"b", b"c")]
     first = combine.extract_output(runs)
     files = sorted(Path(attempts.folder).rglob("*"))
     assert combine.extract_output(runs[::-1]) == first

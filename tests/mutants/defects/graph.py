@@ -110,9 +110,9 @@ DEFECTS = (
     Defect(
         "runs-in-the-order-of-arrival",
         "equal sets of runs are merged in the order in which they came",
-        "MergeToFew._merge",
-        "self._merge_runs(self._attempts, tuple(sorted(runs, key=order_runs)))",
-        "self._merge_runs(self._attempts, tuple(runs))",
+        "reduce_runs",
+        "left = sorted(left, key=_order_by_size)",
+        "left = list(left)",
         in_tests("pipelines/test_merge_tables.py::test_merging_again_finds_the_earlier_result"),
     ),
     Defect(
