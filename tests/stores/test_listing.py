@@ -12,6 +12,7 @@ from stores.servers import Store
 from tokcore.errors import ConfigError, StageError
 from tokcore_pipelines.build.plan_corpus import plan_build
 from tokcore_pipelines.store import listed_pages, storage, urls
+from tokcore_pipelines.store.disk_listing import Links
 from tokcore_pipelines.store.patterns import Pattern
 from tokcore_pipelines.store.pins import find_version
 from tokcore_pipelines.work.inputs import LeftOut, find_inputs
@@ -47,16 +48,15 @@ def test_a_named_file_costs_one_request(s3: Store, folder: str) -> None:
     assert s3.proxy.count() == {"HeadObject": NUM_FILES}
 
 
-def test_sources_are_listed_at_once_and_come_in_their_order(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    meeting, really = threading.Barrier(4, timeout=30), storage.list_files
+def test_sources_are_listed_at_once_and_come_in_their_order(folder: str) -> None:
+    meeting = threading.Barrier(4, timeout=30)
 
-    def list_files(pattern: Pattern) -> Sequence[storage.FileId]:
+    def list_files(pattern: Pattern, links: Links) -> Sequence[storage.FileId]:
         meeting.wait()  # breaks unless four are listed at a time
-        return really(pattern)
+        return storage.list_files(pattern, links)
 
-    monkeypatch.setattr(storage, "list_files", list_files)
     config = make_config(folder, *(f"{number}/*.jsonl" for number in (3, 1, 0, 2)))
-    found = [one.uri for one in find_inputs(config, f"{folder}-out", LeftOut())]
+    found = [one.uri for one in find_inputs(config, f"{folder}-out", LeftOut(), list_files=list_files)]
     assert found == [f"{i}/{number:02d}.jsonl" for i in (3, 1, 0, 2) for number in range(i, NUM_FILES, 4)]
 
 
