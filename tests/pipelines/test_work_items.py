@@ -86,6 +86,11 @@ def test_a_new_file_changes_its_own_run_only():
     assert max(sizes) <= 64
 
 
+def test_a_plan_does_not_follow_the_order_in_which_files_come():
+    files = make_files(40, 1000)
+    assert make_plan(files[::-1], SETTINGS, 8000) == make_plan(files, SETTINGS, 8000)
+
+
 def test_runs_are_bounded_in_number_however_small_their_files_are():
     assert [len(run) for run in list_runs(make_plan(make_files(25_000, 0), SETTINGS, 64_000))] == [10_000, 10_000, 5000]
 

@@ -117,11 +117,11 @@ DEFECTS = (
     ),
     Defect(
         "files-in-the-order-of-sources",
-        "work items follow the order of sources in the build file",
+        "work items follow the order in which files come: of sources, or what vanished after what is there",
         "_sort_files",
         "found = SortedRows(flatten_file, InputFile, key=lambda file: file.uri)",
         "found = SortedRows(flatten_file, InputFile, key=lambda file: 0)",
-        in_tests("pipelines/test_build.py::test_equal_with_sources_in_another_order_and_another_name"),
+        in_tests("pipelines/test_work_items.py::test_a_plan_does_not_follow_the_order_in_which_files_come"),
     ),
     Defect(
         "plan-in-the-graph",
