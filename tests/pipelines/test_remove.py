@@ -285,6 +285,10 @@ def test_what_rejects_quote_is_left_out(corpus):
     commit = remove_here(corpus, {"a-3", "a-bad"}).commit
     lines = (output / commit.added[0].path / "rejected" / "rejected.jsonl").read_text().splitlines()
     assert [(json.loads(line)["detail"], json.loads(line)["sample"]) for line in lines] == [("", "")] * 4
+    write_documents(corpus, "en/f.jsonl", 4)
+    (added,) = update(corpus).added
+    (line,) = (output / added.path / "rejected" / "rejected.jsonl").read_text().splitlines()
+    assert (json.loads(line)["detail"], json.loads(line)["sample"]) == ("", "")
     assert {one.path for one in verify_removed(str(output), ["a-bad"]).held} == {"."}
     require_sound(corpus)
 
