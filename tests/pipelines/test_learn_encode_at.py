@@ -17,6 +17,7 @@ import tokcore as package
 from tokcore.errors import ConfigError, LearnError, StageError
 from tokcore_pipelines.build.build import Build
 from tokcore_pipelines.build.learn_settings import read_learn_config
+from tokcore_pipelines.build.read_log import read_log
 from tokcore_pipelines.build.tokenizers_beside import find_tokenizer, list_beside
 from tokcore_pipelines.check.gc import gc
 from tokcore_pipelines.check.verify import verify
@@ -234,6 +235,12 @@ def test_a_commit_is_encoded_as_a_build_of_its_documents(corpus, at, beside):
     for split in ("train", "validation"):
         mine, theirs = (package.open_shards(corpus / name, split) for name in ("second", "fresh"))
         assert sorted(ids.tolist() for ids in mine) == sorted(ids.tolist() for ids in theirs)
+
+
+def test_all_that_was_removed_by_then_is_left_out_of_each_file(corpus):
+    remove_here(corpus, {"f-0"})  # which makes the part of the file f again, and no other
+    plan = make_encoding(open_here(corpus), str(corpus / "second"), 4).chosen
+    assert {one.removed for one in plan.settings} == {read_log(str(corpus / "out")).tombstones(4)}
 
 
 def test_a_new_output_may_have_other_settings(corpus):
