@@ -24,7 +24,8 @@ from support.watchers import said, watching
 from tokcore_pipelines.build.read_log import read_log
 from tokcore_pipelines.store.listing import list_files
 from tokcore_pipelines.store.listing_after import list_files_after
-from tokcore_pipelines.store.patterns import Pattern
+from tokcore_pipelines.store.patterns import Pattern, resolve_pattern
+from tokcore_pipelines.watch.known_files import _is_like
 from tokcore_pipelines.watch.service import Service
 
 SETTINGS = "[learn]\nvocab_size = 280\n[shards]\ntarget_tokens = 300\n"
@@ -203,6 +204,13 @@ def test_messages_that_are_wrong_doubled_or_foreign_do_no_harm(s3_here: Store, s
         wait_for(lambda: count_messages(watcher, "other") >= 5)
         assert not watcher._trouble
     assert [commit.why.new for commit in read_log(str(tmp_path / "out")).commits] == [1]
+
+
+def test_a_name_that_no_store_has_is_of_no_pattern() -> None:
+    pattern = resolve_pattern("", "s3://bucket/*.jsonl")
+    assert _is_like("s3://bucket/a.jsonl", pattern)
+    assert not _is_like("s3://bucket/a\0.jsonl", pattern)
+    assert not _is_like("s3://name:secret@bucket/a.jsonl", pattern)
 
 
 def test_polling_goes_on_while_the_queue_is_down(

@@ -65,7 +65,7 @@ DEFECTS = (
         "_is_like",
         "with contextlib.suppress(ConfigError):",
         "with contextlib.nullcontext():",
-        in_tests("stores/test_notifications.py::test_messages_that_are_wrong_doubled_or_foreign_do_no_harm"),
+        in_tests("stores/test_notifications.py::test_a_name_that_no_store_has_is_of_no_pattern"),
     ),
     Defect(
         "quarantine-of-a-name",
