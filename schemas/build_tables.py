@@ -53,7 +53,7 @@ END_OF_TEXT = "<|endoftext|>"
 MAX_VOCAB_SIZE = 2**31 - 1  # ids are int32
 MAX_ROW_LENGTH = 2**26  # which every format holds as one document
 MAX_THETA = 1_000
-_LATER_KEYS = frozenset({"follow_links", "max_length"})  # which the first outputs were built without
+_LATER_KEYS = frozenset({"follow_links", "max_length", "steps"})  # which the first outputs were built without
 
 
 def _show_settings(table: Any) -> str:

@@ -47,7 +47,7 @@ def public_names() -> Iterator[tuple[str, Any]]:
 
 def with_members(name: str, thing: Any) -> Iterator[tuple[str, Any]]:
     yield name, thing
-    if inspect.isclass(thing) and thing.__module__.startswith("tokcore"):
+    if inspect.isclass(thing) and thing.__module__.split(".")[0] == "tokcore":
         for member, value in vars(thing).items():
             called = isinstance(value, property | classmethod | staticmethod) or inspect.isfunction(value)
             if called and not member.startswith("_"):

@@ -15,6 +15,7 @@ from support.updates import update_here
 
 import tokcore as package
 from tokcore.errors import ConfigError, LearnError, StageError
+from tokcore.files.canonical_json import write_canonical_json
 from tokcore_pipelines.build.build import Build
 from tokcore_pipelines.build.learn_settings import read_learn_config
 from tokcore_pipelines.build.read_log import read_log
@@ -377,7 +378,7 @@ def damage_name(place: Path) -> None:
 def damage_commit(place: Path) -> None:
     manifest = json.loads((place / "manifest.json").read_bytes())
     manifest["inputs"]["commit"]["sha256"] = "0" * 64
-    (place / "manifest.json").write_bytes(package.canonical.write_canonical_json(manifest))
+    (place / "manifest.json").write_bytes(write_canonical_json(manifest))
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_metrics_fit_a_screen(capsys):
     print_metrics({"count": amounts, "encode": amounts | rejected})
     lines = capsys.readouterr().out.splitlines()
     assert all(len(line) <= 80 for line in lines)
-    assert [line[:11].strip() for line in lines] == ["count", "", "encode", "", "", ""]
+    assert [line[:11].strip() for line in lines] == ["count", "", "encode", "", ""]
     assert lines[1] == "           stored, 3,764,907 of text"
 
 

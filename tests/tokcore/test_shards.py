@@ -92,7 +92,7 @@ def write_build(
         "format": "tokcore-manifest",
         "format_version": 1,
         "files": sorted(entries, key=lambda entry: str(entry["path"])),
-        "totals": {"fingerprint": fingerprint},
+        "totals": {"fingerprint": fingerprint, "shards": len(TRAIN) + len(VALIDATION)},
     }
     (output / "shards" / "manifest.json").write_bytes(write_canonical_json(manifest))
     return output

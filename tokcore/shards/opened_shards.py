@@ -460,8 +460,10 @@ def find_named_shards(place: Path) -> NamedShards:
 
 def _names_shards(content: Any) -> bool:
     """Whether this is the manifest of a stage whose files are shards; of packed ones, rows are the documents."""
-    totals = content.get("totals") if isinstance(content, dict) else None
-    return isinstance(totals, dict) and "shards" in totals and not content.get("root")  # which a whole build has
+    if not isinstance(content, dict) or "stage" not in content or content.get("root"):  # which a whole build has
+        return False
+    totals = content.get("totals")
+    return not isinstance(totals, dict) or "shards" in totals  # a damaged one is refused, not passed over
 
 
 def _find_fault(path: Path, folder: Path) -> str | None:
