@@ -177,6 +177,9 @@ class PretokenizeTable:
         str | None, "for bpe: a list of steps, as JSON, as pre_tokenizer of tokenizer.json has it; replaces pattern"
     ] = None
 
+    def __repr__(self) -> str:
+        return _show_settings(self)
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PlanTable:
