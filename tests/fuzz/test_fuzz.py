@@ -14,6 +14,7 @@ from support.sanitized import Programs
 
 # About two seconds each.
 RUNS = {
+    "automaton": 1000,
     "scan": 120,
     "encode": 60,
     "count": 400,
