@@ -205,7 +205,7 @@ def main() -> None:
     data, digest = write_python_source(categories, lower)
     files = {
         HERE / "kernel" / "scan" / "unicode_tables.cpp": write_cpp_source(categories, digest),
-        HERE.parent / "unicode_data.py": data,
+        HERE.parent / "text" / "unicode_data.py": data,
     }
     write_files(files, arguments.check)
 

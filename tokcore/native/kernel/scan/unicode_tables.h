@@ -20,8 +20,7 @@ enum ClassBit : uint8_t {
 inline constexpr uint32_t kMaxCodePoint = 0x10FFFF;
 
 extern const char kVersion[];
-extern const char
-    kTablesSha256[];  // of all data that tokcore derives from Unicode, see tokcore/text/unicode.py
+extern const char kTablesSha256[];  // of all data that tokcore derives from Unicode: tokcore/text/unicode.py
 extern const uint8_t kLeafOfBlock[(kMaxCodePoint >> 8) + 1];
 extern const uint8_t kLeaves[][256];  // the first is that of U+0000 to U+00FF
 
