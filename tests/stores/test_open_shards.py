@@ -52,7 +52,9 @@ def upload(store: Store, url: str, format: str) -> int:
             entries.append({"path": paths[suffix], "size_bytes": len(data), "sha256": sha256, "about": facts})
     manifest = {"stage": "shards", "format": "tokcore-manifest", "format_version": 1, "files": entries}
     put(
-        store, f"{url}/shards/manifest.json", write_canonical_json({**manifest, "totals": {"fingerprint": FINGERPRINT}})
+        store,
+        f"{url}/shards/manifest.json",
+        write_canonical_json({**manifest, "totals": {"fingerprint": FINGERPRINT, "shards": 1}}),
     )
     return sum(one["size_bytes"] for one in entries)
 
