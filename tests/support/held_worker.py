@@ -39,12 +39,12 @@ def main(folder: str) -> None:
 
 
 def _hold(function: Callable[..., Any], step: str, folder: Path) -> Callable[..., Any]:
-    def held(*arguments: Any) -> Any:
+    def held(*arguments: Any, **named: Any) -> Any:
         if not _may_pass(step, folder):
             (folder / f"at-{step}.{os.getpid()}.{uuid.uuid4().hex}").touch()
             while (folder / f"hold-{step}").exists():
                 time.sleep(0.05)
-        return function(*arguments)
+        return function(*arguments, **named)
 
     held.__name__ = function.__name__
     return held
