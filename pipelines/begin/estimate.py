@@ -40,9 +40,9 @@ class Estimate(NamedTuple):
     seconds: int
     memory_bytes: int  # at most, of all workers together
     learn_bytes: int  # of memory, at most: where a corpus goes on as new as the sample is; 0 if none are learned
-    vocab_least: int  # tokens that the sample alone gives, special ones included; 0 if none are learned anew
+    vocab_least: int  # size that the sample alone reaches, with special tokens; 0 if nothing is learned anew
     vocab_most: int  # tokens that a corpus would give that goes on as new as the sample is
-    vocab_bound: int  # tokens that the sample alone gives at most, whatever the weights of languages are
+    vocab_bound: int  # largest size that the sample alone can reach, with any weights of languages
 
 
 class _Sampled(NamedTuple):

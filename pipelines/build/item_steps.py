@@ -54,14 +54,15 @@ def count_steps(plan: Plan, job: CountJob) -> StepsOf[list[ItemCounted]]:
     max_runs = choose_max_runs(job.num_partitions)
     merges = {key: ToMerge(_make_merge_key(key), own) for key, own in runs.items() if len(own) > max_runs}
     yield Step("merge", merge_to_few, (attempts, max_runs), [*merges.values()], _get_key, is_dealt=False)
-    tables = [
-        ToTable(
-            lang,
-            tuple(one.key for key, one in merges.items() if key[0] == lang),
-            tuple(run for key, own in runs.items() if key[0] == lang and key not in merges for run in own),
-        )
-        for lang in sorted({lang for lang, _ in runs})
-    ]
+    merged: defaultdict[str, list[str]] = defaultdict(list)  # language -> keys of its merges
+    whole: defaultdict[str, list[RunRef]] = defaultdict(list)  # language -> runs that need none
+    for (lang, partition), own in runs.items():
+        if (merge := merges.get((lang, partition))) is not None:
+            merged[lang].append(merge.key)
+        else:
+            whole[lang].extend(own)
+    langs = sorted({lang for lang, _ in runs})
+    tables = [ToTable(lang, tuple(merged[lang]), tuple(whole[lang])) for lang in langs]
     yield Step("table", write_merged_table, (attempts, result_key), tables, _get_key, is_dealt=False)
     return items
 

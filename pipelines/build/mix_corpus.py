@@ -148,7 +148,7 @@ def _count_tokens(wanted: Mapping[str, int], parts: Iterable[PartMeasured]) -> i
 
 
 def _choose_sizes(config: MixtureConfig, shards: ShardsManifest, num_tokens: int) -> tuple[int, int]:
-    """The numbers of parts and of segments of a mixture of so many tokens."""
+    """(number of parts, number of segments) of a mixture with this many tokens."""
     there = shards.totals.tokens
     num_parts = choose_num_parts(num_tokens, config.target_tokens)
     num_source_parts = choose_num_parts(there, shards.config.target_tokens)

@@ -35,8 +35,8 @@ class Expired(NamedTuple):
 def expire(output: str, keep: int | None = None, older_than_s: int | None = None, dry_run: bool = False) -> Expired:
     """Give up all commits but the newest ones, and remove what only they name.
 
-    keep: how many states of the output stay, at least 1. older_than_s: give up those that were followed by another
-    one so many seconds ago. Give at least one of them. dry_run: change nothing.
+    keep: how many states of the output stay, at least 1. older_than_s: give up those that a later one replaced at
+    least this many seconds ago. Give one of the two, or both. dry_run: change nothing.
     Raises ConfigError if there is no finished build.
     """
     if keep is not None and keep < 1:

@@ -2,9 +2,8 @@
 
 The work that costs time (one work item, one merge) is a plain function: this machine's workers get it through a `Pool`,
 the workers of an engine call it directly. A worker does not import Beam. Only this module and
-tokcore_pipelines.local.worker
-know the protocol: pickled (function, arguments) go down one pipe, which no other process can write to, and replies come
-up another.
+tokcore_pipelines.local.worker know the protocol: pickled (function, arguments) go down one pipe, which no other process
+can write to, and replies come up another.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class Pool:
         self._idle: list[_Worker] = []
         self._ended: deque[tuple[Any, bool, Any]] = deque()  # (tag, whether it went well, result or error) of calls
         self._selector = selectors.DefaultSelector()
-        self._running = 0  # calls whose result somebody will ask for
+        self._running = 0  # calls whose result wait() will give
         self._obituary = ""  # why it can be used no more
         self.grow(workers)
 
@@ -131,7 +130,7 @@ class Pool:
         return tag, self._take()
 
     def forget(self) -> None:
-        """Let nobody get what the calls that are under way give. Their workers are idle again once they end."""
+        """Drop the results of all calls under way. Their workers are idle again once they end."""
         self._ended.clear()
         self._running = 0
         for worker in self._workers:
@@ -213,7 +212,7 @@ class Pool:
         return [worker.process.pid for worker in self._workers]
 
 
-_FORGOTTEN = object()  # the tag of a call whose result nobody wants
+_FORGOTTEN = object()  # the tag of a call whose result is dropped
 
 
 class _Worker:

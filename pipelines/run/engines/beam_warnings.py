@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from tokcore_pipelines.store.redaction import redact
 
 # Of threads, which we ask for on purpose: they wait for our own worker processes. And of options that only a job server
-# knows: run/engines/runner.py refuses those that nobody does.
+# knows: run/engines/runner.py refuses unknown ones.
 _NO_NEWS = ("If direct_num_workers is not equal to 1", "Unparseable argument: ")
 # What Beam tries again it tells with a stack trace.
 _TRACE = re.compile(r"\s*\n\s*Traceback ")
