@@ -325,10 +325,12 @@ class _Repair:
         make: Callable[[Stored], contextlib.AbstractContextManager[_Again]],
     ) -> None:
         """Give files their places that are made again from the inputs, as these are read now, or else as before."""
-        for is_last in (False, True) if self._plan is not None else (True,):
-            with make(self._stored.as_before() if is_last and self._plan else self._stored) as (attempts, again):
+        ways = [self._stored] if self._plan is None else [self._stored, self._stored.as_before()]
+        for stored in ways:
+            with make(stored) as (attempts, again):
                 found = [(stage, entry, again.get(get_path_below(stage, entry.path))) for stage, entry in entries]
-                if is_last or all(file and file.content_sha256 == entry.content_sha256 for _, entry, file in found):
+                are_right = all(file and file.content_sha256 == entry.content_sha256 for _, entry, file in found)
+                if are_right or stored is ways[-1]:
                     for stage, entry, file in found:
                         self._put(stage, entry, attempts.find(file) if file is not None else "")
                     return
