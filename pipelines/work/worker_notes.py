@@ -65,10 +65,13 @@ def read_greetings(folder: str) -> tuple[int, str]:
 
 
 def _read_all(folder: str) -> Iterator[dict[str, Any]]:
-    """The notes in a folder. One that is still being written, or whose writer was killed, is passed over."""
+    """The notes in a folder. One that is still being written, or whose writer was killed, is passed over.
+
+    So is one that is gone: an equal build that has finished removes them all.
+    """
     for path in storage.list_tree(folder):
         with contextlib.suppress(ValueError):
-            yield json.loads(storage.read_bytes(urls.join(folder, path)))
+            yield json.loads(storage.read_if_there(urls.join(folder, path)) or b"")
 
 
 def _get_folder(attempts: Attempts) -> str:

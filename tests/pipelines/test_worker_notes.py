@@ -1,4 +1,7 @@
-"""Notes of an engine's workers: one that is cut off, because its writer was killed or still writes, stops no build."""
+"""Notes of an engine's workers: one that is cut off, or gone, stops no build.
+
+Its writer was killed or still writes, or another build removed it.
+"""
 
 from __future__ import annotations
 
@@ -25,3 +28,12 @@ def test_notes_that_are_cut_off_are_passed_over(tmp_path: Path, cut: bytes) -> N
     num_started, refusal = read_greetings(greetings)
     assert num_started == 1
     assert refusal.endswith(": the driver is of another release")
+
+
+def test_notes_that_are_gone_are_passed_over(tmp_path: Path) -> None:
+    attempts = Attempts(str(tmp_path), "counts", "0" * 64)
+    note_item(attempts, 0)
+    # Listed, and gone when it is read.
+    (Path(attempts.folder) / "workers" / "item-00002.0123456789ab").symlink_to(tmp_path / "gone")
+    (process,) = read_notes(attempts)
+    assert process.items == 1
