@@ -102,9 +102,8 @@ def _decode_shard(part: _Part, shard: InheritedShard, r: AssignedRange) -> Itera
     for batch, _ in read_shard(part.url, shard):
         if r.uri not in batch.sources.names:
             continue
+        # A work item reads one range of a file at most, so all that its shards have of this file is of this range.
         is_asked = batch.sources.codes == batch.sources.names.index(r.uri)
-        if r.is_cut:
-            is_asked &= (r.start <= batch.ordinals) & (batch.ordinals < r.end)
         found = batch.take(np.flatnonzero(is_asked).tolist())
         texts = decode_texts(part.tokenizer, found, part.around)
         yield from map(_Document, found.ordinals.tolist(), texts, found.ids, found.langs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
@@ -25,6 +26,12 @@ from tokcore_pipelines.check.repair import repair
 from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.check.verify_removed import verify_removed
 from tokcore_pipelines.history.expire_commits import expire
+from tokcore_pipelines.reading.streams import Meter
+from tokcore_pipelines.store.manifests import read_manifest
+from tokcore_pipelines.work.read_plan import read_plan
+from tokcore_pipelines.work.read_tokens import read_tokens
+from tokcore_schemas.commit_log import OWN
+from tokcore_schemas.stage_table import PLAN
 
 GONE = {"a-3", "a-4", "d-0"}
 SOURCES = ("en/a.jsonl", "en/b.jsonl", "mixed/c.jsonl", "mixed/d.jsonl")
@@ -90,6 +97,21 @@ def test_tokens_stand_for_a_source_that_is_gone(corpus, lost):
     require_sound(corpus, 42 - 3 - sum(decoded.values()))
     require_same(corpus, GONE)
     assert update_here(corpus / "build.toml", corpus / "out") is None  # what is back is what it was
+
+
+def test_a_range_gets_its_own_documents(tmp_path):
+    path = write_corpus(tmp_path)
+    path.write_text(path.read_text().replace("range_bytes = 1000", "range_bytes = 400"))
+    output = str(tmp_path / "out")
+    run(path, output)
+    plan = read_plan(output, read_manifest(output, PLAN))
+    ranges = [r for item in plan.items for r in plan.assignment(item).ranges if r.uri == "en/a.jsonl"]
+    assert len(ranges) == 3
+    found = []
+    for r in ranges:
+        asked = dataclasses.replace(r, settings=dataclasses.replace(r.settings, decoded_from=OWN))
+        found += [id for batch in read_tokens(output, asked, Meter()) for id in batch.ids]
+    assert found == [f"a-{i}" for i in range(12)]
 
 
 def test_a_changed_source_is_not_taken_for_the_old_one(corpus):

@@ -80,6 +80,7 @@ def in_blocks(rows: CountRows, size: int) -> list[CountRows]:
 
 
 @given(texts, st.sampled_from([0, 4, 5, 7, 64]), st.integers(1, 3))
+@example(["😀😀😀".encode()], 7, 1)  # the second one starts three bytes before the cut
 def test_counter_equals_reference(documents: list[bytes], limit: int, batches: int) -> None:
     expected = counted(documents, limit, "reference")
     for name in NATIVE:
