@@ -89,6 +89,8 @@ def suggest_fix(reason: str, settings: ReadSettings, seen: Peek | None, fields: 
             f"{named!r} holds {make_printable(repr(example).encode())}, which is not a language code" if example else ""
         )
         return f'{holds or f"some records lack {named!r}"}. Name another lang_field, or write lang = "..." instead'
+    if key == "text" and found is not None and 2 * sum(isinstance(one, str) for one in found.values) > len(found.values):
+        return f"Most records have text in {named!r}: mend the others, or allow for them with max_rejected"
     others = [field for field in fields if field.name != named]
     guesses = guess_fields(others, key.removesuffix("_field"), named)
     guess = guesses[0].name if guesses else ""

@@ -100,6 +100,14 @@ def test_what_is_wrong_is_named_with_its_mend(tmp_path, source, name, content, m
     assert not (tmp_path / "out").exists()
 
 
+def test_few_records_without_text_do_not_send_anybody_to_another_field(tmp_path):
+    rows = [{"id": f"a-{i}", "text": text} for i, text in enumerate(texts("en", 20))]
+    (tmp_path / "a.jsonl").write_bytes(jsonl([*rows, {"id": "a-bad", "text": 7}]))
+    stopping, (warning,) = found(build_of(tmp_path, 'lang = "en"\nfiles = "a.jsonl"', more="max_rejected = 1"))
+    assert stopping == []
+    assert "Most records have text in 'text': mend the others, or allow for them with max_rejected" in warning
+
+
 @pytest.mark.parametrize("name", ["a.jsonl", "a.parquet"])
 def test_paths_into_lists(tmp_path, name):
     rows = [{"messages": [{"content": text}]} for text in texts("en", 9)]
