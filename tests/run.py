@@ -6,6 +6,7 @@ python tests/run.py proof --full     the same, then the programs that take hours
 python tests/run.py record           write the costs of the last runs into tests/costs.json, as the budgets from now on
 
 What each file cost is in out/costs/SET.json. A file that costs more CPU than its budget ends the run with exit code 1.
+A test that fails is run again, alone. If it passes then, it is named as unsteady: two of these are let pass, not more.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -50,7 +52,9 @@ WAITING = (
 # slow one comes last, when only one process would still work.
 _PYTEST = ["-q", "--dist=loadfile", "--no-loadscope-reorder", "--max-worker-restart=0", "--durations=30"]
 _PYTEST += ["-o", "faulthandler_timeout=900", "-o", "faulthandler_exit_on_timeout=true"]
-_NO_TESTS = 5
+_FAILED, _NO_TESTS = 1, 5  # exit codes of pytest
+# Two cores that do everything at once find what nobody can repeat. It is to be looked into, and it stops no landing.
+_MOST_UNSTEADY = 2
 _END_BYTES = 1 << 12  # of what pytest says, more than its last line
 
 # A budget is exceeded only by a half more and five seconds, on a machine whose speed is taken from the other files, and
@@ -87,6 +91,7 @@ class Ended(NamedTuple):
 def run_tests(name: str, processes: int) -> int:
     """Run a set; the exit code."""
     places = find_places(name)
+    COSTS.mkdir(parents=True, exist_ok=True)
     # The tests that wait begin first and take a processor only now and then.
     runs = {
         "waits": [place for place in places if place in WAITING],
@@ -96,8 +101,10 @@ def run_tests(name: str, processes: int) -> int:
         started = {}
         for run, chosen in runs.items():
             command = [sys.executable, "-m", "pytest", *_PYTEST, f"--numprocesses={processes}", f"-m={SETS[name]}"]
+            failed_before = COSTS / f"{name}-{run}.cache"
+            shutil.rmtree(failed_before, ignore_errors=True)
             started[run] = subprocess.Popen(
-                [*command, *(str(TESTS / place) for place in chosen)],
+                [*command, f"--override-ini=cache_dir={failed_before}", *(str(TESTS / place) for place in chosen)],
                 cwd=ROOT,
                 env={**os.environ, "TOKCORE_TEST_COSTS": str(COSTS / f"{name}-{run}.json")},
                 stdout=subprocess.PIPE if run == "works" else said,
@@ -113,16 +120,34 @@ def run_tests(name: str, processes: int) -> int:
         said.seek(0)
         text = said.read().decode(errors="replace")
     print("--- the tests that wait:", text, sep="\n", flush=True)
-    ended = [works, Ended(code, _count(text))]
+    ended = {"waits": Ended(code, _count(text)), "works": works}
     costs = {file: cost for run in runs for file, cost in _read(COSTS / f"{name}-{run}.json").items()}
     (COSTS / f"{name}.json").write_text(json.dumps(costs, indent=1) + "\n")
     pace = measure_pace(costs, _read(BUDGETS))
     exceeded = confirm(find_exceeded(costs, _read(BUDGETS), pace), name, pace)
     print(*exceeded.values(), sep="\n")
-    total = {key: sum(one.counts.get(key, 0) for one in ended) for key in ("passed", "failed", "skipped")}
-    failed = total["failed"] + sum(one.counts.get("error", 0) + one.counts.get("errors", 0) for one in ended)
+    total = {key: sum(one.counts.get(key, 0) for one in ended.values()) for key in ("passed", "failed", "skipped")}
+    failed = total["failed"] + sum(one.counts.get("error", 0) + one.counts.get("errors", 0) for one in ended.values())
+    codes = {run: one.code for run, one in ended.items()}
+    if 0 < failed <= _MOST_UNSTEADY:
+        codes = {run: run_again(name, run, runs[run]) if code == _FAILED else code for run, code in codes.items()}
+        if _are_good(codes):
+            print(f"{failed} failed, and passed when run again: unsteady. Look into what FAILED above.")
+            total["passed"], failed = total["passed"] + failed, 0
     print(f"{total['passed']} passed, {failed} failed, {total['skipped']} skipped", flush=True)
-    return 0 if all(one.code in (0, _NO_TESTS) for one in ended) and total["passed"] and not exceeded else 1
+    return 0 if _are_good(codes) and total["passed"] and not exceeded else 1
+
+
+def _are_good(codes: Mapping[str, int]) -> bool:
+    return all(code in (0, _NO_TESTS) for code in codes.values())
+
+
+def run_again(name: str, run: str, places: Sequence[str]) -> int:
+    """Run those tests that failed, alone; the exit code."""
+    command = [sys.executable, "-m", "pytest", "-q", "--last-failed", "--last-failed-no-failures=none"]
+    command += [f"--override-ini=cache_dir={COSTS / f'{name}-{run}.cache'}", f"-m={SETS[name]}"]
+    print("--- those that failed, once more:", flush=True)
+    return subprocess.run([*command, *(str(TESTS / place) for place in places)], cwd=ROOT).returncode
 
 
 def count_processes() -> int:
@@ -149,10 +174,11 @@ def _follow(process: subprocess.Popen[bytes]) -> Ended:
     """Print what it says at once."""
     assert process.stdout is not None
     end = b""
-    while said := os.read(process.stdout.fileno(), 1 << 16):  # not by lines: dots are progress
-        sys.stdout.buffer.write(said)
-        sys.stdout.buffer.flush()
-        end = (end + said)[-_END_BYTES:]
+    with process.stdout as stdout:
+        while said := os.read(stdout.fileno(), 1 << 16):  # not by lines: dots are progress
+            sys.stdout.buffer.write(said)
+            sys.stdout.buffer.flush()
+            end = (end + said)[-_END_BYTES:]
     return Ended(process.wait(), _count(end.decode(errors="replace")))
 
 

@@ -64,6 +64,41 @@ def test_a_file_that_is_cheap_alone_keeps_its_budget(monkeypatch: pytest.MonkeyP
         assert [*run.confirm({file: "too expensive beside others"}, "test", pace=1)] == exceeded
 
 
+@pytest.mark.parametrize(
+    ("failing", "code", "last"),
+    [
+        (("once",), 0, "5 passed, 0 failed, 0 skipped"),
+        (("once", "once"), 0, "5 passed, 0 failed, 0 skipped"),
+        (("once", "once", "once"), 1, "2 passed, 3 failed, 0 skipped"),
+        (("always",), 1, "4 passed, 1 failed, 0 skipped"),
+        (("once", "always"), 1, "3 passed, 2 failed, 0 skipped"),
+    ],
+)
+def test_what_fails_once_is_unsteady(monkeypatch, tmp_path, capfd, failing, code, last):
+    """Few such tests are named and let pass; what fails again, alone, fails the run."""
+    tests = tmp_path / "tests"
+    tests.mkdir()
+    (tests / "test_one.py").write_text(
+        "import pathlib, pytest\n"
+        "@pytest.mark.parametrize('number', range(4))\n"
+        "def test_one(number):\n"
+        f"    how = dict(enumerate({failing})).get(number)\n"
+        "    been = pathlib.Path(__file__).with_name(f'been-{number}')\n"
+        "    assert how is None or how == 'once' and been.exists() or been.write_text('') > 0\n"
+    )
+    for name in [one for one in os.environ if one.startswith("PYTEST_")]:
+        monkeypatch.delenv(name)
+    for name, place in {"ROOT": tmp_path, "TESTS": tests, "COSTS": tmp_path / "costs", "BUDGETS": tests / "no"}.items():
+        monkeypatch.setattr(run, name, place)
+    (tests / "test_waits.py").write_text("def test_waits(): pass\n")
+    monkeypatch.setattr(run, "find_places", lambda _: ["test_one.py", "test_waits.py"])
+    monkeypatch.setattr(run, "WAITING", ("test_waits.py",))
+    assert run.run_tests("test", 1) == code
+    said = capfd.readouterr().out
+    assert said.strip().splitlines()[-1] == last
+    assert ("unsteady" in said) == (code == 0)
+
+
 def test_costs_are_those_of_the_processes_that_tests_start(tmp_path: Path):
     """Of a child that works for a second, and of one command in the server that tests use."""
     (tmp_path / "conftest.py").write_text("pytest_plugins = ['support.costs']\n")
