@@ -19,6 +19,7 @@ import threading
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -28,6 +29,7 @@ import click
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from tokcore.errors import ConfigError, TokError
+from tokcore_pipelines import commands as commands_room
 from tokcore_pipelines.commands.command_inputs import EXIT_STAGE, EXIT_USAGE, EXIT_WAITS, fail
 from tokcore_pipelines.commands.command_options import format_examples
 from tokcore_pipelines.local.say import LogFormatter, say, say_message
@@ -38,22 +40,14 @@ from tokcore_pipelines.run.slices.outcomes import SliceWaits
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
 
-# Command -> its module in tokcore_pipelines.commands, in the order of work, which the help keeps. Those that make one
-# stage, by the table of stages, come after "build". A module is imported when a command of it is asked for: what all of
-# them import takes half a second.
-_MODULES = {
-    **dict.fromkeys(("init", "check", "build", "update"), "build_commands"),
-    **dict.fromkeys(("watch", "status"), "watch_commands"),
-    **dict.fromkeys(
-        ("verify", "log", "remove", "restore", "expire", "compact", "repair", "show", "curve", "audit"),
-        "output_commands",
-    ),
-    **dict.fromkeys(("report", "view"), "look_commands"),
-    "export": "tokenizer_commands",
-    **dict.fromkeys(("convert", "fsck"), "shard_commands"),
-    **dict.fromkeys(("encode-text", "decode-ids", "explain"), "tokenizer_commands"),
-    **dict.fromkeys(("diff", "gc"), "output_commands"),
-}
+# In the order of work, which the help keeps. Those that make a stage, by the table of stages, come after "build". Each
+# has a module of its name in tokcore_pipelines.commands, except those that only make a stage; it is imported when it is
+# asked for: what all of them import takes half a second.
+_COMMANDS = (
+    *("init", "check", "build", "update", "watch", "status", "verify", "log", "remove", "restore", "expire", "compact"),
+    *("repair", "show", "curve", "audit", "report", "view", "export", "convert", "fsck", "encode-text", "decode-ids"),
+    *("explain", "diff", "gc"),
+)
 
 EXIT_INTERRUPTED, EXIT_BROKEN_PIPE, EXIT_TERMINATED = 130, 141, 143
 
@@ -103,17 +97,20 @@ class _Commands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names in the order of work; click would sort them."""
-        names = [*_MODULES]
+        names = [*_COMMANDS]
         after = names.index("build") + 1
         return [*names[:after], *_list_stage_commands(), *names[after:]]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _MODULES:
-            from tokcore_pipelines.commands.build_commands import make_stage_command
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        name = cmd_name.replace("-", "_")
+        if find_spec(f"{commands_room.__name__}.{name}") is None:
+            from tokcore_pipelines.commands.run_stages import make_stage_command
+            from tokcore_schemas.stage_table import STAGES
 
-            return make_stage_command(cmd_name)
-        module = import_module(f"tokcore_pipelines.commands.{_MODULES[cmd_name]}")
-        found: click.Command = next(one for one in module.COMMANDS if one.name == cmd_name)
+            return make_stage_command(next(stage for stage in STAGES.values() if stage.command == cmd_name))
+        found: click.Command = getattr(import_module(f"{commands_room.__name__}.{name}"), name)
         return found
 
     def resolve_command(

@@ -97,17 +97,6 @@ def expand_local_path(path: str) -> Path:
     return Path(expanded) if urls.find_scheme(expanded) is None else urls.get_local_path(expanded)
 
 
-def load_tokenizer(path: str, pattern: str | None = None, vocab_size: int | None = None) -> Any:
-    """The tokenizer at a path or URL, in any form that [tokenizer] from takes. vocab_size: the one of several sizes."""
-    from tokcore import Tokenizer
-    from tokcore_pipelines.build.tokenizer_files import find_tokenizer_of_size, read_tokenizer
-
-    url = make_absolute(path)
-    if vocab_size is not None:
-        url = find_tokenizer_of_size(url, vocab_size)
-    return Tokenizer(read_tokenizer(url, pattern, (), ("tokenizer", "--pattern")))
-
-
 def open_build(
     build_file: str,
     output: str,

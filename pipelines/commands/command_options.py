@@ -81,6 +81,22 @@ VOCAB_SIZE = click.option(
 
 PATTERN = click.option("--pattern", metavar="NAME|REGEX", help="For a rank file or vocab.json: the split pattern.")
 
+END_ID = click.option(
+    "--end", type=click.IntRange(0), metavar="ID", help="The id that ends each document, for files without bounds."
+)
+
+READ_DTYPE = click.option(
+    "--from-dtype",
+    "read_dtype",
+    default="",
+    metavar="DTYPE",
+    help="Dtype of the ids, for files that do not say it: uint16, ...",
+)
+
+SHARDS_VOCAB_SIZE = click.option(
+    "--vocab-size", type=click.IntRange(1), metavar="N", help="Every id is below it; default: what the files say."
+)
+
 AT = click.option(
     "--at", type=click.IntRange(0), metavar="COMMIT", help="The output as it was at this commit; default: the newest."
 )

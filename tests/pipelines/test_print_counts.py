@@ -12,10 +12,11 @@ from tokcore_pipelines.check import fsck as checking
 from tokcore_pipelines.check.rebuild import Rebuilt
 from tokcore_pipelines.check.verify import Report
 from tokcore_pipelines.check.verify_removed import RemovalReport
+from tokcore_pipelines.commands.convert import convert
+from tokcore_pipelines.commands.fsck import fsck
 from tokcore_pipelines.commands.print_build import print_metrics
 from tokcore_pipelines.commands.print_log import print_compacted, print_log, print_removal_report
 from tokcore_pipelines.commands.print_reports import print_rebuilt, print_verified
-from tokcore_pipelines.commands.shard_commands import convert, fsck
 from tokcore_pipelines.history.compact_output import Compacted
 from tokcore_pipelines.look import convert as converting
 from tokcore_pipelines.look.show import ListedShards, print_shards

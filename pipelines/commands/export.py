@@ -1,9 +1,6 @@
-"""Commands for a tokenizer: export, encode-text, decode-ids, explain."""
+"""`tokcore export`."""
 
 from __future__ import annotations
-
-import os
-import sys
 
 import click
 
@@ -12,12 +9,11 @@ from tokcore.formats.tokenizers.exports import EXPORTS, export_to
 from tokcore_pipelines.commands.command_inputs import (
     expand_local_path,
     expand_path,
-    load_tokenizer,
     make_absolute,
-    print_json,
 )
-from tokcore_pipelines.commands.command_options import AT, JSON, PATTERN, TOKENIZER, VOCAB_SIZE, format_examples
-from tokcore_pipelines.local.say import say, write_data
+from tokcore_pipelines.commands.command_options import AT, VOCAB_SIZE, format_examples
+from tokcore_pipelines.commands.named_tokenizers import load_tokenizer
+from tokcore_pipelines.local.say import say
 
 
 @click.command(
@@ -71,55 +67,3 @@ def export(
         raise ConfigError(f"{error} with --force") from error
     if left_out := EXPORTS[target].left_out(spec):
         say(f"note: {left_out}", err=True)
-
-
-@click.command("encode-text", epilog=format_examples("tokcore encode-text --tokenizer out/first < text.txt"))
-@TOKENIZER
-@PATTERN
-def encode_text(path: str, pattern: str | None) -> None:
-    """Encode stdin; print ids separated by spaces."""
-    ids = load_tokenizer(path, pattern).encode(sys.stdin.buffer.read())
-    say(" ".join(map(str, ids.tolist())))
-
-
-@click.command("decode-ids", epilog=format_examples("echo 72 105 | tokcore decode-ids --tokenizer out/first"))
-@TOKENIZER
-@PATTERN
-def decode_ids(path: str, pattern: str | None) -> None:
-    """Decode ids from stdin; write their bytes."""
-    words = sys.stdin.buffer.read().split()
-    if wrong := [word for word in words if not word.isdigit() or len(word) > len(str(2**31))]:
-        raise ConfigError(f"stdin: {wrong[0][:20].decode(errors='replace')!r} is not a token id")
-    write_data(load_tokenizer(path, pattern).decode([int(word) for word in words]))
-
-
-@click.command(
-    epilog=format_examples(
-        'tokcore explain "lower than" --tokenizer out/first',
-        "tokcore explain - --tokenizer cl100k_base.tiktoken < text.txt",
-    )
-)
-@click.argument("text")
-@TOKENIZER
-@PATTERN
-@click.option("--special", "with_special", is_flag=True, help="Special tokens that the text spells become their ids.")
-@JSON
-def explain(text: str, path: str, pattern: str | None, with_special: bool, as_json: bool) -> None:
-    """Show the tokens of a text, and the merges that made each.
-
-    TEXT is the text itself, or - for stdin. A line for each token: its id, its text (invisible characters as escapes),
-    its bytes, and how it came to be. Below it are the merges that made it, in their order, each with its rank.
-    """
-    from tokcore.look.explain import Explainer
-    from tokcore_pipelines.look.explained import format_explained, list_explained
-
-    data = sys.stdin.buffer.read() if text == "-" else os.fsencode(text)
-    explainer = Explainer(load_tokenizer(path, pattern))
-    tokens = explainer.explain(data, with_special=with_special)
-    if as_json:
-        print_json(list_explained(explainer.tokenizer, tokens))
-    else:
-        say(*format_explained(explainer.tokenizer, tokens))
-
-
-COMMANDS = (export, encode_text, decode_ids, explain)

@@ -1,0 +1,54 @@
+"""Tokenizers that the arguments of a command line name."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import TYPE_CHECKING, Any
+
+from tokcore.errors import ConfigError
+from tokcore.text.patterns import PATTERNS
+from tokcore_pipelines.commands.command_inputs import make_absolute
+
+if TYPE_CHECKING:
+    from tokcore.tokenizer.tokenizer import Tokenizer
+
+
+def load_tokenizer(path: str, pattern: str | None = None, vocab_size: int | None = None) -> Any:
+    """The tokenizer at a path or URL, in any form that [tokenizer] from takes. vocab_size: the one of several sizes."""
+    from tokcore import Tokenizer
+    from tokcore_pipelines.build.tokenizer_files import find_tokenizer_of_size, read_tokenizer
+
+    url = make_absolute(path)
+    if vocab_size is not None:
+        url = find_tokenizer_of_size(url, vocab_size)
+    return Tokenizer(read_tokenizer(url, pattern, (), ("tokenizer", "--pattern")))
+
+
+def load_against(named: tuple[str, ...], most: int) -> dict[str, Tokenizer]:
+    """Name -> tokenizer, for what the command line names. Raises ConfigError for more than most of them."""
+    if len(named) > most:
+        raise ConfigError(f"--against: {len(named)} tokenizers named, at most {most} fit beside each other")
+    found: dict[str, Tokenizer] = {}
+    for text in named:
+        pattern, path = split_pattern(text)
+        tokenizer = load_tokenizer(path, pattern)
+        found[name_apart(path, found)] = tokenizer
+    return found
+
+
+def split_pattern(text: str) -> tuple[str | None, str]:
+    """The pattern that stands before a rank file, if one does, and the path."""
+    pattern, at, path = text.partition("@")
+    return (pattern, path) if at and pattern in PATTERNS else (None, text)
+
+
+def name_apart(path: str, taken: Container[str]) -> str:
+    """The last part of a path that says something, with a number if another tokenizer has that name."""
+    parts = [part for part in path.rstrip("/").split("/") if part not in ("", ".", "..")]
+    while len(parts) > 1 and parts[-1] in ("tokenizer", "tokenizer.json", "tokcore.json", "tokenizer.model"):
+        parts.pop()
+    name = parts[-1] if parts else path
+    number, apart = 2, name
+    while apart in taken:
+        apart, number = f"{name} ({number})", number + 1
+    return apart

@@ -1,0 +1,51 @@
+"""`tokcore update`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from tokcore_pipelines.commands.command_inputs import (
+    print_json,
+)
+from tokcore_pipelines.commands.command_options import (
+    BUILD_FILE,
+    JSON,
+    RunChoices,
+    add_run_options,
+    format_examples,
+)
+from tokcore_pipelines.commands.run_stages import open_to_run
+
+
+@click.command(
+    epilog=format_examples("tokcore update BUILD.toml", "tokcore update BUILD.toml --vanished remove"),
+)
+@BUILD_FILE
+@add_run_options
+@click.option(
+    "--vanished",
+    type=click.Choice(("keep", "remove", "fail")),
+    help="What becomes of the documents of input files that are no longer there; replaces update.vanished.",
+)
+@JSON
+def update(build_file: str, chosen: RunChoices, vanished: str | None, as_json: bool) -> None:
+    """Follow the inputs of a finished build.
+
+    Lists the sources again. Counts and encodes the files that are new, with the tokenizer that is there, as a part of
+    its own; a new version of a file replaces its documents. Ends with one commit, which `tokcore log` shows, or with
+    none if nothing changed.
+    """
+    from tokcore_pipelines.commands.print_log import print_updated
+    from tokcore_pipelines.history.update_output import Update
+
+    build = open_to_run(build_file, chosen)
+    rule: Any = vanished or build.config.update.vanished
+    follow = Update(build.config, build.options, build.output, build.progress, rule)
+    commit = follow.run()
+    if as_json:
+        print_json(json.loads(commit.to_bytes()) if commit is not None else None)
+    else:
+        print_updated(build.output, commit, chosen.quiet, follow.describe_held_back(commit))
