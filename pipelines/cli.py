@@ -18,8 +18,6 @@ import sys
 import threading
 import traceback
 from collections.abc import Sequence
-from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -29,9 +27,9 @@ import click
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from tokcore.errors import ConfigError, TokError
-from tokcore_pipelines import commands as commands_room
 from tokcore_pipelines.commands.command_inputs import EXIT_STAGE, EXIT_USAGE, EXIT_WAITS, fail
 from tokcore_pipelines.commands.command_options import format_examples
+from tokcore_pipelines.commands.command_table import Command, list_rows, load_command
 from tokcore_pipelines.local.say import LogFormatter, say, say_message
 from tokcore_pipelines.local.spare_pandas import spare_pandas
 from tokcore_pipelines.local.threads import describe_shortage, describe_small_space, limit_thread_starts
@@ -40,52 +38,10 @@ from tokcore_pipelines.run.slices.outcomes import SliceWaits
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
 
-# In the order of work, which the help keeps. Those that make a stage, by the table of stages, come after "build". Each
-# has a module of its name in tokcore_pipelines.commands, except those that only make a stage; it is imported when it is
-# asked for: what all of them import takes half a second.
-_COMMANDS = (
-    *("init", "check", "build", "update", "watch", "status", "verify", "log", "remove", "restore", "expire", "compact"),
-    *("repair", "show", "curve", "audit", "report", "view", "export", "convert", "fsck", "encode-text", "decode-ids"),
-    *("explain", "diff", "gc"),
-)
-
 EXIT_INTERRUPTED, EXIT_BROKEN_PIPE, EXIT_TERMINATED = 130, 141, 143
-
-# These run no stage. What stops them is a wrong argument, so they end with EXIT_USAGE.
-_TOOLS = frozenset(
-    (
-        *(
-            "init",
-            "status",
-            "log",
-            "restore",
-            "expire",
-            "audit",
-            "diff",
-            "gc",
-            "export",
-            "convert",
-            "fsck",
-            "show",
-            "curve",
-        ),
-        *("report", "view", "encode-text", "decode-ids", "explain"),
-    )
-)
-
-# These run stages, as do those that make one stage, on the runner that the options after -- name.
-_STAGES = frozenset({"build", "update", "watch"})
-
 
 # Ours, though not all commands that run stages have them.
 _OF_SLICES = frozenset({"--slice", "--lease", "--wait", "--no-wait"})
-
-
-def _list_stage_commands() -> list[str]:
-    """The commands that make one stage, in the order of work."""
-    from tokcore_schemas.stage_table import STAGES
-
-    return [stage.command for stage in STAGES.values() if stage.does]
 
 
 class _Terminated(KeyboardInterrupt):
@@ -97,34 +53,29 @@ class _Commands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names in the order of work; click would sort them."""
-        names = [*_COMMANDS]
-        after = names.index("build") + 1
-        return [*names[:after], *_list_stage_commands(), *names[after:]]
+        return [*list_rows()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.list_commands(ctx):
-            return None
-        name = cmd_name.replace("-", "_")
-        if find_spec(f"{commands_room.__name__}.{name}") is None:
-            from tokcore_pipelines.commands.run_stages import make_stage_command
-            from tokcore_schemas.stage_table import STAGES
-
-            return make_stage_command(next(stage for stage in STAGES.values() if stage.command == cmd_name))
-        found: click.Command = getattr(import_module(f"{commands_room.__name__}.{name}"), name)
-        return found
+        """A stand-in, which a list of commands takes for it: its name and how its help begins."""
+        row = list_rows().get(cmd_name)
+        return None if row is None else click.Command(cmd_name, help=row.does)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click's; of a word that is no command, says which one is close to it."""
+        """As click's, with the command itself; of a word that is none, says which one is close to it."""
         try:
-            return super().resolve_command(ctx, args)
+            name, _, rest = super().resolve_command(ctx, args)
         except click.UsageError as error:
             close = difflib.get_close_matches(args[0], self.list_commands(ctx), 2)
             if not close:
                 raise
             meant = " or ".join(f"'{name}'" for name in close)
             raise click.UsageError(f"{error.message} Did you mean {meant}?", ctx) from error
+        if name is None:  # while a shell completes it
+            return None, None, rest
+        ctx.invoked_subcommand = name  # not later: a signal may come while it is imported
+        return name, load_command(name), rest
 
     def invoke(self, ctx: click.Context) -> Any:
         if small := describe_small_space():
@@ -132,8 +83,7 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except click.NoSuchOption as error:
-            run_stages = _STAGES.union(_list_stage_commands())
-            if ctx.invoked_subcommand not in run_stages or error.option_name in _OF_SLICES:
+            if not _get_row(ctx).has_runner or error.option_name in _OF_SLICES:
                 raise
             raise click.UsageError(
                 f"{error.format_message()} Options of a Beam runner come after --: "
@@ -164,15 +114,20 @@ class _Commands(click.Group):
                 raise
             fail(f"{os.fsdecode(error.filename)}: {error.strerror}", _choose_code(ctx))
         except KeyboardInterrupt as signalled:
-            kept = "" if ctx.invoked_subcommand in _TOOLS else "; run the same command again to go on from here"
+            kept = "; run the same command again to go on from here" if _get_row(ctx).goes_on else ""
             if isinstance(signalled, _Terminated):
                 fail(f"terminated{kept}", EXIT_TERMINATED)
             fail(f"interrupted{kept}", EXIT_INTERRUPTED)
 
 
+def _get_row(ctx: click.Context) -> Command:
+    """The row of the command that was given, as soon as that is known."""
+    return list_rows().get(ctx.invoked_subcommand or "", Command(""))
+
+
 def _choose_code(ctx: click.Context) -> int:
-    """The exit code of what a command cannot read or write. ctx: after the command began, for only then it is known."""
-    return EXIT_USAGE if ctx.invoked_subcommand in _TOOLS else EXIT_STAGE
+    """The exit code of what a command cannot read or write."""
+    return EXIT_STAGE if _get_row(ctx).goes_on else EXIT_USAGE
 
 
 def main() -> NoReturn:

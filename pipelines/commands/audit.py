@@ -13,12 +13,12 @@ from tokcore_pipelines.commands.command_options import (
     AT,
     JSON,
     VOCAB_SIZE,
-    format_examples,
+    command,
 )
 from tokcore_pipelines.commands.named_tokenizers import load_tokenizer
 
 
-@click.command(epilog=format_examples("tokcore audit out/first --sources"))
+@command("tokcore audit out/first --sources")
 @click.argument("output")
 @click.option(
     "--rare",
@@ -33,9 +33,7 @@ from tokcore_pipelines.commands.named_tokenizers import load_tokenizer
 @AT
 @JSON
 def audit(output: str, rare: int, sources: bool, vocab_size: int | None, at: int | None, as_json: bool) -> None:
-    """List odd tokens of an output.
-
-    Lists tokens that were written rarely or never, that no text encodes to, that come from one document (with
+    """Lists tokens that were written rarely or never, that no text encodes to, that come from one document (with
     --sources, from one file), or that hold invisible characters.
     """
     from tokcore_pipelines.build.output import read_output

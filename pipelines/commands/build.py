@@ -10,7 +10,6 @@ from tokcore_schemas.stage_table import BUILD, list_commands
 
 build = make_run_command(
     BUILD,
-    "Run every stage that is not done yet.\n\nAfter -- come the options of a Beam runner.",
     "built",
     operator.methodcaller("run"),
     tuple(list_commands()),

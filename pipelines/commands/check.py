@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import click
-
 from tokcore_pipelines.commands.command_inputs import (
     EXIT_USAGE,
     fail,
@@ -15,21 +13,19 @@ from tokcore_pipelines.commands.command_options import (
     JSON,
     OUTPUT,
     SET,
-    format_examples,
+    command,
 )
 
 
-@click.command(epilog=format_examples("tokcore check BUILD.toml", "tokcore check BUILD.toml --output s3://bucket/out"))
+@command("tokcore check BUILD.toml", "tokcore check BUILD.toml --output s3://bucket/out")
 @BUILD_FILE
 @OUTPUT
 @SET
 @JSON
 def check(build_file: str, output: str, assigned: tuple[str, ...], as_json: bool) -> None:
-    """Look at the input and the engine, show the plan and estimates; do no work.
-
-    Reads the start of some files of each source, and names wrong fields and formats; asks whether the engine's server
-    answers, or Dataflow's bucket for staging is there. Exit code 2 if any of these would stop a build, or if the output
-    holds a different build.
+    """Reads the start of some files of each source, and names wrong fields and formats; asks whether the engine's
+    server answers, or Dataflow's bucket for staging is there. Exit code 2 if any of these would stop a build, or if the
+    output holds a different build.
     """
     from tokcore_pipelines.commands.print_check import make_check_report, print_check
     from tokcore_pipelines.local.progress import StageProgress

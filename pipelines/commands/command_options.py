@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import click
+
+from tokcore_pipelines.commands.command_table import list_rows
 
 BUILD_FILE = click.argument("build_file", metavar="BUILD.toml", type=click.Path(dir_okay=False))
 BUILD_FILE_OR_OUTPUT = click.argument("build_file", metavar="BUILD.toml|OUTPUT")
@@ -159,3 +162,14 @@ def _add_options(command: Callable[..., Any], of_slices: tuple[Callable[..., Any
 def format_examples(*lines: str) -> str:
     """The end of a help text: lines that click does not wrap."""
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
+
+
+def command(*examples: str) -> Callable[[Callable[..., None]], click.Command]:
+    """Make a function a command: the row of its name begins its help, and its docstring goes on from there."""
+
+    def decorate(function: Callable[..., None]) -> click.Command:
+        does = list_rows()[function.__name__.replace("_", "-")].does
+        text = "\n\n".join(filter(None, (does, inspect.getdoc(function))))
+        return click.command(help=text, epilog=format_examples(*examples))(function)
+
+    return decorate

@@ -14,21 +14,19 @@ from tokcore_pipelines.commands.command_options import (
     DRY_RUN,
     JSON,
     WORKERS,
-    format_examples,
+    command,
 )
 
 
-@click.command(epilog=format_examples("tokcore compact out/first"))
+@command("tokcore compact out/first")
 @click.argument("output")
 @click.option("--base", default="", metavar="FOLDER", help="Folder of the build file, if it has moved.")
 @DRY_RUN
 @WORKERS
 @JSON
 def compact(output: str, base: str, dry_run: bool, workers: int | None, as_json: bool) -> None:
-    """Make few large shards out of the many small ones of updates.
-
-    Reads the inputs of parts with small shards again, into one part, and compares all documents by their digest. Ends
-    with one commit; readers of earlier ones go on. `tokcore expire` gives the room of the small shards back.
+    """Reads the inputs of parts with small shards again, into one part, and compares all documents by their digest.
+    Ends with one commit; readers of earlier ones go on. `tokcore expire` gives the room of the small shards back.
     """
     from tokcore_pipelines.commands.print_log import print_compacted
     from tokcore_pipelines.history.compact_output import Compact

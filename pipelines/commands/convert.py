@@ -8,18 +8,16 @@ import click
 
 from tokcore.shards.format_table import SHARD_FORMATS
 from tokcore_pipelines.commands.command_inputs import make_absolute, print_json, show_progress
-from tokcore_pipelines.commands.command_options import AT, END_ID, JSON, READ_DTYPE, SHARDS_VOCAB_SIZE, format_examples
+from tokcore_pipelines.commands.command_options import AT, END_ID, JSON, READ_DTYPE, SHARDS_VOCAB_SIZE, command
 from tokcore_pipelines.local.say import say
 
 _FORMATS_TO = f"One of {', '.join(sorted(SHARD_FORMATS))}."
 
 
-@click.command(
-    epilog=format_examples(
-        "tokcore convert out/first --to mds -o out/mds",
-        "tokcore convert their_text_document.bin --to parquet -o rows",
-        "tokcore convert fineweb --to megatron --end 50256 -o fineweb-megatron",
-    )
+@command(
+    "tokcore convert out/first --to mds -o out/mds",
+    "tokcore convert their_text_document.bin --to parquet -o rows",
+    "tokcore convert fineweb --to megatron --end 50256 -o fineweb-megatron",
 )
 @click.argument("source", metavar="FROM")
 @click.option(
@@ -53,9 +51,7 @@ def convert(
     at: int | None,
     as_json: bool,
 ) -> None:
-    """Write token shards in another format, without tokenizing again.
-
-    FROM is an output, a folder of shards of any format, or a file of one, written by tokcore or by others. The
+    """FROM is an output, a folder of shards of any format, or a file of one, written by tokcore or by others. The
     format's own reader opens FOLDER. Ids, languages and sources are kept; formats without room for them get a
     .documents file beside each shard. FOLDER appears only when it is complete. If the command is killed, run it again.
     """

@@ -12,20 +12,18 @@ from tokcore_pipelines.commands.command_inputs import (
 from tokcore_pipelines.commands.command_options import (
     AT,
     JSON,
-    format_examples,
+    command,
 )
 from tokcore_pipelines.commands.named_tokenizers import load_tokenizer
 
 
-@click.command(epilog=format_examples("tokcore curve out/first", "tokcore curve out/first --sizes 512,8192,32768"))
+@command("tokcore curve out/first", "tokcore curve out/first --sizes 512,8192,32768")
 @click.argument("output")
 @click.option("--sizes", default="", metavar="N,N,...", help="Sizes: 256 + merges, without special tokens.")
 @AT
 @JSON
 def curve(output: str, sizes: str, at: int | None, as_json: bool) -> None:
-    """Show bytes per token of every language at every size.
-
-    Needs one learned BPE and its count tables. The numbers are those of tokenizers learned for these sizes. Without
+    """Needs one learned BPE and its count tables. The numbers are those of tokenizers learned for these sizes. Without
     --sizes: the powers of two from 512 on, and the tokenizer's own size.
     """
     from tokcore_pipelines.build.output import read_output

@@ -15,11 +15,11 @@ from tokcore_pipelines.commands.command_inputs import (
 )
 from tokcore_pipelines.commands.command_options import (
     JSON,
-    format_examples,
+    command,
 )
 
 
-@click.command(epilog=format_examples("tokcore diff out/first out/second", "tokcore diff out/first --at 3 --with 5"))
+@command("tokcore diff out/first out/second", "tokcore diff out/first --at 3 --with 5")
 @click.argument("one", metavar="A")
 @click.argument("other", metavar="[B]", default="")
 @click.option("--at", type=click.IntRange(0), metavar="COMMIT", help="Compare commits: this one of A; default: newest.")
@@ -28,9 +28,7 @@ from tokcore_pipelines.commands.command_options import (
 )
 @JSON
 def diff(one: str, other: str, at: int | None, other_at: int | None, as_json: bool) -> None:
-    """Show what differs between two outputs, or between two commits of one: B is A, then.
-
-    Compares configuration, inputs, counts, tokenizers, documents and shards, as far as both outputs have them. Of
+    """Compares configuration, inputs, counts, tokenizers, documents and shards, as far as both outputs have them. Of
     commits (named, or the newest if an output was updated since it was built), compares inputs, totals, tombstones,
     counts and tokenizers over all their parts. Exit code 1 if anything differs.
     """

@@ -13,11 +13,11 @@ from tokcore_pipelines.commands.command_inputs import (
 from tokcore_pipelines.commands.command_options import (
     DRY_RUN,
     JSON,
-    format_examples,
+    command,
 )
 
 
-@click.command(epilog=format_examples("tokcore expire out/first --keep 3", "tokcore expire out/first --older-than 30d"))
+@command("tokcore expire out/first --keep 3", "tokcore expire out/first --older-than 30d")
 @click.argument("output")
 @click.option("--keep", type=click.IntRange(1), metavar="N", help="Keep the N newest states of the output.")
 @click.option(
@@ -26,9 +26,7 @@ from tokcore_pipelines.commands.command_options import (
 @DRY_RUN
 @JSON
 def expire(output: str, keep: int | None, older_than: str | None, dry_run: bool, as_json: bool) -> None:
-    """Give up earlier commits of an output, and remove what only they name.
-
-    Ends with one commit, which says which one is the oldest from now on. The log stays, so that its chain can be
+    """Ends with one commit, which says which one is the oldest from now on. The log stays, so that its chain can be
     checked. Let no other command change the output meanwhile.
     """
     from tokcore_pipelines.check.gc import parse_seconds

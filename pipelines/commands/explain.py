@@ -10,16 +10,14 @@ import click
 from tokcore_pipelines.commands.command_inputs import (
     print_json,
 )
-from tokcore_pipelines.commands.command_options import JSON, PATTERN, TOKENIZER, format_examples
+from tokcore_pipelines.commands.command_options import JSON, PATTERN, TOKENIZER, command
 from tokcore_pipelines.commands.named_tokenizers import load_tokenizer
 from tokcore_pipelines.local.say import say
 
 
-@click.command(
-    epilog=format_examples(
-        'tokcore explain "lower than" --tokenizer out/first',
-        "tokcore explain - --tokenizer cl100k_base.tiktoken < text.txt",
-    )
+@command(
+    'tokcore explain "lower than" --tokenizer out/first',
+    "tokcore explain - --tokenizer cl100k_base.tiktoken < text.txt",
 )
 @click.argument("text")
 @TOKENIZER
@@ -27,10 +25,9 @@ from tokcore_pipelines.local.say import say
 @click.option("--special", "with_special", is_flag=True, help="Special tokens that the text spells become their ids.")
 @JSON
 def explain(text: str, path: str, pattern: str | None, with_special: bool, as_json: bool) -> None:
-    """Show the tokens of a text, and the merges that made each.
-
-    TEXT is the text itself, or - for stdin. A line for each token: its id, its text (invisible characters as escapes),
-    its bytes, and how it came to be. Below it are the merges that made it, in their order, each with its rank.
+    """TEXT is the text itself, or - for stdin. A line for each token: its id, its text (invisible characters as
+    escapes), its bytes, and how it came to be. Below it are the merges that made it, in their order, each with its
+    rank.
     """
     from tokcore.look.explain import Explainer
     from tokcore_pipelines.look.explained import format_explained, list_explained

@@ -11,17 +11,15 @@ from tokcore_pipelines.commands.command_inputs import (
     expand_path,
     make_absolute,
 )
-from tokcore_pipelines.commands.command_options import AT, VOCAB_SIZE, format_examples
+from tokcore_pipelines.commands.command_options import AT, VOCAB_SIZE, command
 from tokcore_pipelines.commands.named_tokenizers import load_tokenizer
 from tokcore_pipelines.local.say import say
 
 
-@click.command(
-    epilog=format_examples(
-        "tokcore export out/first --to huggingface -o tokenizer.json",
-        "tokcore export out/first --to gpt2 -o gpt2",
-        "tokcore export out/first --vocab-size 8192 --to tiktoken -o small.tiktoken",
-    )
+@command(
+    "tokcore export out/first --to huggingface -o tokenizer.json",
+    "tokcore export out/first --to gpt2 -o gpt2",
+    "tokcore export out/first --vocab-size 8192 --to tiktoken -o small.tiktoken",
 )
 @click.argument("output")
 @click.option("--to", "target", type=click.Choice(list(EXPORTS)), required=True)
@@ -35,12 +33,10 @@ from tokcore_pipelines.local.say import say
 def export(
     output: str, target: str, path: str, vocab_size: int | None, named: str | None, at: int | None, force: bool
 ) -> None:
-    """Write the tokenizer in another format.
-
-    huggingface: a folder that AutoTokenizer reads, or with FILE.json its tokenizer.json alone. tiktoken: a rank file.
-    gpt2: a folder with vocab.json and merges.txt. bert: a folder with vocab.txt, tokenizer.json and the
-    configuration that makes AutoTokenizer put [CLS] and [SEP] around a text. byt5: a folder that AutoTokenizer reads
-    as ByT5's. sentencepiece: FILE.model. token_bytes: an array with the number of bytes of each token.
+    """huggingface: a folder that AutoTokenizer reads, or with FILE.json its tokenizer.json alone. tiktoken: a rank
+    file. gpt2: a folder with vocab.json and merges.txt. bert: a folder with vocab.txt, tokenizer.json and the
+    configuration that makes AutoTokenizer put [CLS] and [SEP] around a text. byt5: a folder that AutoTokenizer reads as
+    ByT5's. sentencepiece: FILE.model. token_bytes: an array with the number of bytes of each token.
 
     All commits of an output have one tokenizer; --tokenizer names another that was learned from one. Folders are made;
     a file that is there is not replaced.

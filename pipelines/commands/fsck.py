@@ -8,11 +8,11 @@ import sys
 import click
 
 from tokcore_pipelines.commands.command_inputs import EXIT_PROBLEM, make_absolute, print_json, show_progress
-from tokcore_pipelines.commands.command_options import END_ID, JSON, READ_DTYPE, SHARDS_VOCAB_SIZE, format_examples
+from tokcore_pipelines.commands.command_options import END_ID, JSON, READ_DTYPE, SHARDS_VOCAB_SIZE, command
 from tokcore_pipelines.local.say import say
 
 
-@click.command(epilog=format_examples("tokcore fsck out/first/shards/mds", "tokcore fsck theirs --end 50256 --repair"))
+@command("tokcore fsck out/first/shards/mds", "tokcore fsck theirs --end 50256 --repair")
 @click.argument("path", metavar="PATH")
 @click.option("--repair", is_flag=True, help="Make missing and wrong indexes again, where the data allow it.")
 @END_ID
@@ -20,9 +20,7 @@ from tokcore_pipelines.local.say import say
 @SHARDS_VOCAB_SIZE
 @JSON
 def fsck(path: str, repair: bool, end: int | None, read_dtype: str, vocab_size: int | None, as_json: bool) -> None:
-    """Check that shards keep the rules of their formats.
-
-    PATH is a folder of shards, or a file of one, written by tokcore or by others. Reads all of it: sizes, headers,
+    """PATH is a folder of shards, or a file of one, written by tokcore or by others. Reads all of it: sizes, headers,
     bounds, dtypes, ids and, with --end, ends of documents; then indexes of folders. Names each breach with file and
     byte, row or document. --repair makes these again: the .idx of Megatron, the bounds of datatrove and OLMo (from
     documents files, or with --end), and index.json. Exit code 1 if something is wrong.

@@ -14,11 +14,11 @@ from tokcore_pipelines.commands.command_inputs import (
 from tokcore_pipelines.commands.command_options import (
     DRY_RUN,
     JSON,
-    format_examples,
+    command,
 )
 
 
-@click.command(epilog=format_examples("tokcore gc out/first --dry-run", "tokcore gc out/first --older-than 0"))
+@command("tokcore gc out/first --dry-run", "tokcore gc out/first --older-than 0")
 @click.argument("output")
 @DRY_RUN
 @click.option(
@@ -30,10 +30,8 @@ from tokcore_pipelines.commands.command_options import (
 )
 @JSON
 def gc(output: str, dry_run: bool, older_than: str, as_json: bool) -> None:
-    """Remove files that no manifest names.
-
-    These are left by builds that were killed: unfinished work, and files of stages that were never committed. If any of
-    them is younger than DURATION, nothing is removed, so that a running build is safe.
+    """These are left by builds that were killed: unfinished work, and files of stages that were never committed. If any
+    of them is younger than DURATION, nothing is removed, so that a running build is safe.
     """
     from tokcore_pipelines.check.gc import gc as run
     from tokcore_pipelines.commands.print_reports import print_collected

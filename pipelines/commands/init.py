@@ -13,21 +13,19 @@ from tokcore_pipelines.commands.command_inputs import (
     show_progress,
 )
 from tokcore_pipelines.commands.command_options import (
-    format_examples,
+    command,
 )
 from tokcore_pipelines.local.say import say, write_data
 
 
-@click.command(epilog=format_examples("tokcore init data", "tokcore init s3://bucket/corpus -o corpus.toml"))
+@command("tokcore init data", "tokcore init s3://bucket/corpus -o corpus.toml")
 @click.argument("folder", metavar="FOLDER|URL")
 @click.option(
     "-o", "path", default="build.toml", show_default=True, metavar="FILE", help="Write this file; - for stdout."
 )
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
 def init(folder: str, path: str, force: bool) -> None:
-    """Look at a folder; write a build file for it.
-
-    Finds formats, fields, languages (by folder, file or field) and sizes from the start of some files. The file that
+    """Finds formats, fields, languages (by folder, file or field) and sizes from the start of some files. The file that
     it writes has comments, passes `tokcore check`, and builds as it is.
     """
     from tokcore_pipelines.begin.build_text import write_build_text

@@ -10,15 +10,14 @@ from tokcore_pipelines.commands.command_inputs import (
 )
 from tokcore_pipelines.commands.command_options import (
     JSON,
-    format_examples,
+    command,
 )
 
 
-@click.command(epilog=format_examples("tokcore log out/first"))
+@command("tokcore log out/first")
 @click.argument("output")
 @JSON
 def log(output: str, as_json: bool) -> None:
-    """Show the commits of an output: when, why, and what it held then."""
     from tokcore_pipelines.commands.print_log import describe_log, print_log
 
     commits = describe_log(make_absolute(output))

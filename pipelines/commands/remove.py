@@ -15,16 +15,14 @@ from tokcore_pipelines.commands.command_options import (
     DRY_RUN,
     JSON,
     WORKERS,
-    format_examples,
+    command,
 )
 
 
-@click.command(
-    epilog=format_examples(
-        "tokcore remove out/first --ids takedown.txt",
-        "tokcore remove out/first --source 'crawl/2024-*.jsonl' --lang xx",
-        "tokcore remove out/first --lang xx --dry-run",
-    )
+@command(
+    "tokcore remove out/first --ids takedown.txt",
+    "tokcore remove out/first --source 'crawl/2024-*.jsonl' --lang xx",
+    "tokcore remove out/first --lang xx --dry-run",
 )
 @click.argument("output")
 @click.option("--ids", metavar="FILE", help="Remove the documents of these ids, a line each.")
@@ -52,9 +50,7 @@ def remove(
     workers: int | None,
     as_json: bool,
 ) -> None:
-    """Take documents out of a finished output.
-
-    Makes the parts that hold them again from their pinned inputs, without them, and ends with one commit. It keeps a
+    """Makes the parts that hold them again from their pinned inputs, without them, and ends with one commit. It keeps a
     keyed hash of each name, so that no later commit brings a document back. Earlier commits still hold the documents:
     `tokcore verify --removed` names these. --source goes by the names of files: if one is renamed, its documents come
     back. Use --ids where documents must stay away whatever their file is called. `tokcore restore` takes it back.

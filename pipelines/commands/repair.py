@@ -17,20 +17,18 @@ from tokcore_pipelines.commands.command_options import (
     AT_ANY,
     JSON,
     WORKERS,
-    format_examples,
+    command,
 )
 
 
-@click.command(epilog=format_examples("tokcore repair out/first"))
+@command("tokcore repair out/first")
 @click.argument("output")
 @click.option("--base", default="", metavar="FOLDER", help="Folder of the build file, if it has moved.")
 @AT_ANY
 @WORKERS
 @JSON
 def repair(output: str, base: str, at: int | None, workers: int | None, as_json: bool) -> None:
-    """Make damaged and missing files of an output again.
-
-    Looks at the parts of all commits that can be read, or of the commit --at, and at all tokenizers. Makes them from
+    """Looks at the parts of all commits that can be read, or of the commit --at, and at all tokenizers. Makes them from
     the pinned inputs, and from what is left. A file is put in its place only if it has the bytes that were committed.
     Then verifies the output, without --decode. Exit code 1 if verify would find a problem: each is named, with what to
     do. Writes nothing while the build's manifest or the log is damaged.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tokcore_pipelines.commands.command_inputs import expand_local_path, make_absolute
-from tokcore_pipelines.commands.command_options import AT, format_examples
+from tokcore_pipelines.commands.command_options import AT, command
 from tokcore_pipelines.commands.named_tokenizers import load_against
 from tokcore_pipelines.local.say import say
 
@@ -18,12 +18,10 @@ if TYPE_CHECKING:
 _MOST_AGAINST = 7
 
 
-@click.command(
-    epilog=format_examples(
-        "tokcore report out/first",
-        "tokcore report out/first --against o200k_base.tiktoken -o first.html",
-        "tokcore report out/first --parallel flores --reference eng_Latn",
-    )
+@command(
+    "tokcore report out/first",
+    "tokcore report out/first --against o200k_base.tiktoken -o first.html",
+    "tokcore report out/first --parallel flores --reference eng_Latn",
 )
 @click.argument("output")
 @click.option(
@@ -62,10 +60,8 @@ def report(
     force: bool,
     at: int | None,
 ) -> None:
-    """Write a report of a build: one page that works offline, and its numbers as JSON beside it.
-
-    The page has the corpus, the tokenizer beside others, the health of the vocabulary, what tokens cost, and where the
-    build came from. Totals are exact; what needs text is estimated from texts that are drawn by hash, with margins.
+    """The page has the corpus, the tokenizer beside others, the health of the vocabulary, what tokens cost, and where
+    the build came from. Totals are exact; what needs text is estimated from texts that are drawn by hash, with margins.
     Nothing is written into OUTPUT.
     """
     from tokcore_pipelines.build.output import read_output

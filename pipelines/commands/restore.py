@@ -14,13 +14,11 @@ from tokcore_pipelines.commands.command_inputs import (
 from tokcore_pipelines.commands.command_options import (
     DRY_RUN,
     JSON,
-    format_examples,
+    command,
 )
 
 
-@click.command(
-    epilog=format_examples("tokcore restore out/first --lang xx", "tokcore restore out/first --ids back.txt --dry-run")
-)
+@command("tokcore restore out/first --lang xx", "tokcore restore out/first --ids back.txt --dry-run")
 @click.argument("output")
 @click.option("--ids", metavar="FILE", help="Take back what keeps away the documents of these ids, a line each.")
 @click.option("--source", "sources", multiple=True, metavar="GLOB", help="The same of these input files. Repeatable.")
@@ -37,9 +35,7 @@ def restore(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Take a removal back: what `tokcore remove` took out may come again.
-
-    Ends with one commit, after which no commit leaves such documents out. It reads nothing: it names the input files
+    """Ends with one commit, after which no commit leaves such documents out. It reads nothing: it names the input files
     that lack documents, and the next `tokcore update`, or a watcher, reads these again.
     """
     from tokcore_pipelines.commands.print_log import print_restored

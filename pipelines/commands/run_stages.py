@@ -23,13 +23,13 @@ from tokcore_pipelines.commands.command_options import (
     add_run_options,
     format_examples,
 )
+from tokcore_pipelines.commands.command_table import list_rows
 from tokcore_pipelines.local.say import say
 from tokcore_schemas.stage_table import BUILD, REJECTED, STAGES, Stage
 
 
 def make_run_command(
     name: str,
-    text: str,
     done: str,
     run: Callable[[Any], Any],
     replaceable: tuple[str, ...],
@@ -40,12 +40,12 @@ def make_run_command(
 ) -> click.Command:
     """A command that runs stages.
 
-    text: its help. done: what it has done, for a message. run: gets the build. replaceable: what its --replace takes.
-    options: more of them. of_commit: gets the build, how it runs, as_json and these options; says whether it did all
-    that there is to do. source: what the command is given.
+    done: what it has done, for a message. run: gets the build. replaceable: what its --replace takes. options: more of
+    them. of_commit: gets the build, how it runs, as_json and these options; says whether it did all that there is to
+    do. source: what the command is given.
     """
 
-    @click.command(name, help=text, epilog=format_examples(*examples))
+    @click.command(name, help=list_rows()[name].does, epilog=format_examples(*examples))
     @source
     @add_run_options
     @click.option(
@@ -95,7 +95,6 @@ def make_stage_command(
     """The command that makes a stage, by its row. more: as for make_run_command."""
     return make_run_command(
         stage.command,
-        stage.does,
         stage.done,
         run or operator.methodcaller("derive", stage),
         replaceable or (stage.command,),

@@ -13,18 +13,16 @@ from tokcore_pipelines.commands.command_inputs import (
 from tokcore_pipelines.commands.command_options import (
     ALL,
     JSON,
-    format_examples,
+    command,
 )
 from tokcore_pipelines.commands.named_tokenizers import load_tokenizer
 
 
-@click.command(
-    epilog=format_examples(
-        "tokcore show out/first",
-        "tokcore show out/first --at 3",
-        "tokcore show out/first/shards/arrow/train-00000-00000-KEY.arrow",
-        "tokcore show out/first/shards/arrow/train-00000-00000-KEY.arrow:7 --all",
-    )
+@command(
+    "tokcore show out/first",
+    "tokcore show out/first --at 3",
+    "tokcore show out/first/shards/arrow/train-00000-00000-KEY.arrow",
+    "tokcore show out/first/shards/arrow/train-00000-00000-KEY.arrow:7 --all",
 )
 @click.argument("what", metavar="OUTPUT|SHARD[:N]")
 @click.option("--tokenizer", "path", default="", help="Tokenizer that wrote the shard; default: that of its output.")
@@ -37,10 +35,7 @@ from tokcore_pipelines.commands.named_tokenizers import load_tokenizer
 @ALL
 @JSON
 def show(what: str, path: str, at: int | None, show_all: bool, as_json: bool) -> None:
-    """Show an output's shards, a shard's header, or a document.
-
-    For document N, counted from 0, shows the text beside the tokens, as much as fits on a screen.
-    """
+    """For document N, counted from 0, shows the text beside the tokens, as much as fits on a screen."""
     from tokcore_pipelines.local.terminal import MOST_ROWS
     from tokcore_pipelines.look import show as run
 

@@ -8,21 +8,16 @@ from tokcore.errors import ConfigError
 from tokcore_pipelines.commands.command_inputs import make_absolute, print_json
 from tokcore_pipelines.commands.command_options import (
     JSON,
-    format_examples,
+    command,
 )
 
 
-@click.command(
-    epilog=format_examples(
-        "tokcore status out/first", "tokcore status s3://bucket/out --json", "tokcore status out/first --drift"
-    )
-)
+@command("tokcore status out/first", "tokcore status s3://bucket/out --json", "tokcore status out/first --drift")
 @click.argument("output")
 @click.option("--drift", "with_drift", is_flag=True, help="Measure drift here, also where no watcher commits.")
 @click.option("--baseline", metavar="OUTPUT", help="With --drift: compare with this output, by the same tokenizer.")
 @JSON
 def status(output: str, with_drift: bool, baseline: str | None, as_json: bool) -> None:
-    """Show who watches for an output, what waits, which files are left alone, and whether the tokenizer still fits."""
     from tokcore_pipelines.commands.print_log import print_status
     from tokcore_pipelines.watch.read_status import read_status
 

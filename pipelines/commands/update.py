@@ -15,14 +15,12 @@ from tokcore_pipelines.commands.command_options import (
     JSON,
     RunChoices,
     add_run_options,
-    format_examples,
+    command,
 )
 from tokcore_pipelines.commands.run_stages import open_to_run
 
 
-@click.command(
-    epilog=format_examples("tokcore update BUILD.toml", "tokcore update BUILD.toml --vanished remove"),
-)
+@command("tokcore update BUILD.toml", "tokcore update BUILD.toml --vanished remove")
 @BUILD_FILE
 @add_run_options
 @click.option(
@@ -32,10 +30,8 @@ from tokcore_pipelines.commands.run_stages import open_to_run
 )
 @JSON
 def update(build_file: str, chosen: RunChoices, vanished: str | None, as_json: bool) -> None:
-    """Follow the inputs of a finished build.
-
-    Lists the sources again. Counts and encodes the files that are new, with the tokenizer that is there, as a part of
-    its own; a new version of a file replaces its documents. Ends with one commit, which `tokcore log` shows, or with
+    """Lists the sources again. Counts and encodes the files that are new, with the tokenizer that is there, as a part
+    of its own; a new version of a file replaces its documents. Ends with one commit, which `tokcore log` shows, or with
     none if nothing changed.
     """
     from tokcore_pipelines.commands.print_log import print_updated

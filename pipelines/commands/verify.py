@@ -19,18 +19,16 @@ from tokcore_pipelines.commands.command_options import (
     AT,
     JSON,
     WORKERS,
-    format_examples,
+    command,
 )
 
 
-@click.command(
-    epilog=format_examples(
-        "tokcore verify out/first",
-        "tokcore verify out/first --decode 1000 --root a689...d024",
-        "tokcore verify out/first --rebuild train-00000-00000",
-        "tokcore verify out/first --prove tokenizer/tokenizer.json",
-        "tokcore verify out/first --removed takedown.txt",
-    )
+@command(
+    "tokcore verify out/first",
+    "tokcore verify out/first --decode 1000 --root a689...d024",
+    "tokcore verify out/first --rebuild train-00000-00000",
+    "tokcore verify out/first --prove tokenizer/tokenizer.json",
+    "tokcore verify out/first --removed takedown.txt",
 )
 @click.argument("output")
 @click.option(
@@ -61,9 +59,7 @@ def verify(
     workers: int | None,
     as_json: bool,
 ) -> None:
-    """Check that an output is what was committed.
-
-    Hashes every file, then checks that shards, tables, ledgers and manifests agree. With --decode, also compares
+    """Hashes every file, then checks that shards, tables, ledgers and manifests agree. With --decode, also compares
     documents with their source. Of an output that was updated, checks the log and all parts of one commit. Exit code 1
     if there is a problem.
     """

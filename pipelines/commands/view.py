@@ -8,7 +8,7 @@ import click
 
 from tokcore.errors import ConfigError
 from tokcore_pipelines.commands.command_inputs import make_absolute, show_progress
-from tokcore_pipelines.commands.command_options import AT, format_examples
+from tokcore_pipelines.commands.command_options import AT, command
 from tokcore_pipelines.commands.named_tokenizers import load_against, name_apart, split_pattern
 from tokcore_pipelines.local.say import say
 from tokcore_schemas.stage_table import SHARDS
@@ -17,22 +17,15 @@ if TYPE_CHECKING:
     from tokcore_pipelines.look.view.shelf import Shelf
 
 
-@click.command(
-    epilog=format_examples(
-        "tokcore view out/first",
-        "tokcore view out/first out/second cl100k_base.tiktoken",
-    )
-)
+@command("tokcore view out/first", "tokcore view out/first out/second cl100k_base.tiktoken")
 @click.argument("named", nargs=-1, metavar="[OUTPUT|TOKENIZER ...]")
 @click.option("--port", type=click.IntRange(0, 65_535), default=0, help="Of 127.0.0.1; default: one that is free.")
 @AT
 def view(named: tuple[str, ...], port: int, at: int | None) -> None:
-    """Look at tokens in a browser: of typed text, and of documents.
-
-    Serves a page to this machine alone, until Ctrl-C, and prints its URL, which holds a token: keep it to yourself. Up
-    to four outputs and tokenizers stand beside each other; without any, the output in the current folder. A rank file
-    that is not a published one has the name of its pattern before it: cl100k@ranks.tiktoken. Outputs are shown as they
-    were at the commit --at, or as they are when the command begins. Nothing is written.
+    """Serves a page to this machine alone, until Ctrl-C, and prints its URL, which holds a token: keep it to yourself.
+    Up to four outputs and tokenizers stand beside each other; without any, the output in the current folder. A rank
+    file that is not a published one has the name of its pattern before it: cl100k@ranks.tiktoken. Outputs are shown as
+    they were at the commit --at, or as they are when the command begins. Nothing is written.
     """
     from tokcore_pipelines.look.view.server import ViewServer
     from tokcore_pipelines.look.view.shelf import MOST

@@ -13,18 +13,16 @@ from tokcore_pipelines.commands.command_options import (
     BUILD_FILE,
     RunChoices,
     add_unsliced_run_options,
-    format_examples,
+    command,
 )
 from tokcore_pipelines.commands.run_stages import open_to_run
 
 
-@click.command(
-    epilog=format_examples(
-        "tokcore watch BUILD.toml",
-        "tokcore watch BUILD.toml --output s3://bucket/out --tokenizer tokcore.json",
-        "tokcore watch BUILD.toml --set watch.batch_seconds=300 --log-format json",
-        "tokcore watch BUILD.toml --streaming --engine flink",
-    )
+@command(
+    "tokcore watch BUILD.toml",
+    "tokcore watch BUILD.toml --output s3://bucket/out --tokenizer tokcore.json",
+    "tokcore watch BUILD.toml --set watch.batch_seconds=300 --log-format json",
+    "tokcore watch BUILD.toml --streaming --engine flink",
 )
 @BUILD_FILE
 @add_unsliced_run_options
@@ -50,10 +48,8 @@ def watch(
     streaming: bool,
     log_format: str,
 ) -> None:
-    """Follow the inputs until told to end.
-
-    Does what `tokcore update` does, again and again, in batches. Takes files that have settled. SIGTERM and Ctrl-C end
-    it after the batch; SIGHUP has it read the build file again. Start it twice, and one stands by for the other.
+    """Does what `tokcore update` does, again and again, in batches. Takes files that have settled. SIGTERM and Ctrl-C
+    end it after the batch; SIGHUP has it read the build file again. Start it twice, and one stands by for the other.
     """
     from tokcore_pipelines.watch.service import Service
     from tokcore_pipelines.watch.stream import Stream

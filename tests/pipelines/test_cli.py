@@ -130,7 +130,7 @@ def drop():
     del held
     time.sleep(60)
 
-cli._Commands.get_command = lambda *_: click.Command("build", callback=drop)
+cli.load_command = lambda _: click.Command("build", callback=drop)
 sys.argv = ["tokcore", "build"]
 cli.main()
 """
