@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SERVERS = $(VENV)/servers
 FLINK = $(SERVERS)/flink.classpath $(SERVERS)/flink-overlay $(SERVERS)/loopback.so
 
-.PHONY: demo test change proof budgets image-check servers prism flink flink-faults check lint chaos history soak fuzz mutants conformance fingerprints bench bench-record bench-quick clients schema charts browser clean help
+.PHONY: demo test change proof budgets image-check servers prism flink flink-faults check lint lines chaos history soak fuzz mutants conformance fingerprints bench bench-record bench-quick clients schema charts browser clean help
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -148,6 +148,9 @@ lint: $(VENV)/installed ## ruff, mypy, clang-format, and our own lints: layers, 
 	PYTHONPATH=tests $(BIN)/python -m lints
 
 check: lint test ## linters, and the tests that need no server
+
+lines: ## count the lines of the product, room by room
+	@$(PYTHON) .ci/lines.py
 
 chaos: $(VENV)/installed ## play 1,000 seeded schedules of killed builds and broken stores: make chaos [CHAOS=N] [SEED=N]
 	PYTHONPATH=tests $(BIN)/python -m chaos.run --schedules $(or $(CHAOS),1000) --seed $(or $(SEED),0)

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from packaging.requirements import Requirement
@@ -18,11 +19,17 @@ PYPROJECT = ROOT / "pyproject.toml"
 # Where the module has another name than the package.
 PACKAGES = {"grpc": "grpcio"}
 
-spec = importlib.util.spec_from_file_location("install", ROOT / ".ci" / "install.py")
-assert spec
-assert spec.loader
-install = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(install)
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / ".ci" / f"{name}.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+install, lines = load("install"), load("lines")
 
 # google.protobuf comes with Beam. The one file that needs more of it is for Dataflow, and is imported for that alone.
 WITH_BEAM = {"google"}
@@ -91,3 +98,22 @@ def test_what_pip_says_is_shown_if_it_fails(capsys):
     with pytest.raises(SystemExit, match=r"(?s)no such option: --nothing.*installing it: pip failed"):
         install.run("installing it", ["--nothing"])
     assert capsys.readouterr().out == "installing it\n"
+
+
+def test_lines_of_the_product_are_counted_without_data_and_what_generators_write(tmp_path):
+    held = {
+        "tokcore/text/a.py": b"1\n2\n",
+        "tokcore/native/CMakeLists.txt": b"1\n",
+        "deploy/README.md": b"1\n",
+        "deploy/image/requirements.txt": b"numpy\n",
+        "deploy/demo/a.jsonl": b"{}\n",
+        "tokcore/text/table.cpp": b"// Written by generate_table.py; do not edit.\n1, 2\n",
+        "tests/test_a.py": b"1\n",
+    }
+    for name, data in held.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(data)
+    for command in (["init", "--quiet"], ["add", "."]):
+        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    counted = lines.list_files(tmp_path, lines.FOLDERS)
+    assert sorted(counted) == ["deploy/README.md", "tokcore/native/CMakeLists.txt", "tokcore/text/a.py"]
