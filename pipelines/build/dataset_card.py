@@ -136,32 +136,33 @@ def make_room_for_card(output: str, card: bytes | None = None) -> None:
         storage.remove_file(url)
 
 
-def follow_commits(output: str, known: Log | None = None) -> None:
+def follow_commits(known: Log) -> None:
     """Make README.md that of the newest commit. A command that was killed before it did is followed by one that does.
 
     Several commands may commit at once. Each looks at the log again after it has written, so the last one to write
-    leaves the card of the newest commit. known: what was read of the log before.
+    leaves the card of the newest commit. known: the log, as it was read before.
     """
+    output, log, newest = known.output, known, 0
     if not has_commits(output):
         return
-    url, newest, log = urls.join(output, CARD), 0, known
+    url = urls.join(output, CARD)
     while (log := read_log(output, known=log)).newest > newest:
         newest = log.newest
-        card = write_commit_card(output, log, newest)
+        card = write_commit_card(log, newest)
         if storage.read_if_there(url, len(card)) != card:
             storage.replace_file(url, card, urls.join(output, FOLDER, _SCRATCH))
             storage.remove_empty_folders(urls.join(output, FOLDER))
 
 
-def write_commit_card(output: str, log: Log, number: int) -> bytes:
+def write_commit_card(log: Log, number: int) -> bytes:
     """The content of README.md at a commit. Raises ConfigError if a manifest of one of its parts is gone."""
     parts = log.parts(number)
-    made = _made_of_parts.read_all(output, parts)
+    made = _made_of_parts.read_all(log.output, parts)
     listed = [
         _Part("" if part.path == OWN else f"{part.path}/", of.stored) for part, of in zip(parts, made, strict=True)
     ]
     shards = made[0].totals if len(made) == 1 else add_up_shards([of.totals for of in made])
-    return _write(shards, require_manifest(output, TOKENIZER), listed)
+    return _write(shards, require_manifest(log.output, TOKENIZER), listed)
 
 
 _made_of_parts = KeptParts(

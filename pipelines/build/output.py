@@ -12,14 +12,13 @@ import pyarrow as pa
 from tokcore.count import token_counts
 from tokcore.kernel import IdRows
 from tokcore_pipelines.build.commit import find_manifest, find_written, require_manifest
-from tokcore_pipelines.build.read_log import Log, read_log, read_part
+from tokcore_pipelines.build.read_log import Log, locate_part, read_log, read_part
 from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.build.token_count_table import read_token_counts
-from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.tokenizers import load_spec
 from tokcore_pipelines.work.counted_parts import CountedPart, CountedParts
 from tokcore_pipelines.work.summed_totals import add_up_counts, add_up_languages, add_up_totals
-from tokcore_schemas.commit_log import OWN
+from tokcore_schemas.commit_log import Part
 from tokcore_schemas.manifest import Manifest
 from tokcore_schemas.stage_manifests import (
     BuildManifest,
@@ -39,18 +38,27 @@ class Output:
 
     url: str
     number: int  # of the commit
-    log: Log | None  # None: not finished
+    finished: Log | None  # None: it is not
 
     @property
     def at(self) -> int | None:
         """The number of the commit, so that all that is read is of the same one; None if it is not finished."""
-        return self.number if self.log is not None else None
+        return self.number if self.finished is not None else None
+
+    @property
+    def log(self) -> Log:
+        """Raises ConfigError if the output is not finished."""
+        return self.finished or read_log(self.url)
+
+    @property
+    def named(self) -> tuple[Part, ...]:
+        """Its parts, as the log names them. Raises as log."""
+        return self.log.parts(self.number)
 
     @functools.cached_property
     def parts(self) -> list[Stored]:
         """What the builds of its parts left, whose manifests are read once."""
-        paths = [part.path for part in self.log.parts(self.number)] if self.log is not None else [OWN]
-        return [Stored(self.url if path == OWN else urls.join(self.url, path)) for path in paths]
+        return [Stored(locate_part(self.url, part)) for part in self.named] if self.finished else [Stored(self.url)]
 
     def find_all(self, stage: Stage[Made]) -> list[tuple[str, Made]]:
         """(URL, manifest of a stage) of each part; none if a part has none, as of an output that is not finished."""
@@ -59,7 +67,7 @@ class Output:
 
     def require_all(self, stage: Stage[Made], command: str = "build") -> list[tuple[str, Made]]:
         """As find_all. Raises ConfigError if a part has none. command: that makes it, for the message."""
-        return [(part.url, part.find(stage) or require_manifest(part.url, stage, command)) for part in self.parts]
+        return [(part.url, part.require(stage, command)) for part in self.parts]
 
     def find_counted(self) -> CountedParts | None:
         """The count tables of all parts; None if a part has none: an imported tokenizer needs none."""
@@ -79,11 +87,11 @@ class Output:
 
         Raises ConfigError if the output is not finished.
         """
-        if self.log is None:
+        if self.finished is None:
             if (written := find_written(self.url)) is not None:
                 return _describe_written(self.url, written)
             return require_manifest(self.url, WHOLE)
-        builds = [read_part(self.url, part) for part in self.log.parts(self.number)]
+        builds = [read_part(self.url, part) for part in self.named]
         if len(builds) == 1:
             return builds[0]
         own = self.log.build
@@ -94,7 +102,7 @@ class Output:
             for lang, one in add_up_languages([made.languages for made in builds]).items()
         }
         totals = add_up_totals([made.totals for made in builds])
-        return dataclasses.replace(own, totals=totals, languages=languages, root=self.log.commits[self.number - 1].root)
+        return dataclasses.replace(own, totals=totals, languages=languages, root=self.log.root(self.number))
 
 
 def _describe_written(output: str, made: ShardsManifest) -> BuildManifest:

@@ -17,12 +17,14 @@ from tokcore_schemas.commit_log import (
     LOG,
     OWN,
     Commit,
+    CommitTotals,
     Part,
     describe_part,
     find_number,
     hash_parts,
     name_commit,
     parse_commit,
+    sum_up_part,
 )
 from tokcore_schemas.stage_manifests import BuildManifest
 from tokcore_schemas.stage_table import WHOLE
@@ -37,6 +39,7 @@ class Log:
     the square of its commits: parts() makes them again from what each adds and drops.
     """
 
+    output: str  # URL
     build: BuildManifest  # commit 0
     commits: tuple[Commit, ...]
     gap: int = 0  # the number of a commit that is missing although a later one is there; 0: none is
@@ -50,6 +53,16 @@ class Log:
     def oldest(self) -> int:
         """The number of the oldest commit that can be read."""
         return self.commits[-1].oldest if self.commits else 0
+
+    def totals(self, at: int | None = None) -> CommitTotals:
+        """What the documents of a commit add up to; at as of parts."""
+        number = self.newest if at is None else at
+        return self.commits[number - 1].totals if number else sum_up_part(self.build)
+
+    def root(self, at: int | None = None) -> str:
+        """The root of a commit; at as of parts."""
+        number = self.newest if at is None else at
+        return self.commits[number - 1].root if number else self.build.root
 
     def reachable(self) -> dict[Part, list[int]]:
         """Part -> the commits that have it, of all commits that can be read."""
@@ -78,7 +91,7 @@ class Log:
     def add(self, commit: Commit) -> Log:
         """The log with the commit that follows."""
         before = [dataclasses.replace(one, parts=()) for one in self.commits[-1:]]
-        return Log(self.build, (*self.commits[:-1], *before, commit))
+        return Log(self.output, self.build, (*self.commits[:-1], *before, commit))
 
     def list_buried(self) -> set[str]:
         """The tombstones of all commits, those that were taken back included."""
@@ -120,10 +133,10 @@ def read_log(output: str, at: int | None = None, known: Log | None = None) -> Lo
     Raises ConfigError if there is no finished build, or no such commit; FormatError for a commit that does not follow
     from the one before.
     """
-    log = known or Log(require_manifest(output, WHOLE), ())
+    log = known or Log(output, require_manifest(output, WHOLE), ())
     numbers = list_numbers(output)
     if len(numbers) < log.newest:
-        log = Log(log.build, ())  # commits are gone that were there: what is left is read from its beginning
+        log = Log(output, log.build, ())  # commits are gone that were there: what is left is read from its beginning
     following = range(log.newest + 1, len(numbers) + 1)
     names = [name_commit(number) for number in following if numbers[number - 1] == number]
     files = run_at_once(lambda name: storage.read_bytes(urls.join(output, name)), names)

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from tokcore.errors import FormatError, TokError
 from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
-from tokcore_pipelines.build.commit import find_manifest, read_run_facts
+from tokcore_pipelines.build.commit import find_manifest, read_run_facts, require_manifest
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.store.tokenizers import load_spec
 from tokcore_pipelines.work.read_plan import read_plan
@@ -43,6 +43,10 @@ class Stored:
         if (made := self.find(stage)) is None:
             raise FormatError(f"{redact(self.url)}: {stage.name}/manifest.json: missing")
         return made
+
+    def require(self, stage: Stage[Made], command: str = "build") -> Made:
+        """As get, but raises ConfigError if it is not there: see require_manifest."""
+        return self.find(stage) or require_manifest(self.url, stage, command)
 
     @functools.cached_property
     def stages(self) -> dict[str, AnyManifest]:

@@ -11,6 +11,7 @@ from decimal import Decimal
 
 from tokcore.errors import ConfigError
 from tokcore_pipelines.build.commit import read_run_facts, require_manifest
+from tokcore_pipelines.build.read_log import Log
 from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.build_tables import (
     BuildTable,
@@ -24,17 +25,17 @@ from tokcore_schemas.build_tables import (
 )
 from tokcore_schemas.config import BuildConfig
 from tokcore_schemas.setting import MAX_INTEGER
-from tokcore_schemas.stage_manifests import BuildManifest, CountsConfig
+from tokcore_schemas.stage_manifests import CountsConfig
 from tokcore_schemas.stage_table import PLAN
 
 
-def read_stored_config(output: str, build: BuildManifest, base: str = "") -> BuildConfig:
-    """The build file of an output without [shuffle], [mixture] and [pack]. build: its manifest.
+def read_stored_config(log: Log, base: str = "") -> BuildConfig:
+    """The build file of an output without [shuffle], [mixture] and [pack].
 
     base: folder against which relative uris of inputs are resolved; empty: where the build file was.
     Raises ConfigError if the manifests say what this release cannot set.
     """
-    counts, shards = build.config.counts, build.config.shards
+    output, counts, shards = log.output, log.build.config.counts, log.build.config.shards
     config = BuildConfig(
         path=f"{output}/manifest.json",
         base=base or read_run_facts(output, "plan").base,

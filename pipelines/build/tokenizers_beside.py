@@ -90,7 +90,7 @@ def find_tokenizer(output: str, named: str) -> str:
 
 def name_commit_as_input(log: Log, number: int) -> Input:
     """A commit as the manifest of a tokenizer names it: its file, and its root."""
-    return Input(log.hash_commit(number), log.commits[number - 1].root if number else log.build.root)
+    return Input(log.hash_commit(number), log.root(number))
 
 
 def find_commit_of(log: Log, made: TokenizerManifest) -> int:

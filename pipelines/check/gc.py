@@ -92,7 +92,7 @@ def _find_unnamed(output: str, present: Sequence[str]) -> tuple[list[str], list[
         if any(find_number(path) is not None for path in present):
             log = read_log(output)
             named |= {name_commit(number) for number in range(1, log.newest + 1)}
-            named -= {*list_expired(output, log, present)}
+            named -= {*list_expired(log, present)}
             for path in {part.path for part in log.reachable() if part.path != OWN}:
                 named |= {f"{path}/{name}" for name in _list_named(urls.join(output, path))}
     except FormatError as error:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Sequence
 
 from tokcore.errors import ChecksumError, ConfigError
-from tokcore_pipelines.build.commit import MANIFEST, get_path_below, require_manifest
+from tokcore_pipelines.build.commit import MANIFEST, get_path_below
 from tokcore_pipelines.build.dataset_card import CARD
-from tokcore_pipelines.build.read_log import locate_part, read_log
+from tokcore_pipelines.build.output import Output
+from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.check.verify import check_file
 from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.commit_log import OWN, Part, hash_parts
 from tokcore_schemas.manifest import AnyManifest
 from tokcore_schemas.merkle import follow, hash_leaf, prove
 from tokcore_schemas.stage_manifests import BuildManifest
-from tokcore_schemas.stage_table import BUILD, STAGES, WHOLE, get_stage
+from tokcore_schemas.stage_table import BUILD, STAGES, WHOLE
 
 _MOST_NAMED = 3
 
@@ -32,32 +32,30 @@ class Proof:
     root: str
 
 
-def prove_file(output: str, file: str, at: int | None = None) -> Proof:
-    """The proof that the root of a commit covers a file. file: its path below the output. at: None: the newest.
+def prove_file(output: Output, file: str) -> Proof:
+    """The proof that the root of a commit covers a file. file: its path below the output.
 
     Raises ConfigError if no manifest names it, ChecksumError if the file or a manifest is not as it was committed,
     FormatError for an output of format_version 1, whose root proves no single file.
     """
-    log = read_log(output, at)
-    parts = log.parts(at)
-    if file == CARD and log.commits:
+    parts = output.named
+    if file == CARD and output.log.commits:
         raise ConfigError(
-            f"{redact(output)}: {file} is that of the newest commit, and no root covers it: it follows from the "
+            f"{redact(output.url)}: {file} is that of the newest commit, and no root covers it: it follows from the "
             f"manifests of its parts, which `tokcore verify` checks"
         )
     number = next((i for i, part in enumerate(parts) if file.startswith(f"{part.path}/")), None)
     if number is None:
         number = next((i for i, part in enumerate(parts) if part.path == OWN), None)
-    of_part = _prove_in_part(output, parts[number], file) if number is not None else None
+    of_part = _prove_in_part(output.parts[number], parts[number], file) if number is not None else None
     if number is None or of_part is None:
-        commit = log.newest if at is None else at
         raise ConfigError(
-            f"{redact(output)}: no manifest of commit {commit} names {file!r}.{_suggest(output, parts, file)} "
+            f"{redact(output.url)}: no manifest of commit {output.number} names {file!r}.{_suggest(output, file)} "
             f"Give its path below the output: `tokcore show` lists files"
         )
     part = parts[number]
     if of_part.root != part.root:
-        raise ChecksumError(f"{redact(output)}: {part.path}/{MANIFEST}: not the one that the log names")
+        raise ChecksumError(f"{redact(output.url)}: {part.path}/{MANIFEST}: not the one that the log names")
     steps = prove([bytes.fromhex(one.root) for one in parts], number)
     return dataclasses.replace(
         of_part,
@@ -67,10 +65,10 @@ def prove_file(output: str, file: str, at: int | None = None) -> Proof:
     )
 
 
-def _suggest(output: str, parts: Sequence[Part], file: str) -> str:
+def _suggest(output: Output, file: str) -> str:
     """A sentence with files of parts that have this path below their part; empty if there is none."""
-    others = [part for part in parts if part.path != OWN]
-    found = [f"{one.path}/{file}" for one in others if _read_naming(locate_part(output, one), file) is not None]
+    others = [(one.path, stored) for one, stored in zip(output.named, output.parts, strict=True) if one.path != OWN]
+    found = [f"{path}/{file}" for path, stored in others if _find_naming(stored, file) is not None]
     more = f" and {len(found) - _MOST_NAMED:,} more" if len(found) > _MOST_NAMED else ""
     return f" It names {', '.join(found[:_MOST_NAMED])}{more}." if found else ""
 
@@ -81,20 +79,20 @@ def _split(file: str) -> tuple[str, str]:
     return (folder, rest) if folder in STAGES else (BUILD, file)
 
 
-def _read_naming(url: str, file: str) -> tuple[BuildManifest, AnyManifest] | None:
+def _find_naming(stored: Stored, file: str) -> tuple[BuildManifest, AnyManifest] | None:
     """(manifest of a part, that of the stage that names a file); None if none does. file: its path below the part."""
     stage, path = _split(file)
-    build = require_manifest(url, WHOLE)
+    build = stored.require(WHOLE)
     if stage != BUILD and stage not in build.inputs:  # as of a tokenizer that was learned from a commit
         return None
-    made = require_manifest(url, get_stage(stage), "build")
+    made = build if stage == BUILD else stored.require(STAGES[stage])
     return (build, made) if any(entry.path == path for entry in made.files) else None
 
 
-def _prove_in_part(url: str, part: Part, file: str) -> Proof | None:
-    """As prove_file, for the root of a part; None if no manifest of it names the file. url: of the whole output."""
-    output, file = locate_part(url, part), file.removeprefix(f"{part.path}/")
-    if (found := _read_naming(output, file)) is None:
+def _prove_in_part(stored: Stored, part: Part, file: str) -> Proof | None:
+    """As prove_file, for the root of a part; None if no manifest of it names the file. file: below the output."""
+    output, file = stored.url, file.removeprefix(f"{part.path}/")
+    if (found := _find_naming(stored, file)) is None:
         return None
     build, made = found
     stage, path = _split(file)

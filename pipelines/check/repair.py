@@ -105,7 +105,7 @@ def repair(output: str, base: str = "", options: RunOptions | None = None, at: i
     if log is not None:
         require_commit(log, at)
         reachable = [one.path for one in (log.reachable() if at is None else log.parts(at))]
-    lost = [*_find_lost_commit(output, log)] if log is not None else []
+    lost = [*_find_lost_commit(log)] if log is not None else []
     left = [*lost]
     repaired: list[str] = []
     num_files = 0
@@ -124,8 +124,8 @@ def repair(output: str, base: str = "", options: RunOptions | None = None, at: i
         repaired.extend(found.repaired)
         left.extend(found.left)
         num_files += found.num_files
-        if not left and log.commits and [*check_commit_card(output, log)]:
-            _repair_commit_card(output, log, repaired, left)
+        if not left and log.commits and [*check_commit_card(log)]:
+            _repair_commit_card(log, repaired, left)
     if not left:
         left.extend(_list_problems(output, chain, base, at, options))
     return Repaired(tuple(repaired), tuple(left), num_files, time.monotonic() - started)
@@ -139,10 +139,10 @@ def _list_problems(output: str, chain: Chain, base: str, at: int | None, options
         yield from verify(output, base=base, at=at, options=options).problems
 
 
-def _find_lost_commit(output: str, log: Log) -> Iterator[str]:
+def _find_lost_commit(log: Log) -> Iterator[str]:
     """What is wrong if README.md is that of a commit which the log does not have: its last files may be lost."""
     try:
-        card = storage.read_if_there(urls.join(output, CARD), _MOST_CARD_BYTES) or b""
+        card = storage.read_if_there(urls.join(log.output, CARD), _MOST_CARD_BYTES) or b""
     except TokError:
         return
     known = {part.path for commit in log.commits for part in commit.added}
@@ -154,11 +154,11 @@ def _find_lost_commit(output: str, log: Log) -> Iterator[str]:
         )
 
 
-def _repair_commit_card(output: str, log: Log, repaired: list[str], left: list[str]) -> None:
+def _repair_commit_card(log: Log, repaired: list[str], left: list[str]) -> None:
     try:
-        if urls.is_local(output):
-            storage.remove_file(urls.join(output, CARD))  # also a link, which a new file would not replace
-        follow_commits(output, log)
+        if urls.is_local(log.output):
+            storage.remove_file(urls.join(log.output, CARD))  # also a link, which a new file would not replace
+        follow_commits(log)
         repaired.append(CARD)
     except TokError as error:
         left.append(name_once(CARD, error))

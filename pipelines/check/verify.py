@@ -131,7 +131,7 @@ def verify(
             raise ConfigError(f"{redact(output)}: WriteShards made it: it has no commits, and no sources to decode")
         return _verify_written(output, written, root, quick, options, progress)
     log, problems, unread = chain.log, [*chain.breaks], [*chain.own.problems.values()]
-    beside = check_beside(output, log, there, problems) if log is not None else CheckedBeside(frozenset(), 0, 0, 0)
+    beside = check_beside(log, there, problems) if log is not None else CheckedBeside(frozenset(), 0, 0, 0)
     with contextlib.closing(Workers(options, ())) as workers:
         how = _How(decode, quick, base, options, progress, workers)
         if log is None or unread or problems or (not log.commits and not at):
@@ -142,8 +142,8 @@ def verify(
             found = _verify_part(output, chain.own, root, how, apart)
         else:
             require_commit(log, at)
-            found = _verify_commit(output, log, at, chain.own, beside.paths, root, how)
-            unnamed = {*_list_unnamed(output, log, there)}
+            found = _verify_commit(log, at, chain.own, beside.paths, root, how)
+            unnamed = {*_list_unnamed(log, there)}
             found = dataclasses.replace(found, num_leftovers=found.num_leftovers + len(unnamed))
     return dataclasses.replace(
         found,
@@ -190,15 +190,14 @@ def _verify_written(
     )
 
 
-def _list_unnamed(output: str, log: Log, there: Sequence[str]) -> Iterator[str]:
+def _list_unnamed(log: Log, there: Sequence[str]) -> Iterator[str]:
     """The files of parts that no commit that can be read names."""
     named = {part.path for part in log.reachable()}
     yield from (path for path in there if path.startswith(f"{PARTS}/") and "/".join(path.split("/")[:2]) not in named)
-    yield from list_expired(output, log, there)
+    yield from list_expired(log, there)
 
 
 def _verify_commit(
-    output: str,
     log: Log,
     at: int | None,
     own: Manifests,
@@ -207,7 +206,8 @@ def _verify_commit(
     how: _How,
 ) -> Report:
     """As verify, of all parts of a commit. beside: paths of files that are of no build."""
-    problems = [*check_commit_card(output, log)] if at is None else []  # the card is of the newest commit
+    output = log.output
+    problems = [*check_commit_card(log)] if at is None else []  # the card is of the newest commit
     parts, removed = [], log.tombstones(at)
     for part in log.parts(at):
         url = locate_part(output, part)
@@ -223,7 +223,6 @@ def _verify_commit(
     found_root = hash_parts(log.parts(at))
     if root and found_root != root:
         problems.append(f"{name_commit(log.newest if at is None else at)}: its root is {found_root}, expected {root}")
-    commit = log.commits[(log.newest if at is None else at) - 1] if at != 0 else None
     return Report(
         problems=tuple(problems),
         root=found_root,
@@ -234,7 +233,7 @@ def _verify_commit(
         num_decoded=sum(made.num_decoded for made in parts),
         lossless=all(made.lossless for made in parts),
         num_leftovers=sum(made.num_leftovers for made in parts),
-        totals=to_jsonable(commit.totals if commit is not None else log.build.totals),
+        totals=to_jsonable(log.totals(at) if at != 0 else log.build.totals),
     )
 
 

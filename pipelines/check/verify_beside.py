@@ -31,8 +31,9 @@ class CheckedBeside(NamedTuple):
     num_leftovers: int  # files of tokenizers that were not finished, which `tokcore gc` removes
 
 
-def check_beside(output: str, log: Log, present: Sequence[str], problems: list[str]) -> CheckedBeside:
+def check_beside(log: Log, present: Sequence[str], problems: list[str]) -> CheckedBeside:
     """Check each tokenizer beside the output's own; what is wrong becomes problems. present: paths below the output."""
+    output = log.output
     below = [path.removeprefix(f"{FOLDER}/") for path in present if path.startswith(f"{FOLDER}/")]
     paths: set[str] = set()
     num_files = size_bytes = 0
@@ -44,7 +45,7 @@ def check_beside(output: str, log: Log, present: Sequence[str], problems: list[s
             storage.require_inside(output, f"{folder}/{MANIFEST}")
             made = find_beside(output, fingerprint)
             assert made is not None
-            problems.extend(f"{folder}/{one}" for one in _check(output, folder, log, made, own))
+            problems.extend(f"{folder}/{one}" for one in _check(log, folder, made, own))
             num_files += 1 + len(made.files)
             size_bytes += sum(entry.size_bytes for entry in made.files)
         except TokError as error:
@@ -64,8 +65,9 @@ def _find_unfinished(output: str, below: Sequence[str]) -> Iterator[str]:
             yield f"{FOLDER}/{path}"
 
 
-def _check(output: str, folder: str, log: Log, made: TokenizerManifest, present: set[str]) -> Iterator[str]:
+def _check(log: Log, folder: str, made: TokenizerManifest, present: set[str]) -> Iterator[str]:
     """What is wrong with one; each begins with a file of the folder."""
+    output = log.output
     find_commit_of(log, made)
     if made.identity not in {compute_identity_under(semantics, made) for semantics in KNOWN}:
         yield f"{MANIFEST}: its identity does not follow from its settings and its commit"

@@ -42,7 +42,7 @@ _CARD_GROWTH_BYTES = 1 << 16  # by which that of an earlier commit may be larger
 
 def check_log(output: str, build: BuildManifest, problems: list[str]) -> Log:
     """The log of an output, as far as it is sound; what is wrong with it becomes problems. build: commit 0."""
-    log = Log(build, ())
+    log = Log(output, build, ())
     builds: dict[Part, BuildManifest] = {}
     numbers = list_numbers(output)
     oldest = _find_oldest(output, numbers)
@@ -61,7 +61,7 @@ def check_log(output: str, build: BuildManifest, problems: list[str]) -> Log:
             problems.append(f"{name}: {problem}")
             return log
         # What only expired commits name is gone: of these, the chain alone is checked.
-        if number >= oldest and (wrong := [*_check_parts(output, log, commit, builds)]):
+        if number >= oldest and (wrong := [*_check_parts(log, commit, builds)]):
             problems.extend(f"{name}: {one}" for one in wrong)
             return log
         log = log.add(commit)
@@ -80,22 +80,23 @@ def check_kind(output: str, path: str) -> Iterator[str]:
         yield name_once(path, error)
 
 
-def check_commit_card(output: str, log: Log) -> Iterator[str]:
+def check_commit_card(log: Log) -> Iterator[str]:
     """What is wrong with README.md of an output with commits: it must be that of the newest one.
 
     A command that was killed after its commit has left the card of an earlier one, which the next command replaces.
     """
+    output = log.output
     try:
         storage.require_inside(output, CARD)
         is_ours = log.build.identity == compute_identity_under(SEMANTICS, log.build)
-        newest = write_commit_card(output, log, log.newest) if is_ours else b""
+        newest = write_commit_card(log, log.newest) if is_ours else b""
         if (data := storage.read_if_there(urls.join(output, CARD), len(newest) + _CARD_GROWTH_BYTES)) is None:
             yield f"{CARD}: missing"
             return
         if data == newest or not is_ours:  # another release may have found other words for it
             return
         for number in range(log.newest - 1, log.oldest - 1, -1):
-            if data == write_commit_card(output, log, number):
+            if data == write_commit_card(log, number):
                 yield f"{CARD}: that of commit {number}, not of commit {log.newest}; `tokcore repair` writes it again"
                 return
         yield f"{CARD}: not what follows from the manifests of a commit; `tokcore repair` writes it again"
@@ -115,8 +116,9 @@ def _find_oldest(output: str, numbers: Sequence[int]) -> int:
         return 0
 
 
-def _check_parts(output: str, log: Log, commit: Commit, builds: dict[Part, BuildManifest]) -> Iterator[str]:
+def _check_parts(log: Log, commit: Commit, builds: dict[Part, BuildManifest]) -> Iterator[str]:
     """What is wrong with the parts of the next commit. builds: the manifests of parts that were looked at."""
+    output = log.output
     for part in commit.parts:
         if part not in builds:
             try:
@@ -131,16 +133,16 @@ def _check_parts(output: str, log: Log, commit: Commit, builds: dict[Part, Build
             if describe_part(part.path, found) != part:
                 yield f"{part.path}/{MANIFEST}: not the manifest that the log names"
                 return
-            if part.path != OWN and (wrong := _find_foreign(output, part, log.build, found)):
+            if part.path != OWN and (wrong := _find_foreign(log, part, found)):
                 yield wrong
                 return
-            if wrong := _find_unburied(output, part, log, commit):
+            if wrong := _find_unburied(log, part, commit):
                 yield wrong
                 return
             builds[part] = found
     if commit.totals != (totals := sum_up_parts(builds[part] for part in commit.parts)):
         yield from _compare_totals(commit.totals, totals)
-    if commit.why.removed and commit.why.removed != (before := _count_documents(log)) - totals.documents:
+    if commit.why.removed and commit.why.removed != (before := log.totals().documents) - totals.documents:
         yield f"says that it removes {commit.why.removed} documents: there were {before}, and are {totals.documents}"
     held = Counter(uri for part in commit.parts for uri in _list_uris(output, part))
     for uri, num in sorted(held.items()):
@@ -169,13 +171,14 @@ def _list_uris(output: str, part: Part) -> list[str]:
         return []
 
 
-def _find_foreign(output: str, part: Part, build: BuildManifest, found: BuildManifest) -> str:
+def _find_foreign(log: Log, part: Part, found: BuildManifest) -> str:
     """Why a part cannot be one of this output; empty if it can."""
+    build = log.build
     if found.totals.fingerprint != build.totals.fingerprint:
         return f"{part.path}: a part of another output: its tokenizer is {found.totals.fingerprint}"
     if (found.config.shards, found.config.counts) != (build.config.shards, build.config.counts):
         return f"{part.path}: a part of another output: it was built with other settings"
-    planned = _find_planned(output, part)
+    planned = _find_planned(log.output, part)
     if planned is not None and part.path != name_part(planned.identity):
         return f"{part.path}: a part of another output: its name does not follow from its plan"
     return ""
@@ -190,13 +193,9 @@ def _find_planned(output: str, part: Part) -> PlanManifest | None:
         return None
 
 
-def _count_documents(log: Log) -> int:
-    return log.commits[-1].totals.documents if log.commits else log.build.totals.records.documents
-
-
-def _find_unburied(output: str, part: Part, log: Log, commit: Commit) -> str:
+def _find_unburied(log: Log, part: Part, commit: Commit) -> str:
     """What is wrong with the tombstones that a part was read with; empty if the log has them all."""
-    planned = _find_planned(output, part)
+    planned = _find_planned(log.output, part)
     buried = log.list_buried() | {*commit.removed}
     for settings in planned.config.settings if planned is not None else ():
         removed = settings.removed

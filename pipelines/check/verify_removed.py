@@ -63,7 +63,7 @@ def verify_removed(output: str, ids: Sequence[str], options: RunOptions | None =
         return RemovalReport((), ("nothing was removed, and no id is given",), (), 0, log.newest + 1 - log.oldest)
     num_commits = log.newest + 1 - log.oldest
     reachable = log.reachable()
-    documents = _count_documents(output, reachable, removed, options or RunOptions())
+    documents = _count_documents(log, removed, options or RunOptions())
     held = [_look(output, part, numbers, removed, ids, documents[part]) for part, numbers in reachable.items()]
     left = tuple(one for one in held if one.documents or one.files or one.rejects)
     problems = [_describe(log, one) for one in left]
@@ -73,16 +73,16 @@ def verify_removed(output: str, ids: Sequence[str], options: RunOptions | None =
         )
     return RemovalReport(
         tuple(problems),
-        tuple(_name_tokenizers(output, log, held)),
+        tuple(_name_tokenizers(log, held)),
         left,
         len(ids),
         num_commits,
     )
 
 
-def _count_documents(output: str, parts: Iterable[Part], removed: Tombstones, options: RunOptions) -> Counter[Part]:
+def _count_documents(log: Log, removed: Tombstones, options: RunOptions) -> Counter[Part]:
     """Part -> documents in its shards that were removed."""
-    of = {locate_part(output, part): part for part in parts}
+    of = {locate_part(log.output, part): part for part in log.reachable()}
     places = [(url, require_manifest(url, SHARDS)) for url in of]
     with contextlib.closing(Workers(options, ())) as workers:
         return Counter(of[url] for url, _ in find_removed(places, removed, workers))
@@ -118,12 +118,12 @@ def _describe(log: Log, held: Held) -> str:
     return f"{held.path}: {commits}: {', '.join(what)} that should be gone: {fix}"
 
 
-def _name_tokenizers(output: str, log: Log, held: Sequence[Held]) -> Iterator[str]:
+def _name_tokenizers(log: Log, held: Sequence[Held]) -> Iterator[str]:
     """The tokenizers that were learned from documents that are to be gone."""
-    made = find_manifest(output, TOKENIZER)
+    made = find_manifest(log.output, TOKENIZER)
     if made is not None and isinstance(made.config, LearnedConfig):
         yield from _name_tokenizer(f"tokenizer/ ({made.totals.fingerprint})", 0, log, held)
-    for fingerprint, beside in list_beside(output).items():
+    for fingerprint, beside in list_beside(log.output).items():
         yield from _name_tokenizer(f"{FOLDER}/{fingerprint}", find_commit_of(log, beside), log, held)
 
 

@@ -32,6 +32,7 @@ def diff(one: str, other: str, at: int | None, other_at: int | None, as_json: bo
     commits (named, or the newest if an output was updated since it was built), compares inputs, totals, tombstones,
     counts and tokenizers over all their parts. Exit code 1 if anything differs.
     """
+    from tokcore_pipelines.build.output import read_output
     from tokcore_pipelines.commands.print_reports import print_diff
     from tokcore_pipelines.look.diff import diff as run
     from tokcore_pipelines.look.diff_commits import diff_commits
@@ -44,7 +45,7 @@ def diff(one: str, other: str, at: int | None, other_at: int | None, as_json: bo
             found = run(one, other)
     else:
         with show_progress("diff"):
-            found = diff_commits(one, other, at, other_at)
+            found = diff_commits(read_output(one, at), read_output(other, other_at))
     print_json(found) if as_json else print_diff(found, one, other)
     if found:
         sys.exit(EXIT_PROBLEM)

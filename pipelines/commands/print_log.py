@@ -14,7 +14,7 @@ from tokcore_pipelines.local.say import say
 from tokcore_pipelines.local.terminal import format_count, format_size, make_printable
 from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.redaction import redact
-from tokcore_schemas.commit_log import OWN, Commit, Reason, sum_up_part
+from tokcore_schemas.commit_log import OWN, Commit, Reason
 from tokcore_schemas.stage_table import BUILD
 
 if TYPE_CHECKING:  # a command that prints a log need not import what makes commits
@@ -34,7 +34,7 @@ def describe_log(output: str) -> list[dict[str, Any]]:
         "date": describe_commit_date(output, BUILD).removeprefix(" on "),
         "why": {"command": "build"},
         "root": log.build.root,
-        "totals": to_jsonable(sum_up_part(log.build)),
+        "totals": to_jsonable(log.totals(0)),
         "added": [OWN],
         "dropped": [],
     }
@@ -91,7 +91,7 @@ def print_updated(output: str, commit: Commit | None, quiet: bool, held_back: st
         say(commit.root) if quiet else print_log([_describe_commit(output, commit)])
         return
     log = read_log(output)
-    root = log.commits[-1].root if log.commits else log.build.root
+    root = log.root()
     say(root if quiet else f"{redact(output)}: nothing changed since commit {log.newest}, root {root}")
 
 

@@ -36,20 +36,21 @@ from tokcore_pipelines.commands.named_tokenizers import load_tokenizer
 @JSON
 def show(what: str, path: str, at: int | None, show_all: bool, as_json: bool) -> None:
     """For document N, counted from 0, shows the text beside the tokens, as much as fits on a screen."""
+    from tokcore_pipelines.build.output import read_output
     from tokcore_pipelines.local.terminal import MOST_ROWS
     from tokcore_pipelines.look import show as run
 
     url = make_absolute(what)
     is_shard = run.names_a_shard(url)
-    if at is None and not is_shard and is_updated(url):
-        at = run.find_newest(url)
-    if at is None and (is_shard or url.rpartition(":")[2].isdecimal()):
+    follows = at is not None or (not is_shard and is_updated(url))
+    if not follows and (is_shard or url.rpartition(":")[2].isdecimal()):
         _show_shard(url, path, show_all, as_json)
         return
     most = None if show_all or as_json else MOST_ROWS
     with show_progress("show"):
-        listed = run.list_shards(url, most) if at is None else run.list_shards_at(url, at, most)
-    print_json(listed.shards) if as_json else run.print_shards(url, listed, at)
+        output = read_output(url, at) if follows else None
+        listed = run.list_shards(url, most) if output is None else run.list_shards_at(output, most)
+    print_json(listed.shards) if as_json else run.print_shards(url, listed, output.at if output else None)
 
 
 def _show_shard(url: str, path: str, show_all: bool, as_json: bool) -> None:

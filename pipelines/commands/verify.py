@@ -80,9 +80,10 @@ def verify(
             raise click.UsageError(
                 "--prove proves one file; leave out --decode, --root, --quick and --rebuild, which check others"
             )
+        from tokcore_pipelines.build.output import read_output
         from tokcore_pipelines.check.prove_file import prove_file
 
-        print_json(dataclasses.asdict(prove_file(make_absolute(output), prove, at)))
+        print_json(dataclasses.asdict(prove_file(read_output(make_absolute(output), at), prove)))
         return
     if rebuild is not None:
         if decode != "0" or root is not None or quick:

@@ -59,12 +59,12 @@ class Compact:
         """
         while True:
             log = read_log(self.output)
-            require_parts_apart(self.output, log.build, "changed")
-            config = read_stored_config(self.output, log.build, self.base)
+            require_parts_apart(log, "changed")
+            config = read_stored_config(log, self.base)
             small, left = self._choose(log, config)
             before = sum_up_parts(read_part(self.output, part) for part in small)
             if len(small) < 2:
-                follow_commits(self.output, log)  # a killed one may not have
+                follow_commits(log)  # a killed one may not have
                 return Compacted(None, before.shards, before.shards, left)
             held = read_held(self.output, small)
             if self.dry_run:
@@ -82,9 +82,7 @@ class Compact:
             if after.shards >= before.shards:
                 return Compacted(None, before.shards, after.shards, left)
             reason = Reason("compact", read_again=len(held))
-            if (
-                commit := create_commit(self.output, log, reason, [part], sorted(one.path for one in small))
-            ) is not None:
+            if (commit := create_commit(log, reason, [part], sorted(one.path for one in small))) is not None:
                 reach("compact.committed")
                 return Compacted(commit, before.shards, after.shards, left)
             self.progress.say("another command has committed meanwhile: its commit is looked at")

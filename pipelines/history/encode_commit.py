@@ -12,9 +12,8 @@ from tokcore.errors import ConfigError, StageError
 from tokcore.files.canonical_json import write_canonical_json
 from tokcore.files.jsonable import to_jsonable
 from tokcore_pipelines.build.build import Build
-from tokcore_pipelines.build.commit import require_manifest
 from tokcore_pipelines.build.inherited_items import find_changed
-from tokcore_pipelines.build.read_log import Log, locate_part, read_log
+from tokcore_pipelines.build.output import Output, read_output
 from tokcore_pipelines.build.tokenizers_beside import find_tokenizer
 from tokcore_pipelines.history.input_files_held import HeldFiles, read_held
 from tokcore_pipelines.history.make_commit import make_plan_again, name_some
@@ -49,16 +48,16 @@ def make_encoding(build: Build, target: str, at: int | None = None, tokenizer: s
         )
     if build.replace or build.reuse:
         raise ConfigError("--replace and --from are for the stages of a build. Leave them out, or --at.")
-    log = read_log(build.output, at)
-    number = log.newest if at is None else at
+    output = read_output(build.output, at)
     config = dataclasses.replace(
         build.config, tokenizer=TokenizerTable(from_=_locate(build.output, tokenizer)), special=(), counts_too=False
     )
-    plan = plan_commit(build.output, log, number, config.plan.range_bytes)
+    plan = plan_commit(output, config.plan.range_bytes)
     if lost := find_changed(plan.files, config.base):
         raise StageError(
             f"{name_some(lost)}: gone, or not as when {redact(build.output)} read it, so the documents of commit "
-            f"{number} cannot be read again. Put back what was read, or choose another commit. Nothing was written."
+            f"{output.number} cannot be read again. Put back what was read, or choose another commit. Nothing was "
+            f"written."
         )
     return Build(config, build.options, target, build.progress, chosen=plan)
 
@@ -69,18 +68,17 @@ def _locate(output: str, tokenizer: str) -> str:
     return find_tokenizer(output, tokenizer) if is_fingerprint(tokenizer) else tokenizer
 
 
-def plan_commit(output: str, log: Log, number: int, range_bytes: int) -> Plan:
+def plan_commit(output: Output, range_bytes: int) -> Plan:
     """The plan of all files of a commit, as they were pinned, without what was removed by then.
 
     Equal to the plan of a build file over these files, where nothing was removed.
     """
-    parts = log.parts(number)
-    held = read_held(output, parts)
-    plan = make_plan_again(held.values(), log.tombstones(number), range_bytes)
+    held = read_held(output.url, output.named)
+    plan = make_plan_again(held.values(), output.log.tombstones(output.number), range_bytes)
     ordered = sorted(plan.settings, key=_spell)
     places = {settings: place for place, settings in enumerate(ordered)}
     files = [dataclasses.replace(file, settings=places[plan.settings[file.settings]]) for file in plan.files]
-    return make_plan(files, ordered, range_bytes, _find_duplicates(output, log, number, held))
+    return make_plan(files, ordered, range_bytes, _find_duplicates(output, held))
 
 
 def _spell(settings: ReadSettings) -> bytes:
@@ -88,6 +86,5 @@ def _spell(settings: ReadSettings) -> bytes:
     return write_canonical_json(to_jsonable(settings))
 
 
-def _find_duplicates(output: str, log: Log, number: int, held: HeldFiles) -> set[str]:
-    plans = [require_manifest(locate_part(output, part), PLAN, "build") for part in log.parts(number)]
-    return {uri for plan in plans for uri in plan.totals.duplicates if uri in held}
+def _find_duplicates(output: Output, held: HeldFiles) -> set[str]:
+    return {uri for _, plan in output.require_all(PLAN) for uri in plan.totals.duplicates if uri in held}

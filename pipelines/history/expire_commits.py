@@ -44,50 +44,51 @@ def expire(output: str, keep: int | None = None, older_than_s: int | None = None
     commit = None
     while True:
         log = read_log(output)
-        oldest = _choose_oldest(output, log, keep, older_than_s)
+        oldest = _choose_oldest(log, keep, older_than_s)
         if dry_run:
-            return _find_expiring(output, log, max(oldest, log.oldest))
+            return _find_expiring(log, max(oldest, log.oldest))
         if oldest <= log.oldest:
             break
-        commit = create_commit(output, log, Reason(EXPIRE), (), (), oldest=oldest)
+        commit = create_commit(log, Reason(EXPIRE), (), (), oldest=oldest)
         if commit is not None:
             reach("expire.committed")
             break
-    follow_commits(output)  # before what the card of an earlier commit names is removed
+    follow_commits(log)  # before what the card of an earlier commit names is removed
     log = read_log(output)
-    removed = _remove(output, log)
+    removed = _remove(log)
     return Expired(commit, len(removed), sum(removed.values()), log.oldest)
 
 
-def _find_expiring(output: str, log: Log, oldest: int) -> Expired:
+def _find_expiring(log: Log, oldest: int) -> Expired:
     """What an expiry would do after which a commit is the oldest."""
-    there = storage.list_footprints(output)
+    there = storage.list_footprints(log.output)
     if log.commits:
         log = dataclasses.replace(log, commits=(*log.commits[:-1], dataclasses.replace(log.commits[-1], oldest=oldest)))
-    going = [*list_expired(output, log, there)]
+    going = [*list_expired(log, there)]
     return Expired(None, len(going), sum(there[path].size_bytes for path in going), oldest)
 
 
-def _choose_oldest(output: str, log: Log, keep: int | None, older_than_s: int | None) -> int:
+def _choose_oldest(log: Log, keep: int | None, older_than_s: int | None) -> int:
     """The number of the oldest commit that stays. An expiry is no state of its own: it holds what was before."""
     states = [0, *(one.number for one in log.commits if one.why.command != EXPIRE)]
     if keep is not None:
         return states[-keep:][0]
     assert older_than_s is not None
     for state, following in itertools.pairwise(states):
-        found = storage.read_footprint(urls.join(output, name_commit(following)))
+        found = storage.read_footprint(urls.join(log.output, name_commit(following)))
         if found is None or time.time() - found.changed < older_than_s:
             return state
     return states[-1]
 
 
-def _remove(output: str, log: Log) -> dict[str, int]:
+def _remove(log: Log) -> dict[str, int]:
     """Remove what no commit can be read for; path -> size in bytes. Manifests of a part go first.
 
     So a build that begins in the folder of a part never takes half of it for the whole.
     """
+    output = log.output
     there = storage.list_footprints(output)
-    going = sorted(list_expired(output, log, there))
+    going = sorted(list_expired(log, there))
     first = [path for path in going if path.endswith(f"/{MANIFEST}")]
     storage.remove_files(output, first)
     if first:
@@ -98,7 +99,7 @@ def _remove(output: str, log: Log) -> dict[str, int]:
     return {path: there[path].size_bytes for path in going}
 
 
-def list_expired(output: str, log: Log, there: Collection[str]) -> Iterator[str]:
+def list_expired(log: Log, there: Collection[str]) -> Iterator[str]:
     """Of the files below an output, those that only expired commits name: parts, and what the build's own folder has.
 
     Nothing of a part that no commit has ever named, as that of an update that is at work.
@@ -109,5 +110,5 @@ def list_expired(output: str, log: Log, there: Collection[str]) -> Iterator[str]
     yield from (path for path in there if path.startswith(folders))
     if OWN in gone:
         # What other commits need is in none of the stages that expire.
-        for stage, made in find_manifests(output, (one for one in STAGES.values() if one.expires)).items():
+        for stage, made in find_manifests(log.output, (one for one in STAGES.values() if one.expires)).items():
             yield from {f"{stage}/{entry.path}" for entry in made.files} & {*there}

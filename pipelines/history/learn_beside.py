@@ -9,9 +9,9 @@ from typing import NamedTuple
 from tokcore.errors import ConfigError, TokError
 from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
 from tokcore_pipelines.build.build import Build
-from tokcore_pipelines.build.commit import commit_to, find_manifest, require_manifest
+from tokcore_pipelines.build.commit import commit_to, require_manifest
 from tokcore_pipelines.build.make_tokenizer import describe_files, learn_from, sum_up_tokenizer, write_artifacts
-from tokcore_pipelines.build.read_log import locate_part, read_log
+from tokcore_pipelines.build.output import Output, read_output
 from tokcore_pipelines.build.stage import BuildRun, collect_facts
 from tokcore_pipelines.build.tokenizers_beside import (
     COMMIT,
@@ -24,7 +24,7 @@ from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.attempts import Attempts, publish, remove_attempts
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.store.redaction import redact
-from tokcore_pipelines.work.counted_parts import CountedPart, CountedParts
+from tokcore_pipelines.work.counted_parts import CountedParts
 from tokcore_pipelines.work.learn_model import Learned
 from tokcore_pipelines.work.semantics import SEMANTICS
 from tokcore_schemas.changed_settings import describe_changed_settings
@@ -44,15 +44,6 @@ class LearnedBeside(NamedTuple):
     is_new: bool  # False: it was there
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Counted:
-    """The commit that is learned from, and its tables."""
-
-    number: int
-    named: Input
-    tables: CountedParts
-
-
 def learn_at(build: Build, at: int | None = None) -> list[LearnedBeside]:
     """Learn tokenizers, as the build file says, from the count tables of a commit; one for each size, ascending.
 
@@ -67,34 +58,29 @@ def learn_at(build: Build, at: int | None = None) -> list[LearnedBeside]:
         raise ConfigError("--slice: one host learns. Leave it out.")
     if build.replace or build.reuse:
         raise ConfigError("--replace and --from are for the stages of a build. Leave them out, or --at.")
-    counted = _collect(build, at)
+    output = read_output(build.output, at)
+    inputs = {COMMIT: name_commit_as_input(output.log, output.number)}
+    _require_counted_alike(build, output)
     with build.at_work():
-        return _learn(build.run_of_stages(), config, counted)
+        return _learn(build.run_of_stages(), config, inputs, output.find_counted() or CountedParts(()))
 
 
-def _collect(build: Build, at: int | None) -> _Counted:
-    log = read_log(build.output, at)
-    number = log.newest if at is None else at
-    parts = []
-    for part in log.parts(number):
-        url = locate_part(build.output, part)
-        if (made := find_manifest(url, COUNTS)) is None:
+def _require_counted_alike(build: Build, output: Output) -> None:
+    for part in output.parts:
+        if (made := part.find(COUNTS)) is None:
             raise ConfigError(
-                f"{redact(url)}: has no count tables, so nothing can be learned from it. Build an output that counts: "
-                f"without [tokenizer]."
+                f"{redact(part.url)}: has no count tables, so nothing can be learned from it. Build an output that "
+                f"counts: without [tokenizer]."
             )
         if reasons := describe_changed_settings(made.config, build.config.count_identity()):
-            raise ConfigError(f"{redact(url)}: was counted in another way: {'; '.join(reasons)}.")
-        parts.append(CountedPart(url, made))
-    return _Counted(number, name_commit_as_input(log, number), CountedParts(tuple(parts)))
+            raise ConfigError(f"{redact(part.url)}: was counted in another way: {'; '.join(reasons)}.")
 
 
-def _learn(run: BuildRun, config: LearnedConfig, counted: _Counted) -> list[LearnedBeside]:
-    inputs = {COMMIT: counted.named}
+def _learn(run: BuildRun, config: LearnedConfig, inputs: dict[str, Input], tables: CountedParts) -> list[LearnedBeside]:
     several = run.config.sizes_identity() or config
     attempts = Attempts(run.output, FOLDER, compute_identity(FOLDER, several, inputs, SEMANTICS))
     attempts.begin()
-    learned = learn_from(run, run.config.vocab_sizes, counted.tables, attempts)
+    learned = learn_from(run, run.config.vocab_sizes, tables, attempts)
     made = []
     for size, spec in learned.specs.items():
         of_size = dataclasses.replace(config, vocab_size=size)

@@ -42,25 +42,25 @@ from tokcore_schemas.config import BuildConfig
 from tokcore_schemas.document import find_twins
 from tokcore_schemas.inheritance import Inheritance
 from tokcore_schemas.plan import Plan, ReadSettings
-from tokcore_schemas.stage_manifests import BuildManifest
 from tokcore_schemas.tombstones import Tombstones, merge_tombstones
 
 _MOST_NAMED = 3
 _SCRATCH = "commit"  # in the folder of unfinished work
 
 
-def require_parts_apart(output: str, build: BuildManifest, what: str) -> None:
+def require_parts_apart(log: Log, what: str) -> None:
     """Raise ConfigError if a stage of the build follows from all documents together. what: is then not possible."""
+    config = log.build.config
     whole = {
-        "[shuffle]": (build.config.shards.shuffle is not None, "any document may be in any shard"),
-        "[mixture]": (build.config.mixed is not None, "its shares follow from all documents"),
-        "[pack]": (build.config.packed is not None, "rows are filled with documents of all shards"),
+        "[shuffle]": (config.shards.shuffle is not None, "any document may be in any shard"),
+        "[mixture]": (config.mixed is not None, "its shares follow from all documents"),
+        "[pack]": (config.packed is not None, "rows are filled with documents of all shards"),
     }
     for table, (is_set, why) in whole.items():
         if is_set:
             raise ConfigError(
-                f"{redact(output)}: was built with {table}, so it cannot be {what} in parts: {why}. "
-                f"Build again into a new output, with --from {redact(output)} for what still applies."
+                f"{redact(log.output)}: was built with {table}, so it cannot be {what} in parts: {why}. "
+                f"Build again into a new output, with --from {redact(log.output)} for what still applies."
             )
 
 
@@ -162,7 +162,6 @@ def plan_new_parts(
 
 
 def create_commit(
-    output: str,
     log: Log,
     why: Reason,
     added: Sequence[Part],
@@ -176,11 +175,12 @@ def create_commit(
     dropped: paths of parts. removed: new tombstones, sorted. oldest: commit that can be read then; None:
     as before. restored: tombstones that are taken back, sorted.
     """
+    output = log.output
     kept = [part for part in log.parts() if part.path not in dropped]
     parts = (*kept, *added)
     if not parts:
         raise StageError(f"{redact(output)}: no input file would be left. Nothing was changed: delete the output.")
-    _require_same_tokenizer(output, log, added)
+    _require_same_tokenizer(log, added)
     every = (*log.parts(), *added)
     facts = dict(zip(every, _facts_of_parts.read_all(output, every), strict=True))
     had, has = ({lang for part in of for lang in facts[part].languages} for of in (log.parts(), added))
@@ -205,22 +205,22 @@ def create_commit(
     storage.remove_empty_folders(urls.join(output, FOLDER))
     if is_ours:
         reach("commit.created")
-        follow_commits(output, log)
+        follow_commits(log)
     return commit if is_ours else None
 
 
-def _require_same_tokenizer(output: str, log: Log, added: Iterable[Part]) -> None:
+def _require_same_tokenizer(log: Log, added: Iterable[Part]) -> None:
     for part in added:
-        if (found := read_part(output, part).totals.fingerprint) != log.build.totals.fingerprint:
+        if (found := read_part(log.output, part).totals.fingerprint) != log.build.totals.fingerprint:
             raise IdentityError(
-                f"{redact(output)}: {part.path} was encoded with another tokenizer ({found}) than the output "
+                f"{redact(log.output)}: {part.path} was encoded with another tokenizer ({found}) than the output "
                 f"({log.build.totals.fingerprint}). Nothing was committed: put tokenizer/{FILE_NAME} back first."
             )
 
 
-def list_languages(output: str, parts: Iterable[Part]) -> set[str]:
-    """The languages of the documents that some parts hold."""
-    return {lang for part in parts for lang in read_part(output, part).languages}
+def list_languages(log: Log) -> set[str]:
+    """The languages of the documents that an output holds."""
+    return {lang for part in log.parts() for lang in read_part(log.output, part).languages}
 
 
 def _refuse_twins(output: str, had: Collection[str], has: Collection[str]) -> None:

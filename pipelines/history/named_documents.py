@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from tokcore_pipelines.build.read_log import locate_part
+from tokcore_pipelines.build.read_log import Log, locate_part
 from tokcore_pipelines.store.patterns import compile_glob
 from tokcore_pipelines.store.pinned_inputs import read_pinned_files
 from tokcore_pipelines.store.redaction import redact
-from tokcore_schemas.commit_log import Part
 from tokcore_schemas.document import normalize_lang
 from tokcore_schemas.tombstones import Kind, Tombstones
 
@@ -23,11 +22,11 @@ def match_files(pattern: str, uris: Iterable[str]) -> list[str]:
     return [uri for uri, name in names.items() if name == pattern or glob.match(name)]
 
 
-def match_sources(output: str, parts: Iterable[Part], patterns: Sequence[str]) -> dict[str, list[str]]:
-    """Glob -> the uris that it matches, of all input files of some parts. Reads nothing if there is no glob."""
+def match_sources(log: Log, patterns: Sequence[str]) -> dict[str, list[str]]:
+    """Glob -> the uris that it matches, of all input files of an output. Reads nothing if there is no glob."""
     if not patterns:
         return {}
-    uris = {file.uri for part in parts for file in read_pinned_files(locate_part(output, part))}
+    uris = {file.uri for part in log.reachable() for file in read_pinned_files(locate_part(log.output, part))}
     return {pattern: match_files(pattern, sorted(uris)) for pattern in patterns}
 
 

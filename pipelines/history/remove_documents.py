@@ -104,7 +104,7 @@ class Remove:
         """
         while True:
             log = read_log(self.output)
-            require_parts_apart(self.output, log.build, "changed")
+            require_parts_apart(log, "changed")
             with self.progress.stage("look", minor=True):
                 held = read_held(self.output, log.parts())
                 matched = {pattern: match_files(pattern, held) for pattern in self.sources}
@@ -125,7 +125,7 @@ class Remove:
             before = log.tombstones()
             new = sorted({*wanted.hashes} - {*(before.hashes if before is not None else ())})
             if not new and not holding.dropped:
-                follow_commits(self.output, log)  # a killed one may not have
+                follow_commits(log)  # a killed one may not have
                 return done
             after = merge_tombstones(log.tombstone_key, [*new, *(before.hashes if before is not None else ())])
             if after is not None and len(after.hashes) > MAX_TOMBSTONES:
@@ -143,7 +143,7 @@ class Remove:
             num_documents = sum(holding.documents.values())
             vanished = len(holding.files)
             reason = Reason("remove", vanished=vanished, read_again=done.read_again, removed=num_documents)
-            if (commit := create_commit(self.output, log, reason, added, holding.dropped, new)) is not None:
+            if (commit := create_commit(log, reason, added, holding.dropped, new)) is not None:
                 reach("remove.committed")
                 return done._replace(commit=commit)
             self.progress.say("another command has committed meanwhile: its commit is looked at")
@@ -151,7 +151,7 @@ class Remove:
     def _name_all(self, log: Log, files: Iterable[str]) -> list[tuple[Kind, str]]:
         """Kind and name of all that is to be removed. files: uris of the input files."""
         before = log.tombstones() or Tombstones(log.tombstone_key, ())
-        languages = list_languages(self.output, log.parts()) if self.langs else set()
+        languages = list_languages(log) if self.langs else set()
         langs = [next(iter(find_lang(one, languages, before)), one) for one in self.langs]
         kinds: tuple[tuple[Kind, Iterable[str]], ...] = (("id", self.ids), ("lang", langs), ("source", files))
         return [(kind, name) for kind, of_kind in kinds for name in of_kind]
@@ -167,13 +167,13 @@ class Remove:
         before = log.tombstones() or Tombstones(log.tombstone_key, ())
         missing = [one for one in names if (hashed := before.spell(*one)) not in holding.found and hashed not in before]
         unmatched = [pattern for pattern, uris in matched.items() if not uris]
-        for pattern, uris in match_sources(self.output, log.reachable(), unmatched).items():
+        for pattern, uris in match_sources(log, unmatched).items():
             if not any(before.spell("source", uri) in before for uri in [*uris, pattern]):
                 missing.append(("source", pattern))
         if not missing:
             return
         langs = {name for kind, name in missing if kind == "lang"}
-        has = sorted(list_languages(self.output, log.parts())) if langs else []
+        has = sorted(list_languages(log)) if langs else []
         known = f" It has the languages {', '.join(has[:_MOST_LANGUAGES])}." if has else ""
         known += "".join(suggest_nearest(lang, has) for lang in sorted(langs)[:1])
         raise ConfigError(
@@ -228,7 +228,7 @@ class Remove:
         self, log: Log, again: Sequence[HeldFile], removed: Tombstones | None, holding: _Holding
     ) -> list[NewPart]:
         """The parts of files that stay, without what was removed."""
-        config = read_stored_config(self.output, log.build, self.base)
+        config = read_stored_config(log, self.base)
         held = {one.file.uri: one for one in again}
         dropped: dict[str, list[str]] = {one.path: [] for one in log.parts() if one.path in holding.documents}
         for one in again:
@@ -249,7 +249,7 @@ class Remove:
         return parts
 
     def _make_parts(self, log: Log, parts: Sequence[NewPart], holding: _Holding) -> list[Part]:
-        config = read_stored_config(self.output, log.build, self.base)
+        config = read_stored_config(log, self.base)
         made = [
             build_part(config, self.output, one.plan, self.options, self.progress, one.inheritance) for one in parts
         ]

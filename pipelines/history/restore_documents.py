@@ -64,10 +64,10 @@ class Restore:
                 tuple(name for _, name in missing),
             )
             if self.dry_run or not going:
-                follow_commits(self.output, log)
+                follow_commits(log)
                 return done
             reason = Reason("restore", restored=len(going))
-            if (commit := create_commit(self.output, log, reason, (), (), restored=going)) is not None:
+            if (commit := create_commit(log, reason, (), (), restored=going)) is not None:
                 return done._replace(commit=commit)
 
     def _find_names(self, log: Log, before: Tombstones) -> Iterator[tuple[Kind, str, list[str]]]:
@@ -76,7 +76,7 @@ class Restore:
             yield "id", one, [one] if before.spell("id", one) in before else []
         for one in self.langs:
             yield "lang", one, find_lang(one, (), before)
-        for pattern, uris in match_sources(self.output, log.reachable(), self.sources).items():
+        for pattern, uris in match_sources(log, self.sources).items():
             known = dict.fromkeys([*uris, pattern])
             yield "source", pattern, [uri for uri in known if before.spell("source", uri) in before]
 

@@ -49,7 +49,6 @@ from tokcore_schemas.changed_settings import describe_changed_settings
 from tokcore_schemas.commit_log import Commit, Part, Reason, name_commit
 from tokcore_schemas.config import BuildConfig
 from tokcore_schemas.plan import Plan, ReadSettings
-from tokcore_schemas.stage_manifests import BuildManifest
 from tokcore_schemas.stage_table import WHOLE
 from tokcore_schemas.tombstones import Tombstones
 
@@ -116,7 +115,7 @@ class Update:
                 return commit
             self.progress.say("another update has committed meanwhile: the inputs are compared with its commit")
             changes = self.look()
-        follow_commits(self.output, self._log)  # a killed one may not have
+        follow_commits(self.log)  # a killed one may not have
         return None
 
     def look(self) -> Changes:
@@ -183,7 +182,7 @@ class Update:
         reach("update.built")
         read_again = {*changes.kept} & {uri for one in parts for uri in one.list_read()}
         reason = Reason("update", *map(len, (changes.new, changes.changed, changes.vanished, read_again)))
-        commit = create_commit(self.output, self._log, reason, added, changes.dropped)
+        commit = create_commit(self._log, reason, added, changes.dropped)
         if commit is not None:
             reach("update.committed")
         return commit
@@ -233,7 +232,7 @@ class Update:
                 f"{redact(self.output)}: another build took the place of the one that this process began with. Its "
                 f"commits would not follow from each other. Start again, if that is the output that you mean."
             )
-        log = read_log(self.output, known=self._log or Log(build, ()))
+        log = read_log(self.output, known=self._log or Log(self.output, build, ()))
         if log.gap:
             raise StageError(
                 f"{redact(self.output)}: {name_commit(log.gap)} is missing, and later commits are there. Put the file "
@@ -248,9 +247,9 @@ class Update:
             self.held = HeldFiles(known[path] for path in parts)
         self.config = settle_languages(self.config, self._list_settings)
         if self._log is None:
-            self._require_own(build)
+            self._require_own(log)
             if self.config.keeps_spelling:
-                self.spelling = describe_kept_spelling(self.config, list_languages(self.output, parts.values()))
+                self.spelling = describe_kept_spelling(self.config, list_languages(log))
         self._log = log
         return log
 
@@ -261,9 +260,9 @@ class Update:
     def _removed(self) -> Tombstones | None:
         return self._log.tombstones() if self._log is not None else None
 
-    def _require_own(self, build: BuildManifest) -> None:
+    def _require_own(self, log: Log) -> None:
         """Raise ConfigError unless the build was made with these settings, and of stages that parts can have."""
-        if reasons := describe_changed_settings(build.config, self.config.stage_configs()):
+        if reasons := describe_changed_settings(log.build.config, self.config.stage_configs()):
             if self.config.tokenizer is None and any(reason.startswith("tokenizer.from ") for reason in reasons):
                 raise ConfigError(
                     f"{redact(self.output)}: began with an imported tokenizer, but none is named now. Name the same "
@@ -273,7 +272,7 @@ class Update:
                 f"{redact(self.output)}: holds a different build: {'; '.join(reasons)}. An update keeps all settings "
                 f"and the tokenizer: correct the build file, or build into a new output."
             )
-        require_parts_apart(self.output, build, "updated")
+        require_parts_apart(log, "updated")
 
     def _compare(self, plan: Plan) -> Changes:
         held, stripped = self.held, [*map(strip_settings, plan.settings)]

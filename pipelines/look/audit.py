@@ -22,14 +22,12 @@ from tokcore.look.odd_tokens import (
     spell_token,
 )
 from tokcore.tokenizer.tokenizer import Tokenizer
-from tokcore_pipelines.build.commit import require_manifest
 from tokcore_pipelines.build.output import Output
 from tokcore_pipelines.build.tokenizers_beside import list_fingerprints
 from tokcore_pipelines.local.say import say
 from tokcore_pipelines.look.top_sources import TopSource, find_top_sources
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.work.counted_parts import CountedParts
-from tokcore_schemas.stage_manifests import ShardsManifest
 from tokcore_schemas.stage_table import PLAN, SHARDS
 
 RARE = 10
@@ -106,7 +104,7 @@ def _audit_shards(
     elif not output.find_all(PLAN):
         missing["mostly_one_source"] = "no plan in this output: which files there were is not known"
     else:
-        tops = _find_top_sources(parts, tokenizer.vocab_size)
+        tops = _find_top_sources(output, tokenizer.vocab_size)
     return {
         "tokens": sum(made.totals.tokens for _, made in parts),
         "documents": sum(made.totals.records.documents for _, made in parts),
@@ -114,11 +112,11 @@ def _audit_shards(
     }
 
 
-def _find_top_sources(parts: Sequence[tuple[str, ShardsManifest]], vocab_size: int) -> dict[int, TopSource]:
+def _find_top_sources(output: Output, vocab_size: int) -> dict[int, TopSource]:
     """As find_top_sources, of all parts. Each file is in one of them."""
     tops: dict[int, TopSource] = {}
-    for url, made in parts:
-        for id, top in find_top_sources(url, require_manifest(url, PLAN, "build"), made, vocab_size).items():
+    for part in output.parts:
+        for id, top in find_top_sources(part, vocab_size).items():
             tops[id] = min(tops.get(id, top), top, key=lambda one: (-one.times, one.uri))
     return tops
 

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 from tokcore.files.canonical_json import hash_sha256
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore_pipelines.build.commit import find_manifest, find_manifests, get_manifest_url, require_manifest
-from tokcore_pipelines.build.read_log import locate_part, read_log
+from tokcore_pipelines.build.output import Output
+from tokcore_pipelines.build.read_log import locate_part
 from tokcore_pipelines.local.say import say
 from tokcore_pipelines.local.terminal import format_count, format_number, format_size, format_table, make_printable
 from tokcore_pipelines.store import storage, urls
-from tokcore_schemas.commit_log import OWN, PARTS, Part, sum_up_part
+from tokcore_schemas.commit_log import OWN, PARTS, Part
 from tokcore_schemas.cut_manifest import cut_manifest
 from tokcore_schemas.manifest import AnyManifest
 from tokcore_schemas.stage_manifests import TokenizerTotals
@@ -73,14 +74,13 @@ def _read_manifest(output: str, stage: Stage[Any]) -> bytes:
     return data
 
 
-def list_shards_at(output: str, at: int, most: int | None = None) -> ListedShards:
+def list_shards_at(output: Output, most: int | None = None) -> ListedShards:
     """The shards of all parts of an output at a commit, named from the output on: parts/KEY/shards/NAME.
 
-    most: as for list_shards. Raises ConfigError if there is no such commit, or it is expired.
+    most: as for list_shards. Raises ConfigError if the output is not finished.
     """
-    log = read_log(output, at)
-    totals = log.commits[at - 1].totals if at else sum_up_part(log.build)
-    listed = itertools.chain.from_iterable(_list_part(output, part, most) for part in log.parts(at))
+    totals = output.log.totals(output.number)
+    listed = itertools.chain.from_iterable(_list_part(output.url, part, most) for part in output.named)
     return ListedShards([*itertools.islice(listed, most)], totals.shards, totals.documents, totals.tokens)
 
 
@@ -88,11 +88,6 @@ def _list_part(output: str, part: Part, most: int | None) -> Iterator[dict[str, 
     prefix = "" if part.path == OWN else f"{part.path}/shards/"
     for shard in list_shards(locate_part(output, part), most).shards:
         yield {**shard, "shard": prefix + shard["shard"], "files": [prefix + path for path in shard["files"]]}
-
-
-def find_newest(output: str) -> int:
-    """The number of the newest commit of an output."""
-    return read_log(output).newest
 
 
 def _find_stage(url: str) -> tuple[str, Stage[Any]]:

@@ -24,13 +24,13 @@ from tokcore.formats.shard_format import ShardReader
 from tokcore.kernel import IdCounter, IdRows
 from tokcore.shards.format_table import FormatFile
 from tokcore.shards.token_batch import TokenBatch
+from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.store.local_shards import copy_shard_if_remote, find_main_files
 from tokcore_pipelines.store.stored_shards import open_provenance
-from tokcore_pipelines.work.read_plan import read_plan
 from tokcore_schemas.plan import AssignedRange, Plan
 from tokcore_schemas.refs import ShardRef
 from tokcore_schemas.shard_entries import list_named_shards
-from tokcore_schemas.stage_manifests import PlanManifest, ShardsManifest
+from tokcore_schemas.stage_table import SHARDS
 
 # Tokens of the documents whose counts are in one temporary file, about; and the most such files.
 SPILL_TOKENS = 1 << 24
@@ -44,16 +44,16 @@ class TopSource(NamedTuple):
     times: int
 
 
-def find_top_sources(output: str, plan: PlanManifest, shards: ShardsManifest, vocab_size: int) -> dict[int, TopSource]:
+def find_top_sources(stored: Stored, vocab_size: int) -> dict[int, TopSource]:
     """Id -> the file that has most of it, for each id that occurs. A file that was cut into ranges counts as one.
 
-    plan, shards: the manifests of these stages. Raises FormatError for a damaged shard, for a document of a file that
+    stored: a build, or a part. Raises FormatError for a damaged shard, for a document of a file that
     is not planned for its shard, and for an id that is not below vocab_size.
     """
-    made = read_plan(output, plan)
+    made, shards = stored.plan, stored.get(SHARDS)
     tops = _Tops(len(made.files), vocab_size)
     if shards.config.shuffle is not None:
-        _find_shuffled(output, made, list_named_shards(shards), shards.totals.tokens, tops)
+        _find_shuffled(stored.url, made, list_named_shards(shards), shards.totals.tokens, tops)
         return tops.name(made)
     shards_of: defaultdict[int, list[ShardRef]] = defaultdict(list)
     for shard in list_named_shards(shards):
@@ -61,7 +61,7 @@ def find_top_sources(output: str, plan: PlanManifest, shards: ShardsManifest, vo
     ranges_left = Counter(r.file for item in made.items for r in item.ranges)
     unfinished: dict[int, IdRows] = {}  # file -> counts of those of its ranges that were read
     for item in made.items:
-        for file, rows in _count_by_file(output, made.assignment(item).ranges, shards_of[item.number]):
+        for file, rows in _count_by_file(stored.url, made.assignment(item).ranges, shards_of[item.number]):
             tops.check(rows.ids)
             unfinished[file] = add_up([unfinished[file], rows]) if file in unfinished else rows
         for r in item.ranges:

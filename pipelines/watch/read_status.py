@@ -13,7 +13,6 @@ from tokcore_pipelines.store.attempts import FOLDER, WATCHERS
 from tokcore_pipelines.watch.quarantine import Quarantine
 from tokcore_pipelines.watch.stream_notes import read_look
 from tokcore_pipelines.watch.watcher_turns import SIGN
-from tokcore_schemas.commit_log import sum_up_part
 
 
 def read_status(output: str, with_drift: bool = False, baseline: str = "") -> dict[str, Any]:
@@ -23,7 +22,6 @@ def read_status(output: str, with_drift: bool = False, baseline: str = "") -> di
     baseline: as for Drift. Raises as read_log and Drift.measure do.
     """
     log = read_log(output)
-    totals = log.commits[-1].totals if log.commits else sum_up_part(log.build)
     quarantine = Quarantine(output)
     quarantine.read()
     watchers = _read_signs(output)
@@ -31,7 +29,7 @@ def read_status(output: str, with_drift: bool = False, baseline: str = "") -> di
     return {
         "newest_commit": log.newest,
         "gap": log.gap,
-        "totals": to_jsonable(totals),
+        "totals": to_jsonable(log.totals()),
         "watchers": watchers,
         "stream": read_look(output),
         "drift": drift,

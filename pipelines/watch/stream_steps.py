@@ -274,7 +274,7 @@ class StreamSteps:
             reason = _count_reasons(arrivals, held)
             dropped = sorted({one.part for one in arrivals} - {""})
             reach("stream.built")
-            commit = create_commit(self.output, log, reason, added, dropped)
+            commit = create_commit(log, reason, added, dropped)
             if commit is not None:
                 reach("stream.committed")
                 return PaneCommitted(commit.number, sum(len(one.files) for one in arrivals))

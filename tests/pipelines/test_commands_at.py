@@ -68,12 +68,12 @@ def copy(output, tmp_path):
 
 def test_a_commit_equals_itself(output):
     for at in range(6):
-        assert diff_commits(str(output), str(output), at, at) == {}
-    assert diff_commits(str(output), str(output)) == {}
+        assert diff_commits(read_output(str(output), at), read_output(str(output), at)) == {}
+    assert diff_commits(read_output(str(output)), read_output(str(output))) == {}
 
 
 def test_an_update_brings_inputs_documents_and_counts(output):
-    found = diff_commits(str(output), str(output), 0, 1)
+    found = diff_commits(read_output(str(output), 0), read_output(str(output), 1))
     assert set(found) == {"inputs", "totals", "counts", "root"}
     assert found["inputs"] == {"only_b": {"number": 1, "first": ["en/e.jsonl"]}}
     assert found["totals"]["documents"] == [42, 46]
@@ -83,7 +83,7 @@ def test_an_update_brings_inputs_documents_and_counts(output):
 
 
 def test_a_removal_takes_documents_and_leaves_tombstones(output):
-    found = diff_commits(str(output), str(output), 1, 2)
+    found = diff_commits(read_output(str(output), 1), read_output(str(output), 2))
     assert set(found) == {"totals", "tombstones", "counts", "root"}
     assert found["totals"]["documents"] == [46, 45]
     assert found["tombstones"] == {"number": [0, 1]}
@@ -91,7 +91,7 @@ def test_a_removal_takes_documents_and_leaves_tombstones(output):
 
 
 def test_a_compaction_differs_in_its_root_alone(output):
-    assert set(diff_commits(str(output), str(output), 4, 5)) == {"root"}
+    assert set(diff_commits(read_output(str(output), 4), read_output(str(output), 5))) == {"root"}
 
 
 def test_commands_take_commits(output, tmp_path):
@@ -114,7 +114,7 @@ def test_commands_take_commits(output, tmp_path):
         assert (refused.returncode, "that commit is expired; the oldest is 5" in refused.stderr) == (2, True)
     assert tokcore("diff", other, output, "--at", "5").returncode == 0
     with pytest.raises(ConfigError, match="has the commits 0 to 5"):
-        diff_commits(str(output), str(output), 9)
+        diff_commits(read_output(str(output), 9), read_output(str(output)))
 
 
 # --------------------------------------------------------------------------------------------- a commit as a whole
@@ -250,7 +250,7 @@ def test_the_card_follows_commits(copy):
     assert repair(str(output), base=str(copy)).repaired == ("README.md",)
     require_newest()
     with pytest.raises(ConfigError, match="is that of the newest commit, and no root covers it"):
-        prove_file(str(output), "README.md")
+        prove_file(read_output(str(output)), "README.md")
 
 
 def test_the_card_of_a_killed_command_is_named_and_the_next_one_writes_it(copy):

@@ -22,6 +22,7 @@ from support.updates import update_here
 import tokcore as package
 from tokcore.errors import ConfigError, LedgerError
 from tokcore.files.canonical_json import write_canonical_json
+from tokcore_pipelines.build.output import read_output
 from tokcore_pipelines.build.read_log import read_log
 from tokcore_pipelines.check.gc import gc
 from tokcore_pipelines.check.prove_file import prove_file
@@ -126,12 +127,15 @@ def test_a_proof_of_a_file_that_only_parts_have_names_them(corpus):
     output = str(corpus / "out")
     parts = [one.path for one in read_log(output).parts()]
     with pytest.raises(ConfigError) as error:
-        prove_file(output, "tokenizer/tokenizer.json")
+        prove_file(read_output(output), "tokenizer/tokenizer.json")
     named = ", ".join(f"{path}/tokenizer/tokenizer.json" for path in parts[:3])
     assert f"no manifest of commit 4 names 'tokenizer/tokenizer.json'. It names {named}" in str(error.value)
-    assert prove_file(output, f"{parts[0]}/tokenizer/tokenizer.json").root == read_log(output).commits[-1].root
+    assert (
+        prove_file(read_output(output), f"{parts[0]}/tokenizer/tokenizer.json").root
+        == read_log(output).commits[-1].root
+    )
     with pytest.raises(ConfigError, match=r"no manifest of commit 4 names 'tokenizers/0a/tokcore.json'\. Give its"):
-        prove_file(output, "tokenizers/0a/tokcore.json")
+        prove_file(read_output(output), "tokenizers/0a/tokcore.json")
 
 
 def test_an_expiry_is_no_state(corpus):

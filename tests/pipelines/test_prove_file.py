@@ -13,6 +13,7 @@ from support.builds import ROOT, build_file, find_file, run_once, small_corpus, 
 
 from tokcore.errors import ChecksumError, ConfigError, FormatError
 from tokcore_pipelines.build.commit import find_manifest
+from tokcore_pipelines.build.output import read_output
 from tokcore_pipelines.check.prove_file import Proof, prove_file
 from tokcore_schemas import manifest
 from tokcore_schemas.merkle import follow, hash_leaf
@@ -65,7 +66,7 @@ def list_named(output) -> list[str]:
 
 def test_every_file_has_a_proof_of_its_own(output):
     files = list_named(str(output))
-    proofs = [prove_file(str(output), file) for file in files]
+    proofs = [prove_file(read_output(str(output)), file) for file in files]
     assert [proof.file for proof in proofs] == files
     assert len({proof.leaf for proof in proofs}) == len(files) > 20
     assert all(isinstance(proof, Proof) and len(proof.path) >= 2 for proof in proofs)
@@ -89,15 +90,15 @@ def test_parts_are_trees_of_their_own(output, monkeypatch):
 
 def test_what_cannot_be_proven_is_named(output):
     with pytest.raises(ConfigError, match=r"no manifest of commit 0 names 'tokenizer/none.json'\. Give its path"):
-        prove_file(str(output), "tokenizer/none.json")
+        prove_file(read_output(str(output)), "tokenizer/none.json")
     # A stage that the build does not have, as if it were a tokenizer that was learned from a commit.
     with pytest.raises(ConfigError, match=r"no manifest of commit 0 names 'tokenizers/0a1b/tokcore.json'\. Give its"):
-        prove_file(str(output), "tokenizers/0a1b/tokcore.json")
+        prove_file(read_output(str(output)), "tokenizers/0a1b/tokcore.json")
     done = tokcore("verify", output, "--prove", "README.md", "--quick")
     assert done.returncode == 2
     assert "--prove proves one file" in done.stderr
     with pytest.raises(FormatError, match=r"of format_version 1, whose root proves no single file"):
-        prove_file(str(EARLIER), "README.md")
+        prove_file(read_output(str(EARLIER)), "README.md")
 
 
 def test_a_damaged_file_is_not_proven(output):
@@ -105,9 +106,9 @@ def test_a_damaged_file_is_not_proven(output):
     data = path.read_bytes()
     path.write_bytes(data.replace(b"1", b"2", 1))
     with pytest.raises(ChecksumError, match="its bytes are not the ones that were committed"):
-        prove_file(str(output), "tokenizer/vocab.json")
+        prove_file(read_output(str(output)), "tokenizer/vocab.json")
     path.write_bytes(data)
-    prove_file(str(output), "tokenizer/vocab.json")
+    prove_file(read_output(str(output)), "tokenizer/vocab.json")
 
 
 def test_a_manifest_that_was_exchanged_proves_nothing(output):
@@ -116,6 +117,6 @@ def test_a_manifest_that_was_exchanged_proves_nothing(output):
     data = path.read_bytes()
     path.write_bytes(data.replace(b'"zstd"', b'"lz4"', 1))
     with pytest.raises(ChecksumError, match="not the manifest that the build committed"):
-        prove_file(str(output), table)
+        prove_file(read_output(str(output)), table)
     path.write_bytes(data)
-    prove_file(str(output), table)
+    prove_file(read_output(str(output)), table)

@@ -56,11 +56,11 @@ def test_hashes_are_those_of_the_files(output):
 
 def test_a_log_that_is_followed_is_the_log_that_is_read_at_once(output):
     whole = read_log(str(output))
-    followed = Log(whole.build, ())
+    followed = Log(str(output), whole.build, ())
     for data in (data for _, data in sorted(read_files(output).items())):
         followed = followed.add(parse_commit(data, "a commit"))
     assert followed == whole
-    assert read_log(str(output), known=Log(whole.build, ())) == whole
+    assert read_log(str(output), known=Log(str(output), whole.build, ())) == whole
 
 
 def test_only_the_newest_commit_holds_its_parts(output):

@@ -299,7 +299,7 @@ def test_a_rejected_record_alone_can_be_taken_out(corpus):
     # An earlier removal may have made the tombstone, and left the sample.
     log = read_log(output)
     tombstone = spell_tombstone(log.tombstone_key, "id", "e-bad")
-    assert create_commit(output, log, Reason("remove"), (), (), [tombstone]) is not None
+    assert create_commit(log, Reason("remove"), (), (), [tombstone]) is not None
     (held,) = verify_removed(output, asked).held
     assert (held.rejects, held.path.split("/")[0]) == (1, "parts")
     for path in (corpus / "en" / "e.jsonl", corpus / "mixed" / "c.jsonl"):

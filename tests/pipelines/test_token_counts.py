@@ -25,13 +25,14 @@ from tokcore.errors import FormatError, LedgerError
 from tokcore.kernel import IdRows
 from tokcore.reference import reference
 from tokcore_pipelines.build.commit import find_manifest
+from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.look import top_sources
 from tokcore_pipelines.look.top_sources import TopSource, find_top_sources
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.work.token_count_runs import read_id_run, write_id_run
 from tokcore_schemas.stage_manifests import CorpusAbout
-from tokcore_schemas.stage_table import PLAN, SHARDS
+from tokcore_schemas.stage_table import SHARDS
 
 TABLE = "shards/token_counts.parquet"
 
@@ -90,8 +91,8 @@ def test_table_and_top_sources_are_what_the_shards_hold(corpus, shards, range_by
     run(build_file(corpus, SMALL, settings), tmp_path / "out", workers)
     expected, tops = by_hand(tmp_path / "out")
     assert table_rows(tmp_path / "out") == expected
-    plan, manifest = (find_manifest(str(tmp_path / "out"), stage) for stage in (PLAN, SHARDS))
-    assert find_top_sources(str(tmp_path / "out"), plan, manifest, 400) == tops
+    manifest = find_manifest(str(tmp_path / "out"), SHARDS)
+    assert find_top_sources(Stored(str(tmp_path / "out")), 400) == tops
     assert len({top.uri for top in tops.values()}) > 3
     entry = manifest.files[-1]
     assert entry.path == "token_counts.parquet"

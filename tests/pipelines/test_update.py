@@ -25,6 +25,7 @@ from support.updates import (
 
 import tokcore as package
 from tokcore.errors import ConfigError, StageError
+from tokcore_pipelines.build.output import read_output
 from tokcore_pipelines.build.read_log import read_log
 from tokcore_pipelines.check.gc import gc
 from tokcore_pipelines.check.prove_file import prove_file
@@ -343,11 +344,11 @@ def test_a_commit_proves_files_of_its_parts(corpus):
     write_file(corpus, "en/e.jsonl", make_texts("e", 5))
     commit = update(corpus)
     for file in (f"{commit.added[0].path}/tokenizer/tokcore.json", "tokenizer/tokcore.json"):
-        proof = prove_file(str(corpus / "out"), file)
+        proof = prove_file(read_output(str(corpus / "out")), file)
         steps = [(side, bytes.fromhex(other)) for side, other in proof.path]
         assert (proof.file, proof.root) == (file, commit.root)
         assert follow(hash_leaf(proof.leaf.encode()), steps).hex() == commit.root
-    assert prove_file(str(corpus / "out"), "tokenizer/tokcore.json", at=0).root == commit.parts[0].root
+    assert prove_file(read_output(str(corpus / "out"), 0), "tokenizer/tokcore.json").root == commit.parts[0].root
 
 
 def test_worker_processes_make_the_same_commit(corpus):

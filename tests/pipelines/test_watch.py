@@ -482,7 +482,7 @@ def test_a_part_of_another_tokenizer_is_never_committed(corpus):
     build = find_manifest(str(corpus / "other"), WHOLE)
     log = read_log(str(corpus / "out"))
     with pytest.raises(IdentityError, match="was encoded with another tokenizer"):
-        create_commit(str(corpus / "out"), log, REASON, [describe_part("parts/0a1b2c3d4e5f", build)], [])
+        create_commit(log, REASON, [describe_part("parts/0a1b2c3d4e5f", build)], [])
     assert read_log(str(corpus / "out")).newest == 0
 
 
