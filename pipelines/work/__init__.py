@@ -9,14 +9,14 @@ inherit_item: takes its results over from another part of the output instead. sh
 documents, if others were removed. left_out_documents: what another part has, and the new one has not.
 scatter_item, gather_part, scattered_runs: the two passes of a shuffle, and what lies between them.
 mix_part: mixtures, out of shuffled shards, which ordered_shards reads. pack_group: rows of one length, out of shards.
-derived_shards: how both read and write shards.
+derived_shards: how both read shards.
 learn_model: tokenizers, out of count tables; learn_on_worker: on an engine. learn_memory: whether there is enough.
 counted_parts: the count tables of all parts of an output. summed_totals: totals of parts together.
 plan_parts: the files through which work items reach workers. combining: what an engine may do with what they leave.
 item_results: what workers recorded, as the driver reads it. collected_results: records of many in one object.
 make_jobs, encode_job: what workers are told.
 language_totals: what manifests say of languages.
-shard_streams: the shards of a work item. shard_attempt: one in the making. shard_files: its files.
+new_shard: shards in the making, of all stages. shard_streams: those of a work item. shard_attempt: one of these.
 hashed_documents, token_count_runs: digests of documents, counts of token ids, as encoding leaves them for the driver.
 result_keys: what stands in the names of files, so that other work never gets the same ones.
 runs: the sorted runs that workers write, read back and merge. merge_tree: in which order.

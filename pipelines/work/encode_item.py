@@ -43,6 +43,7 @@ from tokcore_pipelines.work.item_reader import ItemReader, LanguageTally, add_do
 from tokcore_pipelines.work.language_totals import add_up_languages
 from tokcore_pipelines.work.left_out_documents import Leaving, count_tokens
 from tokcore_pipelines.work.result_keys import make_shards_key
+from tokcore_pipelines.work.shard_attempt import EncodedDocuments
 from tokcore_pipelines.work.shard_streams import ShardStreams
 from tokcore_pipelines.work.shards_without_removed import thin_shards
 from tokcore_pipelines.work.token_count_runs import write_id_run
@@ -89,7 +90,7 @@ def find_or_encode_item(job: EncodeJob, assignment: Assignment) -> tuple[ItemEnc
                 where = streams.unfinished(of)
                 if len(where):
                     tokens, pretokens = encode_texts(job, tokenizer, source, batch, part, texts, where)
-                    streams.write(tokens, pretokens, [of[i] for i in where.tolist()])
+                    streams.write(EncodedDocuments(tokens, pretokens), [of[i] for i in where.tolist()])
         shards, counts = streams.close()
     reach("encode.item")
     recorded = job.attempts.record(

@@ -18,6 +18,7 @@ from tokcore_pipelines.work.hashed_documents import add_up_hashed
 from tokcore_pipelines.work.language_totals import add_up_languages
 from tokcore_pipelines.work.scatter_item import scatter_item
 from tokcore_pipelines.work.scattered_runs import Scattered, join_scattered, read_scattered
+from tokcore_pipelines.work.shard_attempt import EncodedDocuments
 from tokcore_pipelines.work.shard_streams import ShardStreams
 from tokcore_pipelines.work.token_count_runs import write_id_run
 from tokcore_schemas.plan import Plan
@@ -73,7 +74,8 @@ def gather_part(job: EncodeJob, part: ShufflePart) -> PartGathered:
             where = streams.unfinished(of)
             if len(where):
                 rest = documents if len(where) == len(of) else documents.take(where)
-                streams.write(rest.tokens, rest.pretokens, [of[i] for i in where.tolist()], rest.places)
+                some = EncodedDocuments(rest.tokens, rest.pretokens, rest.places)
+                streams.write(some, [of[i] for i in where.tolist()])
         shards, counts = streams.close()
     reach("encode.item")
     return job.attempts.record(

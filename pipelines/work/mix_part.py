@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tokcore.errors import FormatError
-from tokcore.formats.provenance import Places, ProvenanceWriter, get_provenance_path, hide_provenance
+from tokcore.formats.provenance import Places, hide_provenance
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.formats.shard_format import ShardSettings
 from tokcore.shards.token_batch import TokenBatch, join_batches
@@ -25,8 +25,8 @@ from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.store.manifests import read_manifest
 from tokcore_pipelines.store.pinned_inputs import read_pinned_files
-from tokcore_pipelines.work.derived_shards import DerivedShard, find_end
 from tokcore_pipelines.work.encode_job import Positions, Stream
+from tokcore_pipelines.work.new_shard import NewShard, ShardSequence, begin_facts, name_provenance
 from tokcore_pipelines.work.ordered_shards import OrderedShards
 from tokcore_pipelines.work.scattered_runs import find_order
 from tokcore_schemas.copies import NUM_CELLS, find_cells, get_tails, place_copies, reverse_copy
@@ -37,7 +37,6 @@ from tokcore_schemas.refs import (
     PartMeasured,
     PartMixed,
     ShardRef,
-    spell_shard_name,
 )
 from tokcore_schemas.stage_table import PLAN
 
@@ -177,12 +176,16 @@ def mix_part(job: MixJob, part: MixPart) -> PartMixed:
         return done
     tally = Tally()
     with contextlib.ExitStack() as stack:
-        streams: dict[Stream, _MixedShards] = {}
+        streams: dict[Stream, ShardSequence[_MixedShard, ShardRef]] = {}
+
+        def begin(stream: Stream, number: int) -> _MixedShard:
+            return _MixedShard(job, begin_facts(stream, part.number, number, job.result_key), stack)
+
         for some in iterate_part(job, part.number, tally):
             for stream, own in deal_documents(job, some):
                 if stream not in streams:
-                    streams[stream] = _MixedShards(job, part.number, stream, stack)
-                streams[stream].write(own)
+                    streams[stream] = ShardSequence(job.target_tokens, functools.partial(begin, stream))
+                streams[stream].write(own, own.tokens.offsets)
         shards = tuple(shard for stream in sorted(streams) for shard in streams[stream].close())
     reach("mix.part")
     return job.attempts.record(key, PartMixed(part.number, shards, tally.sum_up()))
@@ -284,46 +287,21 @@ def deal_documents(job: MixJob, some: Mixed) -> Iterator[tuple[Stream, Mixed]]:
                 yield (lang, split), some if len(own) == len(some.places) else some.take(own)
 
 
-class _MixedShards:
-    """The shards of one stream of a part, each closed at the document that reaches the target."""
+class _MixedShard:
+    """One shard of a mixture, and its provenance file."""
 
-    def __init__(self, job: MixJob, part: int, stream: Stream, stack: contextlib.ExitStack) -> None:
-        self._job = job
-        self._part = part
-        self._stream = stream
-        self._stack = stack
-        self._open: tuple[DerivedShard, ProvenanceWriter] | None = None
-        self._done: list[ShardRef] = []
+    def __init__(self, job: MixJob, empty: ShardFacts, stack: contextlib.ExitStack) -> None:
+        self._shard = NewShard(job, empty, stack, name_provenance(job, empty))
+
+    @property
+    def num_tokens(self) -> int:
+        return self._shard.num_tokens
 
     def write(self, some: Mixed) -> None:
-        start, num = 0, len(some.places)
-        while start < num:
-            shard, provenance = self._open or self._begin()
-            end = find_end(some.tokens.offsets, start, self._job.target_tokens - shard.num_tokens)
-            own = some.slice(start, end)
-            provenance.write(own.tokens, own.places)
-            shard.write(hide_provenance(own.tokens, shard.num_documents))
-            if shard.num_tokens >= self._job.target_tokens:
-                self._close()
-            start = end
+        self._shard.beside.write(some.tokens, some.places)
+        self._shard.write(hide_provenance(some.tokens, self._shard.num_documents))
 
-    def close(self) -> list[ShardRef]:
-        """All shards of the stream."""
-        self._close()
-        return self._done
-
-    def _begin(self) -> tuple[DerivedShard, ProvenanceWriter]:
-        lang, split = self._stream
-        name = spell_shard_name(split, self._part, len(self._done))
-        facts = ShardFacts(name, self._part, lang, split, 0, 0, -1, self._job.result_key)
-        shard = DerivedShard(self._job, facts, self._stack, get_provenance_path(facts.stem))
-        self._open = shard, ProvenanceWriter(shard.beside, self._job.settings.compression)
-        return self._open
-
-    def _close(self) -> None:
-        if self._open is None:
-            return
-        shard, provenance = self._open
-        self._done.append(shard.close(provenance.close()))
-        self._open = None
+    def close(self) -> ShardRef:
+        shard = self._shard.close()
         reach("mix.shard")
+        return shard

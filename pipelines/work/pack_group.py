@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -21,9 +22,10 @@ from tokcore.train.packed_rows import PackSettings, Part, RowBatch, make_rows
 from tokcore_pipelines.local.free_memory import freeing_memory
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.crashpoints import reach
-from tokcore_pipelines.work.derived_shards import DerivedShard, find_end, read_batches, read_named_shards
+from tokcore_pipelines.work.derived_shards import read_batches, read_named_shards
+from tokcore_pipelines.work.new_shard import NewShard, ShardSequence, begin_facts
 from tokcore_schemas.pack_groups import list_streams, list_windows
-from tokcore_schemas.refs import GroupPacked, PackedSums, PackGroup, ShardRef, spell_shard_name
+from tokcore_schemas.refs import GroupPacked, PackedSums, PackGroup, ShardRef
 from tokcore_schemas.stage_manifests import PackedConfig
 
 
@@ -59,10 +61,16 @@ def pack_group(job: PackJob, group: PackGroup) -> GroupPacked:
     if (done := job.attempts.result(key, GroupPacked)) is not None:
         return done
     with contextlib.ExitStack() as stack:
-        shards = _RowShards(job, group, stack)
-        for rows in iterate_group(job, group):
-            shards.write(rows)
-        packed = GroupPacked(group.number, tuple(shards.close()), shards.sums)
+
+        def begin(number: int) -> _RowShard:
+            stream = (group.lang, group.split)
+            return _RowShard(job, begin_facts(stream, group.number, number, job.result_key), stack)
+
+        shards, sums = ShardSequence[_RowShard, ShardRef](job.target_tokens, begin), PackedSums(0, 0, 0, 0, 0, 0)
+        for batch in iterate_group(job, group):
+            sums += sum_up(batch, job.rows.length)
+            shards.write(batch, batch.rows.offsets)
+        packed = GroupPacked(group.number, tuple(shards.close()), sums)
     reach("pack.group")
     return job.attempts.record(key, packed)
 
@@ -155,48 +163,12 @@ def sum_up(rows: RowBatch, length: int) -> PackedSums:
     return PackedSums(num, documents, len(pieces.rows), cut, tokens, rows.rows.num_tokens - tokens)
 
 
-class _RowShards:
-    """The shards of a group, each closed at the row that reaches the target."""
-
-    def __init__(self, job: PackJob, group: PackGroup, stack: contextlib.ExitStack) -> None:
-        self._job = job
-        self._group = group
-        self._stack = stack
-        self._open: _RowShard | None = None
-        self._done: list[ShardRef] = []
-        self.sums = PackedSums(0, 0, 0, 0, 0, 0)
-
-    def write(self, batch: RowBatch) -> None:
-        job, start, num = self._job, 0, batch.rows.num_documents
-        self.sums += sum_up(batch, job.rows.length)
-        while start < num:
-            if self._open is None:
-                name = spell_shard_name(self._group.split, self._group.number, len(self._done))
-                facts = ShardFacts(
-                    name, self._group.number, self._group.lang, self._group.split, 0, 0, -1, job.result_key
-                )
-                self._open = _RowShard(job, facts, self._stack)
-            end = find_end(batch.rows.offsets, start, job.target_tokens - self._open.num_tokens)
-            self._open.write(batch.slice(start, end))
-            if self._open.num_tokens >= job.target_tokens:
-                self._done.append(self._open.close())
-                self._open = None
-            start = end
-
-    def close(self) -> list[ShardRef]:
-        """All shards of the group."""
-        if self._open is not None:
-            self._done.append(self._open.close())
-            self._open = None
-        return self._done
-
-
 class _RowShard:
     """One shard of rows, and its pieces file."""
 
     def __init__(self, job: PackJob, empty: ShardFacts, stack: contextlib.ExitStack) -> None:
-        self._shard = DerivedShard(job, empty, stack, get_pieces_path(empty.stem))
-        self._pieces = PiecesWriter(self._shard.beside, job.rows.length, job.settings.compression)
+        pieces = functools.partial(PiecesWriter, length=job.rows.length, compression=job.settings.compression)
+        self._shard = NewShard(job, empty, stack, (get_pieces_path(empty.stem), pieces))
 
     @property
     def num_tokens(self) -> int:
@@ -205,10 +177,10 @@ class _RowShard:
     def write(self, batch: RowBatch) -> None:
         batch = number_rows(batch, self._shard.num_documents)
         self._shard.write(batch.rows)
-        self._pieces.write(batch.pieces)
+        self._shard.beside.write(batch.pieces)
 
     def close(self) -> ShardRef:
-        shard = self._shard.close(self._pieces.close())
+        shard = self._shard.close()
         reach("pack.shard")
         return shard
 

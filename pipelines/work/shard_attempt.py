@@ -1,25 +1,40 @@
-"""One shard while it is written, in every configured format, under attempt names."""
+"""One shard of the encode stage while it is written, with what its documents add to the totals of their work item."""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
+from typing import NamedTuple
 
 import numpy as np
 
-from tokcore.formats.documents import DocumentsWriter, get_documents_path
-from tokcore.formats.provenance import Places, ProvenanceWriter, get_provenance_path, hide_provenance
+from tokcore.formats.provenance import Places, hide_provenance
 from tokcore.formats.shard_facts import ShardFacts
-from tokcore.formats.shard_format import ShardWriter
 from tokcore.kernel import IdCounter, IdRows
 from tokcore.shards.documents_digest import DocumentsDigest
-from tokcore.shards.format_table import SHARD_FORMATS, list_paths, needs_documents
-from tokcore.shards.token_batch import ShardContent, TokenBatch, compute_document_digests, count_in_rows
+from tokcore.shards.token_batch import TokenBatch, count_in_rows
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.work.encode_job import EncodeJob, Positions
 from tokcore_pipelines.work.item_reader import LanguageTally
-from tokcore_pipelines.work.shard_files import ShardFiles
-from tokcore_schemas.refs import HashedDocuments, ShardEncoded, ShardRef
+from tokcore_pipelines.work.new_shard import NewShard, name_provenance
+from tokcore_schemas.refs import HashedDocuments, ShardEncoded
+
+
+class EncodedDocuments(NamedTuple):
+    """Documents as ids. pretokens: how many each has. places: where a shuffle put each; None: it did not."""
+
+    tokens: TokenBatch
+    pretokens: Positions
+    places: Places | None = None
+
+    def take(self, where: Positions) -> EncodedDocuments:
+        """The documents at these positions, in that order."""
+        places = None if self.places is None else self.places[where]
+        return EncodedDocuments(self.tokens.take(where.tolist()), self.pretokens[where], places)
+
+    def slice(self, start: int, end: int) -> EncodedDocuments:
+        """Documents start to end, end excluded."""
+        places = None if self.places is None else self.places[start:end]
+        return EncodedDocuments(self.tokens.slice(start, end), self.pretokens[start:end], places)
 
 
 class ShardAttempt:
@@ -27,70 +42,38 @@ class ShardAttempt:
 
     def __init__(self, job: EncodeJob, empty: ShardFacts, stack: contextlib.ExitStack) -> None:
         """empty: the shard as it begins; what it holds follows when it is closed."""
-        self._empty = empty
-        self._job = job
-        self._files = ShardFiles(job.attempts, stack)
-        self._content = ShardContent()
+        beside = None if job.shuffle is None else name_provenance(job, empty)
+        self._shard = NewShard(job, empty, stack, beside)
+        self._unknown = job.unknown
         self._tallies: dict[str, LanguageTally] = {}
         self._hashed = DocumentsDigest()
         self._ids = IdCounter()
-        self._writers = self._open_writers()
-        self._provenance = self._open_provenance()
-        self.num_tokens = 0
 
-    def _open_writers(self) -> list[ShardWriter]:
-        job, stem = self._job, self._empty.stem
-        settings = job.settings
-        formats = [SHARD_FORMATS[name] for name in job.formats]
-        new = self._files.new
-        writers = [one.open_writer([new(path) for path in list_paths(one, stem)], settings) for one in formats]
-        if needs_documents(job.formats):
-            file = self._files.new(get_documents_path(stem))
-            writers.append(DocumentsWriter(file, settings.fingerprint, settings.vocab_size, settings.compression))
-        return writers
+    @property
+    def num_tokens(self) -> int:
+        return self._shard.num_tokens
 
-    def _open_provenance(self) -> ProvenanceWriter | None:
-        if self._job.shuffle is None:
-            return None
-        return ProvenanceWriter(self._files.new(get_provenance_path(self._empty.stem)), self._job.settings.compression)
-
-    def write(self, tokens: TokenBatch, pretokens: Positions, places: Places | None = None) -> None:
-        """Append documents. pretokens: how many each document has. places: of a shuffle, where it put them."""
-        if self._provenance is not None:
-            assert places is not None
-            self._provenance.write(tokens, places)
-            tokens = hide_provenance(tokens, self._content.num_documents)
+    def write(self, some: EncodedDocuments) -> None:
+        """Append documents."""
+        tokens = some.tokens
+        if self._shard.beside is not None:
+            self._shard.beside.write(tokens, some.places)
+            tokens = hide_provenance(tokens, self._shard.num_documents)
         self._ids.add(tokens.tokens, tokens.offsets)
-        for writer in self._writers:
-            writer.write(tokens)
-        digests = compute_document_digests(tokens.langs, tokens.tokens, tokens.offsets)
-        self._content.update(tokens, digests)
-        self._hashed.add(digests)
+        self._hashed.add(self._shard.write(tokens))
         lengths = np.diff(tokens.offsets)
-        unknown = None if self._job.unknown is None else count_in_rows(tokens, self._job.unknown)
+        unknown = None if self._unknown is None else count_in_rows(tokens, self._unknown)
         for lang, where in tokens.langs.by_label().items():
             tally = self._tallies.setdefault(lang, LanguageTally())
-            tally.num_pretokens += int(pretokens[where].sum())
+            tally.num_pretokens += int(some.pretokens[where].sum())
             tally.num_tokens += int(lengths[where].sum())
             if unknown is not None:
                 tally.num_unknown += int(unknown[where].sum())
-        self.num_tokens += len(tokens.tokens)
 
     def close(self) -> tuple[ShardEncoded, IdRows]:
         """The finished shard, and the counts of its ids, which need a file only if the shard is recorded."""
-        for writer in self._writers:
-            writer.close()
-        provenance_sha256 = self._provenance.close() if self._provenance is not None else ""
-        content = self._content.hexdigest()
-        facts = dataclasses.replace(
-            self._empty,
-            documents=self._content.num_documents,
-            tokens=self.num_tokens,
-            max_token_id=self._content.max_token_id,
-        )
-        apart = get_provenance_path(facts.stem)
-        files = self._files.finish(lambda path: provenance_sha256 if path == apart else content)
+        shard = self._shard.close()
         reach("encode.shard")
         languages = {lang: tally.freeze() for lang, tally in sorted(self._tallies.items())}
         hashed = HashedDocuments(self._hashed.num_documents, self._hashed.hexdigest())
-        return ShardEncoded(ShardRef(facts, content, files), languages, hashed, None), self._ids.take()
+        return ShardEncoded(shard, languages, hashed, None), self._ids.take()

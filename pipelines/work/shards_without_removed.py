@@ -12,6 +12,7 @@ from tokcore_pipelines.work.hashed_documents import add_up_hashed
 from tokcore_pipelines.work.inherit_item import TakenOver
 from tokcore_pipelines.work.item_reader import mark_removed
 from tokcore_pipelines.work.read_shards import read_shard
+from tokcore_pipelines.work.shard_attempt import EncodedDocuments
 from tokcore_pipelines.work.shard_streams import ShardStreams
 from tokcore_schemas.inheritance import InheritedShard
 from tokcore_schemas.plan import Assignment
@@ -36,6 +37,6 @@ def thin_shards(
                 if of := [stream] * left.num_documents:
                     streams.unfinished(of)
                     # Pre-tokens follow from the sums of the part before.
-                    streams.write(left, np.zeros(len(of), np.int64), of)
+                    streams.write(EncodedDocuments(left, np.zeros(len(of), np.int64)), of)
         written, counts = streams.close()
     return TakenOver(tuple(one.shard for one in written), add_up_hashed(one.hashed for one in written), counts)

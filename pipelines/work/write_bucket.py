@@ -17,6 +17,7 @@ from tokcore_pipelines.work.hashed_documents import add_up_hashed
 from tokcore_pipelines.work.item_reader import LanguageTally
 from tokcore_pipelines.work.language_totals import add_up_languages
 from tokcore_pipelines.work.result_keys import make_bucket_key
+from tokcore_pipelines.work.shard_attempt import EncodedDocuments
 from tokcore_pipelines.work.shard_streams import ShardStreams
 from tokcore_pipelines.work.sort_documents import Sortable, SortedDocuments, sort_documents
 from tokcore_pipelines.work.token_count_runs import write_id_run
@@ -97,4 +98,4 @@ def _write_batch(
         sources=repeat_label("", len(chosen)),
         ordinals=where.astype(np.int64) + first,
     )
-    streams.write(tokens, pretokens, [_ONE_STREAM] * len(chosen))
+    streams.write(EncodedDocuments(tokens, pretokens), [_ONE_STREAM] * len(chosen))

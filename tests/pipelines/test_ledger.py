@@ -134,9 +134,8 @@ def miscounted(original, reader):
     return {**totals, lang: dataclasses.replace(totals[lang], text_bytes=totals[lang].text_bytes + 1)}
 
 
-def shard_without_its_last_document(original, shard, tokens, pretokens, places):
-    assert places is None  # of a shuffle
-    return original(shard, tokens.slice(0, tokens.num_documents - 1), pretokens[:-1], places)
+def shard_without_its_last_document(original, shard, some):
+    return original(shard, some.slice(0, some.tokens.num_documents - 1))
 
 
 def digests_without_the_last(original, total, digests):

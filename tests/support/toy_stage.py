@@ -9,16 +9,15 @@ from typing import Any, NamedTuple
 
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.shards.format_table import SHARD_FORMATS, FormatFile, list_paths
-from tokcore.shards.token_batch import ShardContent, join_batches
+from tokcore.shards.token_batch import join_batches
 from tokcore_pipelines.build.commit import require_manifest
 from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, name_inputs, run_stage
 from tokcore_pipelines.build.stored import Each, Stored
 from tokcore_pipelines.build.table import DerivedWork
 from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.attempts import Attempts
-from tokcore_pipelines.work.derived_shards import update_content
+from tokcore_pipelines.work.new_shard import NewShard
 from tokcore_pipelines.work.result_keys import make_table_key
-from tokcore_pipelines.work.shard_files import ShardFiles
 from tokcore_schemas.manifest import Manifest
 from tokcore_schemas.refs import ShardRef
 from tokcore_schemas.shard_entries import list_named_shards, make_shard_settings
@@ -47,6 +46,14 @@ class TurnedTotals:
 TurnedManifest = Manifest[TurnedConfig, TurnedTotals, Nothing, ShardFacts | CorpusAbout]
 
 
+class Job(NamedTuple):
+    """What the making of a shard asks for."""
+
+    attempts: Attempts
+    settings: Any
+    formats: tuple[str, ...] = (FORMAT,)
+
+
 class Turned(NamedTuple):
     """The shards of a work item."""
 
@@ -63,18 +70,14 @@ def turn(
 
 
 def _turn(output: str, attempts: Attempts, settings: Any, shard: ShardRef) -> ShardRef:
-    one, content = SHARD_FORMATS[FORMAT], ShardContent()
     facts = dataclasses.replace(shard.facts, result_key=make_table_key(attempts.identity))
-    path = urls.join(output, SHARDS.name, list_paths(one, shard.facts.stem)[0])
+    path = urls.join(output, SHARDS.name, list_paths(SHARD_FORMATS[FORMAT], shard.facts.stem)[0])
     documents = join_batches(list(FormatFile(FORMAT, path).open().batches()))
     documents = documents.take([*range(documents.num_documents)][::-1])
     with contextlib.ExitStack() as stack:
-        files = ShardFiles(attempts, stack)
-        writer = one.open_writer([files.new(path) for path in list_paths(one, facts.stem)], settings)
-        writer.write(documents)
-        writer.close()
-        update_content(content, documents)
-        return ShardRef(facts, content.hexdigest(), files.finish(lambda path: content.hexdigest()))
+        new = NewShard(Job(attempts, settings), facts, stack)
+        new.write(documents)
+        return new.close()
 
 
 def make(run: BuildRun) -> TurnedManifest:

@@ -17,7 +17,7 @@ import numpy as np
 
 from tokcore.errors import ConfigError, FormatError, IdentityError
 from tokcore.formats.documents import SUFFIX as DOCUMENTS
-from tokcore.formats.documents import DocumentsWriter
+from tokcore.formats.documents import get_documents_path
 from tokcore.formats.foreign_rows import ForeignRows, open_foreign_rows
 from tokcore.formats.pieces import SUFFIX as PIECES
 from tokcore.formats.pieces import PiecesFile, PiecesWriter
@@ -31,9 +31,10 @@ from tokcore.formats.shard_format import (
     StoredShard,
     count_most_ids,
 )
-from tokcore.shards.format_table import SHARD_FORMATS, FormatFile, get_folder, list_paths
+from tokcore.shards.format_table import SHARD_FORMATS, FormatFile, get_folder
 from tokcore.shards.labels import repeat_label
-from tokcore.shards.token_batch import Ids, Offsets, ShardContent, TokenBatch, compute_document_digests
+from tokcore.shards.shard_writing import ShardInFormats
+from tokcore.shards.token_batch import Ids, Offsets, TokenBatch
 
 # The language of documents for which nothing names one, as in a build file that tokcore writes.
 UNKNOWN_LANG = "und"
@@ -273,8 +274,7 @@ def _convert_one(
             while waiting is not None and shard.has_room(waiting):
                 shard.write(waiting)
                 waiting = next(batches, None)
-            shard.close()
-        made = shard.describe()
+            made = shard.close()
         if pieces is not None:
             _write_pieces(pieces, first, made.facts, target, settings, new_file)
         yield made
@@ -313,21 +313,20 @@ class _NewShard:
         new_file: NewFile,
     ) -> None:
         lang, _, name = stem.rpartition("/")
-        self._facts = ShardFacts(name, 0, lang, split, 0, 0, -1)
+        folder = get_folder(target, split).removeprefix(target.name).lstrip("/")
+        sidecar = f"{folder}/{stem}{DOCUMENTS}".lstrip("/")
+        self._files: list[BinaryIO] = []
+
+        def new(path: str) -> BinaryIO:
+            # Everything is below the format's folder here, the documents file included.
+            below = sidecar if path == get_documents_path(stem) else path.removeprefix(f"{target.name}/")
+            self._files.append(stack.enter_context(new_file(below)))
+            return self._files[-1]
+
         self._target = target
         self._vocab_size = settings.vocab_size
-        # Below the format's folder, as list_paths has them below the folder of all shards.
-        paths = [path.removeprefix(f"{target.name}/") for path in list_paths(target, stem)]
-        files = [stack.enter_context(new_file(path)) for path in paths]
-        self._main = files[0]
-        self._writers = [target.open_writer(files, settings)]
-        if not target.has_columns:
-            folder = get_folder(target, split).removeprefix(target.name).lstrip("/")
-            sidecar = stack.enter_context(new_file(f"{folder}/{stem}{DOCUMENTS}".lstrip("/")))
-            self._writers.append(
-                DocumentsWriter(sidecar, settings.fingerprint, settings.vocab_size, settings.compression)
-            )
-        self._content = ShardContent()
+        self._shard = ShardInFormats(ShardFacts(name, 0, lang, split, 0, 0, -1), (target.name,), settings, new)
+        self._content = self._shard.content
 
     def has_room(self, batch: TokenBatch) -> bool:
         """Whether the shard may hold these documents, too; the first ones it must."""
@@ -343,18 +342,8 @@ class _NewShard:
             raise FormatError(
                 f"document {first + row}: id {int(batch.tokens[wrong[0]])}, the vocabulary has {self._vocab_size} ids"
             )
-        for writer in self._writers:
-            writer.write(batch)
-        self._content.update(batch, compute_document_digests(batch.langs, batch.tokens, batch.offsets))
+        self._shard.write(batch)
 
-    def close(self) -> None:
-        for writer in self._writers:
-            writer.close()
-        self._size_bytes = self._main.tell()
-
-    def describe(self) -> StoredShard:
-        content = self._content
-        facts = dataclasses.replace(
-            self._facts, documents=content.num_documents, tokens=content.num_tokens, max_token_id=content.max_token_id
-        )
-        return StoredShard(facts, self._size_bytes, content.hexdigest())
+    def close(self) -> StoredShard:
+        facts = self._shard.close()
+        return StoredShard(facts, self._files[0].tell(), self._content.hexdigest())

@@ -214,9 +214,9 @@ DEFECTS = (
     Defect(
         "shard-of-one-document-more",
         "a shard that is exactly full takes one document more",
-        "ShardStreams._write_stream",
-        'tokens.offsets[start] + room, side="left"))',
-        'tokens.offsets[start] + room, side="right"))',
+        "ShardSequence.write",
+        'offsets[start] + room, side="left"))',
+        'offsets[start] + room, side="right"))',
         in_tests("pipelines/test_encode_item.py::test_a_shard_that_is_exactly_full_is_closed"),
     ),
     Defect(
@@ -255,7 +255,7 @@ DEFECTS = (
         "sources-in-shuffled-shards",
         "shards of a shuffled build name their sources",
         "ShardAttempt.write",
-        "tokens = hide_provenance(tokens, self._content.num_documents)",
+        "tokens = hide_provenance(tokens, self._shard.num_documents)",
         "",
         in_tests("pipelines/test_shuffle.py::test_what_a_provenance_file_says"),
     ),
