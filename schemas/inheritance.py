@@ -34,22 +34,13 @@ class Inheritance:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class InheritedShard:
-    """A shard of the part before."""
-
-    shard: ShardRef
-    format: str  # that is read fastest
-    path: str  # of the file that the shard goes by in that format, below shards/
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class InheritedItem:
     """What is known of a work item without reading its files. Numbers of files are those of the new plan."""
 
     output: str  # URL of the part before
     ledgers: tuple[RangeLedger, ...]  # of files from which no document was removed
     rejects: tuple[RejectRef, ...]
-    shards: tuple[InheritedShard, ...]  # only for the stage that encodes
+    shards: tuple[ShardRef, ...]  # only for the stage that encodes
     bears_sums: bool  # whether the record of this item has the sums over all that are inherited: one of them has
     is_thinned: bool = False  # whether documents of it were removed
 
@@ -60,7 +51,7 @@ class ThinnedItem:
 
     assignment: Assignment  # of the files from which documents were removed, without those removed before
     ledgers: tuple[RangeLedger, ...]  # of these files, as they were
-    shards: tuple[InheritedShard, ...]
+    shards: tuple[ShardRef, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -69,7 +60,7 @@ class GoneItem:
 
     assignment: Assignment
     is_there: bool  # whether its files still are as they were read; else its documents are taken from its shards
-    shards: tuple[InheritedShard, ...]
+    shards: tuple[ShardRef, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -42,6 +42,14 @@ def list_named_shards(manifest: ShardsManifest | MixtureManifest | PackedManifes
     return [ShardRef(own, _find_content(own, files[key]), tuple(files[key])) for key, own in facts.items()]
 
 
+def list_item_shards(manifest: ShardsManifest | MixtureManifest | PackedManifest) -> dict[int, list[ShardRef]]:
+    """Number of a work item, or of a part or group -> the shards that it wrote, in the manifest's order."""
+    found: dict[int, list[ShardRef]] = {}
+    for shard in list_named_shards(manifest):
+        found.setdefault(shard.facts.item, []).append(shard)
+    return found
+
+
 def list_apart(facts: ShardFacts) -> tuple[str, str]:
     """Paths of the files of a shard whose content is not that of the shard: provenance and pieces."""
     return get_provenance_path(facts.stem), get_pieces_path(facts.stem)

@@ -11,6 +11,7 @@ In the order of work:
 
 What all stages share:
 - stage: skips a stage, takes it over or makes it. commit: claims and manifests. item_steps: the steps over work items.
+  shard_files: the files of those that write shards.
 - finished_build: is a build finished, by its build file? existing_output: what an output holds already, and how it
   differs from this build. missing_files: are all files there? replace_stages: `--replace`. reuse_output: `--from`.
 - inherited_items: what a part takes over from the one whose place it takes. inherited_records: as its workers are told.

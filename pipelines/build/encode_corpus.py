@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tokcore.formats.shard_facts import ShardFacts
-from tokcore.formats.shard_format import ShardSettings
-from tokcore.tokenizer.tokenizer_spec import FILE_NAME, TokenizerSpec
+from tokcore.tokenizer.tokenizer_spec import FILE_NAME
 from tokcore_pipelines.build import ledger
 from tokcore_pipelines.build.commit import find_manifest, require_manifest
 from tokcore_pipelines.build.inherited_records import tell_workers
 from tokcore_pipelines.build.item_steps import encode_steps, gather_steps, scatter_steps
 from tokcore_pipelines.build.rejects import LEDGER, check_rejected, commit_rejects, require_rejects, reuse_rejects
-from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, name_inputs, run_stage, write_file
+from tokcore_pipelines.build.shard_files import list_shard_files
+from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, name_inputs, run_stage
 from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.build.token_count_table import write_token_counts
 from tokcore_pipelines.run.task import do_steps
@@ -33,8 +33,7 @@ from tokcore_pipelines.work.language_totals import refuse_many_languages, sum_up
 from tokcore_pipelines.work.make_jobs import make_encode_job
 from tokcore_pipelines.work.result_keys import make_shuffled_key
 from tokcore_schemas.plan import Plan
-from tokcore_schemas.refs import ItemEncoded, ItemScattered, LanguageCounts, PartGathered, ShardRef, StoredFile
-from tokcore_schemas.shard_entries import make_shard_settings, write_folder_indexes
+from tokcore_schemas.refs import ItemEncoded, ItemScattered, LanguageCounts, PartGathered
 from tokcore_schemas.shuffle import choose_num_parts
 from tokcore_schemas.stage_manifests import (
     CorpusAbout,
@@ -73,7 +72,7 @@ def _encode(
     learned: TokenizerManifest,
     attempts: Attempts,
 ) -> Made[ShardsTotals, EncodedLanguage, ShardFacts | CorpusAbout]:
-    spec, job = _make_job(run, config, plan, learned, attempts)
+    job = _make_job(run, config, plan, learned, attempts)
     executor = run.find_executor(attempts)
     with run.progress.stage("encode", plan.size_bytes) as shown:
         if config.shuffle is None:
@@ -87,7 +86,7 @@ def _encode(
         made = _Encoded(scattered, gathered)
     run.take_turn(attempts)
     with run.progress.stage("check", minor=True):
-        return _check_and_finish(run, config, plan, planned, spec, made, attempts)
+        return _check_and_finish(run, plan, planned, job, made)
 
 
 class _Encoded(NamedTuple):
@@ -104,13 +103,7 @@ class _Encoded(NamedTuple):
 
 
 def _check_and_finish(
-    run: BuildRun,
-    config: ShardsConfig,
-    plan: Plan,
-    planned: PlanManifest,
-    spec: TokenizerSpec,
-    encoded: _Encoded,
-    attempts: Attempts,
+    run: BuildRun, plan: Plan, planned: PlanManifest, job: EncodeJob, encoded: _Encoded
 ) -> Made[ShardsTotals, EncodedLanguage, ShardFacts | CorpusAbout]:
     """What the workers made, after the sums were checked, and the files that describe all shards together."""
     items, languages = encoded.items, encoded.sum_up_languages()
@@ -119,7 +112,7 @@ def _check_and_finish(
     files = ledger.balance_ledgers(plan, [one for item in items for one in item.ledgers], languages)
     read = ledger.sum_up_ledgers(files)
     if not run.config.counts:
-        commit_rejects(run, plan, planned, files, items, attempts)
+        commit_rejects(run, plan, planned, files, items, job.attempts)
         check_rejected(run, read)
     else:
         _check_read_as_counted(run.output, files, languages)
@@ -129,46 +122,31 @@ def _check_and_finish(
     ledger.check_documents(read.records.documents, facts, languages, hashed.documents)
     ledger.check_unknown(languages, run.config.encode.max_unknown, run.config.at("encode", "max_unknown"))
     num_tokens = sum(shard.tokens for shard in facts)
-    token_counts = write_token_counts(attempts, len(encoded.parts), num_tokens)
-    indexes = _write_indexes(config, shards, make_shard_settings(config, spec.fingerprint, spec.vocab_size), attempts)
-    corpus = CorpusAbout(read.records.documents, num_tokens)
+    token_counts = write_token_counts(job.attempts, len(encoded.parts), num_tokens)
     return Made(
-        [
-            *((file, shard.facts) for shard in shards for file in shard.files),
-            *((file, corpus) for file in (*indexes, token_counts)),
-        ],
-        _sum_up(read, items, len(shards), num_tokens, hashed.digest, spec.fingerprint),
-        {lang: sum_up_encoded(counts, spec.model.unknown is not None) for lang, counts in languages.items()},
+        list_shard_files(job, shards, CorpusAbout(read.records.documents, num_tokens), [token_counts]),
+        _sum_up(read, items, len(shards), num_tokens, hashed.digest, job.settings.fingerprint),
+        {lang: sum_up_encoded(counts, job.unknown is not None) for lang, counts in languages.items()},
     )
 
 
 def _make_job(
     run: BuildRun, config: ShardsConfig, plan: Plan, learned: TokenizerManifest, attempts: Attempts
-) -> tuple[TokenizerSpec, EncodeJob]:
-    """What the tokenizer is made of, and what workers are told."""
+) -> EncodeJob:
+    """What workers are told."""
     url = urls.join(run.output, "tokenizer", FILE_NAME)
     spec = load_checked_spec(run.output, learned)
     job = make_encode_job(config, attempts, run.config.base, url, learned.file(FILE_NAME).sha256, spec)
     if config.shuffle is not None:
-        return spec, job
+        return job
     inherits = tell_workers(run.inheritance, plan, attempts, config, spec.fingerprint)
-    return spec, dataclasses.replace(job, inherits=inherits, max_languages=run.config.build.max_languages)
+    return dataclasses.replace(job, inherits=inherits, max_languages=run.config.build.max_languages)
 
 
 def _check_read_as_counted(output: str, files: list[ledger.FileLedger], languages: dict[str, LanguageCounts]) -> None:
     table = require_manifest(output, REJECTED).file(LEDGER)
     counted = require_manifest(output, COUNTS).languages
     ledger.check_read_alike(counted, table.sha256, languages, ledger.write_files_table(files))
-
-
-def _write_indexes(
-    config: ShardsConfig, shards: list[ShardRef], settings: ShardSettings, attempts: Attempts
-) -> list[StoredFile]:
-    """Write the files in which formats describe all shards together."""
-    return [
-        write_file(attempts, path, index.data, index.content_sha256)
-        for path, index in write_folder_indexes(config.formats, shards, settings).items()
-    ]
 
 
 def _sum_up(
@@ -202,7 +180,7 @@ def encode_again(stored: Stored, attempts: Attempts, number: int) -> ItemEncoded
     made, learned = stored.get(SHARDS), stored.get(TOKENIZER)
     url = urls.join(stored.url, TOKENIZER.name, FILE_NAME)
     job = make_encode_job(made.config, attempts, stored.base, url, learned.file(FILE_NAME).sha256, stored.spec)
-    if job.shuffle is None:
+    if made.config.shuffle is None:
         return encode_item(job, stored.plan.assignment(stored.plan.items[number]))
-    num_parts = choose_num_parts(made.totals.tokens, job.target_tokens)
+    num_parts = choose_num_parts(made.totals.tokens, made.config.target_tokens)
     return gather_again(job, stored.plan, number, num_parts, make_shuffled_key(job.settings_sha256, stored.plan))

@@ -13,19 +13,19 @@ from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.store.json_lines import read_table
 from tokcore_pipelines.store.parallel_requests import run_at_once
-from tokcore_pipelines.work.read_shards import count_around, list_item_shards
+from tokcore_pipelines.work.read_shards import count_around
 from tokcore_schemas.inheritance import (
     LESS_KEY,
     GoneItem,
     Inheritance,
     InheritedItem,
-    InheritedShard,
     Less,
     ThinnedItem,
     make_inherited_key,
 )
 from tokcore_schemas.plan import AssignedRange, Assignment, Plan
-from tokcore_schemas.refs import LanguageCounts, RangeLedger, RejectRef, StoredFile
+from tokcore_schemas.refs import LanguageCounts, RangeLedger, RejectRef, ShardRef, StoredFile
+from tokcore_schemas.shard_entries import list_item_shards
 from tokcore_schemas.stage_manifests import CountsConfig, ShardsConfig
 from tokcore_schemas.stage_table import REJECTED
 
@@ -81,7 +81,7 @@ def _list_thinned(
     inheritance: Inheritance,
     plan: Plan,
     ledgers: Mapping[str, FileLedger],
-    shards: Mapping[int, Sequence[InheritedShard]],
+    shards: Mapping[int, Sequence[ShardRef]],
 ) -> Iterator[ThinnedItem]:
     """The work items from whose files documents were removed."""
     removed_before = inheritance.before.settings[0].removed
@@ -105,7 +105,7 @@ def _is_made_alike(part: StandingPart, config: CountsConfig | ShardsConfig, fing
 
 
 def _make_less(
-    inheritance: Inheritance, part: StandingPart, shards: Mapping[int, list[InheritedShard]], encodes: bool
+    inheritance: Inheritance, part: StandingPart, shards: Mapping[int, list[ShardRef]], encodes: bool
 ) -> Less:
     gone = tuple(
         GoneItem(

@@ -12,7 +12,8 @@ from tokcore.errors import LedgerError
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.train.document_shares import Copies, choose_copies, share_tokens
 from tokcore_pipelines.build.commit import require_manifest
-from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, name_inputs, run_stage, write_file
+from tokcore_pipelines.build.shard_files import list_shard_files
+from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, name_inputs, run_stage
 from tokcore_pipelines.build.stored import Each, Stored
 from tokcore_pipelines.local.terminal import format_number, format_table, make_printable
 from tokcore_pipelines.run.task import Step, do_steps, name_by_number
@@ -33,7 +34,7 @@ from tokcore_pipelines.work.mix_part import (
 from tokcore_pipelines.work.result_keys import make_table_key
 from tokcore_schemas.copies import NUM_CELLS, choose_num_segments
 from tokcore_schemas.refs import Measured, MixedSums, MixPart, PartMeasured, PartMixed
-from tokcore_schemas.shard_entries import list_named_shards, write_folder_indexes
+from tokcore_schemas.shard_entries import list_named_shards
 from tokcore_schemas.shuffle import choose_num_parts
 from tokcore_schemas.stage_manifests import (
     CorpusAbout,
@@ -72,43 +73,35 @@ def mix_corpus(run: BuildRun) -> MixtureManifest | None:
     def make(attempts: Attempts) -> Made[MixtureTotals, MixtureShare, ShardFacts | CorpusAbout]:
         spec = load_checked_spec(run.output, learned)
         job = make_mix_job(config, attempts, run.output, shards, spec, make_table_key(key.identity))
-        return _mix(run, config, shards, job)
+        return _mix(run, shards, job)
 
     return run_stage(run, key, make)
 
 
 def _mix(
-    run: BuildRun, config: MixtureConfig, shards: ShardsManifest, job: MixJob
+    run: BuildRun, shards: ShardsManifest, job: MixJob
 ) -> Made[MixtureTotals, MixtureShare, ShardFacts | CorpusAbout]:
     executor = run.find_executor(job.attempts)
     with run.progress.stage("mixture"):
-        measured, decided, mixed = do_steps(executor, mix_steps(config, shards, job), job.attempts)
+        measured, decided, mixed = do_steps(executor, mix_steps(shards, job), job.attempts)
     run.take_turn(job.attempts)
     reach("stage.worked")
     written = [shard for part in mixed for shard in part.shards]
-    totals, languages = _sum_up(config, decided, measured, mixed, job.settings.fingerprint)
+    totals, languages = _sum_up(job, decided, measured, mixed)
     if wrong := _find_unmixed(totals, languages, shards):
         raise LedgerError(f"mixture: {wrong}")
     about = CorpusAbout(totals.documents, totals.tokens)
-    indexes = [
-        write_file(job.attempts, path, index.data, index.content_sha256)
-        for path, index in write_folder_indexes(config.formats, written, job.settings).items()
-    ]
-    return Made(
-        [*((file, shard.facts) for shard in written for file in shard.files), *((file, about) for file in indexes)],
-        totals,
-        languages,
-    )
+    return Made(list_shard_files(job, written, about), totals, languages)
 
 
 def mix_steps(
-    config: MixtureConfig, shards: ShardsManifest, job: MixJob
+    shards: ShardsManifest, job: MixJob
 ) -> Generator[Step, bool, tuple[list[PartMeasured], Decision, list[PartMixed]]]:
     """Count what is in the shards, decide, and write the mixture; what was recorded of both, and what was decided."""
     to_measure = [MixPart(number) for number in range(job.num_source_parts)]
     yield Step("measure", measure_part, (job,), to_measure, name_by_number(make_measured_key))
     measured = read_records(job.attempts, [make_measured_key(part.number) for part in to_measure], PartMeasured)
-    decided = _decide(config, shards, measured)
+    decided = _decide(job.config, shards, measured)
     job = _tell_decision(job, decided)
     to_mix = [MixPart(number) for number in range(job.num_parts)]
     yield Step("mix", mix_part, (job,), to_mix, name_by_number(make_mixed_key))
@@ -181,11 +174,7 @@ def _add_up_sums(parts: Iterable[PartMixed]) -> list[MixedSums]:
 
 
 def _sum_up(
-    config: MixtureConfig,
-    decided: Decision,
-    measured: Sequence[PartMeasured],
-    parts: Sequence[PartMixed],
-    fingerprint: str,
+    job: MixJob, decided: Decision, measured: Sequence[PartMeasured], parts: Sequence[PartMixed]
 ) -> tuple[MixtureTotals, dict[str, MixtureShare]]:
     """The totals of the stage, with the receipts of sources, and the receipts of languages."""
     mixed, written = _add_up_sums(parts), [shard for part in parts for shard in part.shards]
@@ -194,7 +183,7 @@ def _sum_up(
         [(one.source, one) for one in _iterate_measured(measured) if one.source],
         [(one.source, one) for one in mixed if one.source],
     )
-    chosen = by_source if config.over == "sources" else by_lang
+    chosen = by_source if job.config.over == "sources" else by_lang
     whole = sum(decided.wanted.values())
     for name, share in chosen.items():
         copies = decided.copies[name]
@@ -220,7 +209,7 @@ def _sum_up(
         validation_tokens=validation[1],
         parts=decided.num_parts,
         segments=decided.num_segments,
-        fingerprint=fingerprint,
+        fingerprint=job.settings.fingerprint,
         sources=by_source,
     )
     return totals, by_lang
@@ -341,11 +330,10 @@ def sum_up_again(
     stored: Stored, parts: Sequence[PartMixed], each: Each
 ) -> tuple[MixtureTotals, dict[str, MixtureShare]]:
     """What the manifest of a mixture of these parts says of them all, from what the shards hold."""
-    made, shards = stored.get(MIXED), stored.get(SHARDS)
     job = _make_job_again(stored)  # nothing is written
     measured = [*each(functools.partial(count_part, job), range(job.num_source_parts))]
-    decided = _decide(made.config, shards, measured)
-    return _sum_up(made.config, decided, measured, parts, job.settings.fingerprint)
+    decided = _decide(job.config, stored.get(SHARDS), measured)
+    return _sum_up(job, decided, measured, parts)
 
 
 @functools.lru_cache(maxsize=2)

@@ -9,7 +9,8 @@ from collections.abc import Generator, Iterator, Sequence
 from tokcore.errors import LedgerError
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore_pipelines.build.commit import require_manifest
-from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, name_inputs, run_stage, write_file
+from tokcore_pipelines.build.shard_files import list_shard_files
+from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, name_inputs, run_stage
 from tokcore_pipelines.build.stored import Each, Stored
 from tokcore_pipelines.run.task import Step, do_steps, name_by_number
 from tokcore_pipelines.store.attempts import Attempts
@@ -21,12 +22,11 @@ from tokcore_pipelines.work.pack_group import PackJob, make_group_key, pack_grou
 from tokcore_pipelines.work.result_keys import make_table_key
 from tokcore_schemas.pack_groups import list_groups
 from tokcore_schemas.refs import GroupPacked, PackedSums, PackGroup, ShardRef
-from tokcore_schemas.shard_entries import list_named_shards, write_folder_indexes
+from tokcore_schemas.shard_entries import list_named_shards
 from tokcore_schemas.stage_manifests import (
     CorpusAbout,
     MixtureManifest,
     Nothing,
-    PackedConfig,
     PackedManifest,
     PackedTotals,
     ShardsManifest,
@@ -53,19 +53,16 @@ def pack_corpus(run: BuildRun) -> PackedManifest | None:
         spec = load_checked_spec(run.output, learned)
         append, result_key = shards.config.append, make_table_key(key.identity)
         job = make_pack_job(config, attempts, run.output, packed_from, append, spec, result_key)
-        return _pack(run, config, packed_from, job)
+        return _pack(run, packed_from, job)
 
     return run_stage(run, key, make)
 
 
 def _pack(
-    run: BuildRun,
-    config: PackedConfig,
-    shards: ShardsManifest | MixtureManifest,
-    job: PackJob,
+    run: BuildRun, shards: ShardsManifest | MixtureManifest, job: PackJob
 ) -> Made[PackedTotals, Nothing, ShardFacts | CorpusAbout]:
     attempts = job.attempts
-    groups = list_groups(list_named_shards(shards), config)
+    groups = list_groups(list_named_shards(shards), job.config)
     with run.progress.stage("pack"):
         packed = do_steps(run.find_executor(attempts), pack_steps(groups, job), attempts)
     run.take_turn(attempts)
@@ -75,14 +72,7 @@ def _pack(
         raise LedgerError(f"pack: {wrong}")
     rows = [shard for one in packed for shard in one.shards]
     about = CorpusAbout(totals.rows, totals.tokens + totals.padding)
-    indexes = [
-        write_file(attempts, path, index.data, index.content_sha256)
-        for path, index in write_folder_indexes(config.formats, rows, job.settings).items()
-    ]
-    return Made(
-        [*((file, shard.facts) for shard in rows for file in shard.files), *((file, about) for file in indexes)],
-        totals,
-    )
+    return Made(list_shard_files(job, rows, about), totals)
 
 
 def pack_steps(groups: Sequence[PackGroup], job: PackJob) -> Generator[Step, bool, list[GroupPacked]]:

@@ -49,8 +49,7 @@ from tokcore_pipelines.check.verify_log import check_commit_card
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.attempts import FOLDER, Attempts, publish
-from tokcore_pipelines.store.local_shards import copy_shard_if_remote
-from tokcore_pipelines.store.stored_shards import open_formats
+from tokcore_pipelines.store.stored_shards import read_batches
 from tokcore_schemas.commit_log import OWN, PARTS
 from tokcore_schemas.manifest import AnyManifest, FileEntry
 from tokcore_schemas.plan import Plan
@@ -364,9 +363,8 @@ class _Repair:
     def _put_token_counts(self, entry: FileEntry[Any]) -> None:
         ids = IdCounter()
         for shard in list_named_shards(self._stored.get(SHARDS)):
-            with copy_shard_if_remote(self._output, shard) as folder:
-                for batch in open_formats(folder, shard)[0].reader.batches():
-                    ids.add(batch.tokens, batch.offsets)
+            for batch in read_batches(self._output, shard):
+                ids.add(batch.tokens, batch.offsets)
         with tempfile.NamedTemporaryFile(prefix="tokcore-repair-") as file:
             token_counts.write_id_table(file, token_counts.make_table(ids.take()))
             file.flush()

@@ -12,7 +12,7 @@ from tokcore.shards.format_table import SHARD_FORMATS, FormatFile, list_paths
 from tokcore_pipelines.build.commit import find_package_versions, read_run_facts
 from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.attempts import Attempts, publish
-from tokcore_pipelines.store.local_shards import copy_shard_if_remote, find_main_files
+from tokcore_pipelines.store.stored_shards import copy_shard_if_remote, find_main_files
 from tokcore_schemas.refs import ShardRef
 
 

@@ -53,14 +53,13 @@ from tokcore_pipelines.local.progress import Phase, StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.attempts import FOLDER, WATCHERS, Attempts
-from tokcore_pipelines.store.local_shards import find_main_files
 from tokcore_pipelines.store.redaction import redact
-from tokcore_pipelines.work.decode_item import DecodeJob, StoredPart, decode_items
+from tokcore_pipelines.work.decode_item import DecodeJob, decode_items
 from tokcore_schemas.commit_log import PARTS, hash_parts, is_of_history, name_commit
 from tokcore_schemas.manifest import AnyManifest, FileEntry
 from tokcore_schemas.plan import Plan
-from tokcore_schemas.refs import ShardRef, StoredFile
-from tokcore_schemas.shard_entries import list_named_shards
+from tokcore_schemas.refs import StoredFile
+from tokcore_schemas.shard_entries import list_item_shards
 from tokcore_schemas.shuffle import choose_num_parts, get_interval
 from tokcore_schemas.stage_manifests import ShardsManifest, TokenizerTotals
 from tokcore_schemas.stage_table import BUILD, COUNTS, SHARDS, STAGES, TOKENIZER, Stage
@@ -393,9 +392,7 @@ def _list_checks(
     output: str, rules: Rules, plan: Plan, made: ShardsManifest, num_records: Mapping[str, int]
 ) -> list[Callable[[], Found]]:
     """What reads the shards, one call for each work item or part of a shuffle. num_records: read, by uri."""
-    shards: dict[int, list[ShardRef]] = {}
-    for shard in list_named_shards(made):
-        shards.setdefault(shard.facts.item, []).append(shard)
+    shards = list_item_shards(made)
     if made.config.shuffle is None:
         return [
             functools.partial(
@@ -417,9 +414,7 @@ def _check_again(stored: Stored, stage: Stage[Any], work: DerivedWork, how: _How
     The files are known to be those that were committed. A piece is removed again once it is compared.
     """
     made = stored.get(stage)
-    shards: dict[int, list[ShardRef]] = {}
-    for shard in list_named_shards(made):
-        shards.setdefault(shard.facts.item, []).append(shard)
+    shards = list_item_shards(made)
 
     def check(number: int) -> tuple[Any, list[str]]:
         with tempfile.TemporaryDirectory(prefix="tokcore-verify-") as folder:
@@ -457,17 +452,13 @@ def _check_again(stored: Stored, stage: Stage[Any], work: DerivedWork, how: _How
 def _decode(stored: Stored, how: _How, problems: list[str], shown: Phase) -> int:
     """Compare documents with their sources; how many were. Spreads a limited number over the work items."""
     plan, made, options = stored.plan, stored.get(SHARDS), how.options
-    shards: dict[int, list[str]] = {}
-    files: dict[int, list[str]] = {}
-    for shard in list_named_shards(made):
-        shards.setdefault(shard.facts.item, []).extend(path for _, path in find_main_files(shard))
-        files.setdefault(shard.facts.item, []).extend(file.path for file in shard.files)
+    shards = list_item_shards(made)
     limit = None if how.decode is None else -(-how.decode // max(1, len(plan.items)))
     config = made.config
     is_shuffled = config.shuffle is not None
     num_tokens = made.totals.tokens
     num_parts = choose_num_parts(num_tokens, config.target_tokens) if is_shuffled else len(plan.items)
-    parts = tuple(StoredPart(tuple(shards.get(i, ())), tuple(files.get(i, ()))) for i in range(num_parts))
+    parts = tuple(tuple(shards.get(i, ())) for i in range(num_parts))
     # Documents of a work item are in all parts of a shuffle. So a worker opens these once, for many work items.
     num_documents = made.totals.records.documents
     num_jobs = max(options.num_workers, -(-num_documents // _DECODED_TOGETHER)) if is_shuffled else len(plan.items)

@@ -10,23 +10,23 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from tokcore.errors import ConfigError, FormatError, TokError
-from tokcore.formats.documents import Documents
+from tokcore.formats.documents import Documents, get_documents_path
 from tokcore.formats.provenance import Provenance, get_provenance_path, hide_provenance
 from tokcore.formats.shard_facts import ShardFacts
-from tokcore.formats.shard_format import ShardReader, ShardSettings
+from tokcore.formats.shard_format import ShardFormat, ShardReader, ShardSettings
 from tokcore.kernel import IdCounter
 from tokcore.shards.documents_digest import DocumentsDigest
+from tokcore.shards.format_table import find_format
 from tokcore.shards.token_batch import ShardContent, TokenBatch, compute_document_digests, count_in_rows
 from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
 from tokcore_pipelines.check.verify_order import AnyOrder, Order, PlanOrder, ShuffledOrder
-from tokcore_pipelines.store.local_shards import copy_shard_if_remote
-from tokcore_pipelines.store.stored_shards import OpenShard, open_documents, open_formats, open_provenance
+from tokcore_pipelines.store.stored_shards import copy_shard_if_remote, find_main_files
 from tokcore_pipelines.work.make_jobs import find_special_ids
 from tokcore_schemas.plan import Assignment, Plan
 from tokcore_schemas.refs import ShardRef
@@ -136,12 +136,13 @@ def _check_all(output: str, rules: Rules, shards: Sequence[ShardRef], order: Ord
 
 def _check_shard(folder: str, rules: Rules, shard: ShardRef, order: Order, found: Found) -> None:
     """Read the shard in the first of its formats, and compare the others and the documents file with that."""
-    opened = open_formats(folder, shard)
+    opened = _open_formats(folder, shard)
     if not opened:  # which the manifest's check has said
         return
     leader, *others = opened
-    documents = open_documents(folder, shard)
-    provenance = open_provenance(folder, shard) if rules.is_shuffled else None
+    path = get_documents_path(shard.facts.stem)
+    documents = Documents(f"{folder}/{path}") if path in {file.path for file in shard.files} else None
+    provenance = Provenance(f"{folder}/{get_provenance_path(shard.facts.stem)}") if rules.is_shuffled else None
     content = ShardContent()
     digests: list[bytes] = []
     for batch in leader.reader.batches():
@@ -176,7 +177,22 @@ def _check_shard(folder: str, rules: Rules, shard: ShardRef, order: Order, found
             _compare_documents(documents, content, digests, found)
 
 
-def _check_files(rules: Rules, opened: Sequence[OpenShard], content: ShardContent, found: Found) -> None:
+class _Opened(NamedTuple):
+    """The shard in one format."""
+
+    path: str  # that it goes by, below shards/
+    format: ShardFormat
+    reader: ShardReader
+
+
+def _open_formats(folder: str, shard: ShardRef) -> list[_Opened]:
+    """The shard in every format, those with columns of their own first. Raises FormatError for a damaged file."""
+    files = zip(find_main_files(shard), find_main_files(shard, folder), strict=True)
+    opened = [_Opened(path, find_format(name), file.open()) for (name, path), file in files]
+    return sorted(opened, key=lambda one: not one.format.has_columns)
+
+
+def _check_files(rules: Rules, opened: Sequence[_Opened], content: ShardContent, found: Found) -> None:
     """Compare what the file of each format says of itself with the first one's content."""
     leader = opened[0]
     for path, one, reader in opened:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from tokcore.shards.format_table import FormatFile
 from tokcore.shards.labels import Labels
 from tokcore_pipelines.local.pool import Workers
-from tokcore_pipelines.store.local_shards import copy_shard_if_remote, find_main_files
+from tokcore_pipelines.store.stored_shards import read_batches
 from tokcore_schemas.refs import ShardRef
 from tokcore_schemas.shard_entries import list_named_shards
 from tokcore_schemas.stage_manifests import ShardsManifest
@@ -59,13 +58,11 @@ def look_through(output: str, shard: ShardRef, removed: Tombstones) -> list[Foun
         return [found[code] for code in labels.codes.tolist()]
 
     documents = []
-    name, path = find_main_files(shard)[0]
-    with copy_shard_if_remote(output, shard) as folder:
-        for batch in FormatFile(name, f"{folder}/{path}").open().batches():
-            langs, sources = look_up("lang", batch.langs), look_up("source", batch.sources)
-            ids = [has("id", one) if one is not None else "" for one in batch.ids]
-            for i, tombstones in enumerate(zip(ids, langs, sources, strict=True)):
-                if any(tombstones):
-                    kept = tuple(filter(None, tombstones))
-                    documents.append(FoundDocument(batch.sources[i], int(batch.ordinals[i]), kept))
+    for batch in read_batches(output, shard):
+        langs, sources = look_up("lang", batch.langs), look_up("source", batch.sources)
+        ids = [has("id", one) if one is not None else "" for one in batch.ids]
+        for i, tombstones in enumerate(zip(ids, langs, sources, strict=True)):
+            if any(tombstones):
+                kept = tuple(filter(None, tombstones))
+                documents.append(FoundDocument(batch.sources[i], int(batch.ordinals[i]), kept))
     return documents

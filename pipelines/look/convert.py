@@ -12,14 +12,14 @@ from typing import BinaryIO
 
 from tokcore.errors import ConfigError, TokError
 from tokcore.shards.conversion import Converted, Origin, Reading, convert, find_settings, list_origins
-from tokcore.shards.format_table import FormatFile, find_format
+from tokcore.shards.format_table import find_format
 from tokcore.shards.opened_shards import find_shard_files
 from tokcore_pipelines.build.commit import find_manifest, require_manifest
 from tokcore_pipelines.build.output import read_output
 from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.crashpoints import reach
-from tokcore_pipelines.store.local_shards import copy_shard_if_remote, find_main_files
 from tokcore_pipelines.store.new_folder import NewFolder, make_folder, require_free
+from tokcore_pipelines.store.stored_shards import copy_shard_if_remote, find_main_files
 from tokcore_pipelines.store.tokenizers import load_spec
 from tokcore_schemas.shard_entries import list_named_shards
 from tokcore_schemas.stage_manifests import BuildManifest
@@ -114,8 +114,8 @@ def _read_origins(url: str) -> Iterator[Origin]:
         return
     for shard in list_named_shards(require_manifest(url, SHARDS, "build")):
         with copy_shard_if_remote(url, shard) as folder:
-            name, path = find_main_files(shard)[0]
-            yield Origin(FormatFile(name, f"{folder}/{path}"), path, shard.facts.stem, shard.facts.split)
+            (_, path), file = find_main_files(shard)[0], find_main_files(shard, folder)[0]
+            yield Origin(file, path, shard.facts.stem, shard.facts.split)
 
 
 def _find_vocab_size(url: str) -> int | None:

@@ -20,13 +20,15 @@ import numpy as np
 
 from tokcore.count.token_counts import add_up
 from tokcore.errors import FormatError
-from tokcore.formats.shard_format import ShardReader
 from tokcore.kernel import IdCounter, IdRows
-from tokcore.shards.format_table import FormatFile
 from tokcore.shards.token_batch import TokenBatch
 from tokcore_pipelines.build.stored import Stored
-from tokcore_pipelines.store.local_shards import copy_shard_if_remote, find_main_files
-from tokcore_pipelines.store.stored_shards import open_provenance
+from tokcore_pipelines.store.stored_shards import (
+    copy_shard_if_remote,
+    find_main_files,
+    open_provenance,
+    read_batches,
+)
 from tokcore_schemas.plan import AssignedRange, Plan
 from tokcore_schemas.refs import ShardRef
 from tokcore_schemas.shard_entries import list_named_shards
@@ -109,8 +111,8 @@ def _find_shuffled(output: str, plan: Plan, shards: Sequence[ShardRef], num_toke
         spills = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(num_spills)]
         for shard in shards:
             with copy_shard_if_remote(output, shard) as folder:
-                provenance = open_provenance(folder, shard)
-                for batch in provenance.restore_all(_open(folder, shard).batches()):
+                file = find_main_files(shard, folder)[0]
+                for batch in open_provenance(file).restore_all(file.open().batches()):
                     pairs = _count_pairs(shard, batch, numbers, tops)
                     # A pair is file * 2^32 + id.
                     which = (pairs[:, 0] >> np.uint64(32)) % np.uint64(num_spills)
@@ -152,27 +154,20 @@ def _count_by_file(
     counter = IdCounter()
     for shard in shards:
         last = ""
-        with copy_shard_if_remote(output, shard) as folder:
-            for batch in _open(folder, shard).batches():
-                end = 0
-                for source, rows in itertools.groupby(batch.sources):
-                    start, end = end, end + sum(1 for _ in rows)
-                    if source not in numbers:
-                        raise FormatError(
-                            f"shards: {shard.facts.shard} holds documents of {source}, which is not planned for it"
-                        )
-                    if source != last and last:
-                        yield numbers[last], counter.take()
-                    last = source
-                    try:
-                        counter.add(batch.tokens, batch.offsets[start : end + 1])
-                    except ValueError as error:
-                        raise FormatError(f"shards: {shard.facts.shard}: {error}") from error
+        for batch in read_batches(output, shard):
+            end = 0
+            for source, rows in itertools.groupby(batch.sources):
+                start, end = end, end + sum(1 for _ in rows)
+                if source not in numbers:
+                    raise FormatError(
+                        f"shards: {shard.facts.shard} holds documents of {source}, which is not planned for it"
+                    )
+                if source != last and last:
+                    yield numbers[last], counter.take()
+                last = source
+                try:
+                    counter.add(batch.tokens, batch.offsets[start : end + 1])
+                except ValueError as error:
+                    raise FormatError(f"shards: {shard.facts.shard}: {error}") from error
         if last:
             yield numbers[last], counter.take()
-
-
-def _open(folder: str, shard: ShardRef) -> ShardReader:
-    """The shard in the format that is read fastest."""
-    name, path = find_main_files(shard)[0]
-    return FormatFile(name, f"{folder}/{path}").open()

@@ -11,10 +11,9 @@ local_files, remote_files: where they differ. retries: tries again.
 refusals: what a store refuses for good, and the fix. libraries: has the stores' libraries try again by our rules.
 objects: writes an object once, under its final name. local_copies: files at a URL as files here.
 attempts: unfinished work under names of its own. tokenizers: the tokenizer of an output. hub: that of a model.
-local_shards, pinned_inputs: its shards on this machine, the input files that it pinned. manifests: as workers read
-them.
-stored_shards: shards as local files, opened in every format. new_folder: a folder that appears at once.
-json_lines: files with an object in each line.
+stored_shards: its shards as files on this machine, and their documents. pinned_inputs: the input files that it pinned.
+manifests: as workers read them. new_folder: a folder that appears at once. json_lines: files with an object in each
+line.
 parallel_requests: several requests at a time. redaction: no secret in a message. printable: no control character in
 one.
 crashpoints: places where the tests kill a build.

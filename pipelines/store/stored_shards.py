@@ -1,43 +1,50 @@
-"""The shards of an output as files on this machine, opened in every format that they are stored in."""
+"""The shards of an output, as files on this machine: where they are, and their documents."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 
-from tokcore.formats.documents import Documents, get_documents_path
-from tokcore.formats.provenance import Provenance, get_provenance_path
-from tokcore.formats.shard_format import ShardFormat, ShardReader
-from tokcore.shards.format_table import SHARD_FORMATS, FormatFile
-from tokcore_pipelines.store.local_shards import find_main_files
+from tokcore.errors import FormatError
+from tokcore.formats.documents import get_documents_path
+from tokcore.formats.provenance import Provenance
+from tokcore.shards.format_table import READING_ORDER, FormatFile, find_format, list_paths
+from tokcore.shards.token_batch import TokenBatch
+from tokcore_pipelines.store import urls
+from tokcore_pipelines.store.local_copies import copy_if_remote
 from tokcore_schemas.refs import ShardRef
 
 
-class OpenShard(NamedTuple):
-    """An open shard in one format."""
+def find_main_files(shard: ShardRef, folder: str = "") -> list[FormatFile]:
+    """The shard in each format that it is stored in, the one that is read fastest first.
 
-    path: str  # that it goes by, below shards/
-    format: ShardFormat
-    reader: ShardReader
-
-
-def open_formats(folder: str, shard: ShardRef) -> list[OpenShard]:
-    """The shard in every format, those with columns of their own first. folder: of all shards.
-
-    Raises FormatError for a damaged file.
+    folder: of all shards; "": paths are those below it.
     """
-    opened = [
-        OpenShard(path, SHARD_FORMATS[name], FormatFile(name, f"{folder}/{path}").open())
-        for name, path in find_main_files(shard)
-    ]
-    return sorted(opened, key=lambda one: not one.format.has_columns)
+    named = {file.path for file in shard.files}
+    main = [(one.name, list_paths(one, shard.facts.stem)[0]) for one in READING_ORDER]
+    return [FormatFile(name, f"{folder}/{path}" if folder else path) for name, path in main if path in named]
 
 
-def open_documents(folder: str, shard: ShardRef) -> Documents | None:
-    """The shard's documents file; None if it has none. folder: of all shards. Raises FormatError if it is damaged."""
-    path = get_documents_path(shard.facts.stem)
-    return Documents(f"{folder}/{path}") if path in {file.path for file in shard.files} else None
+def copy_shard_if_remote(output: str, shard: ShardRef, stage: str = "shards") -> AbstractContextManager[str]:
+    """The folder, on this machine, below which the shard's files are, while the block runs. stage: that wrote it."""
+    sizes = {file.path: file.size_bytes for file in shard.files}
+    return copy_if_remote(urls.join(output, stage), [*sizes], sizes)
 
 
-def open_provenance(folder: str, shard: ShardRef) -> Provenance:
-    """Where the documents of a shuffled shard came from. folder: of all shards. Raises FormatError if it is damaged."""
-    return Provenance(f"{folder}/{get_provenance_path(shard.facts.stem)}")
+def read_batches(output: str, shard: ShardRef, stage: str = "shards") -> Iterator[TokenBatch]:
+    """All documents of a shard, some at a time, with the records that they came from as its files say so themselves.
+
+    Only the files that this takes are copied. stage: that wrote it. Raises FormatError for a damaged file.
+    """
+    first, stem = find_main_files(shard)[0], shard.facts.stem
+    wanted = {get_documents_path(stem), *list_paths(find_format(first.format), stem)}
+    sizes = {file.path: file.size_bytes for file in shard.files if file.path in wanted}
+    with copy_if_remote(urls.join(output, stage), [*sizes], sizes) as folder:
+        yield from find_main_files(shard, folder)[0].open().batches()
+
+
+def open_provenance(file: FormatFile) -> Provenance:
+    """Where the documents of a shuffled shard came from. Raises FormatError if that is damaged, or not there."""
+    if (provenance := file.find_provenance()) is None:
+        raise FormatError(f"{file.path}: its provenance file is not there")
+    return provenance

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
-from tokcore.errors import FormatError
 from tokcore.formats.provenance import Provenance
-from tokcore.shards.format_table import find_shard_at
+from tokcore.shards.format_table import FormatFile
 from tokcore.shards.labels import Labels, label_strings
 from tokcore.shards.opened_shards import Shards, open_shards
 from tokcore.shards.token_batch import Offsets
@@ -20,6 +18,7 @@ from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.reading.input_range import Batch
 from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.local_copies import copy_if_remote
+from tokcore_pipelines.store.stored_shards import find_main_files, open_provenance
 from tokcore_pipelines.store.tokenizers import load_tokenizer
 from tokcore_pipelines.work.encode_item import choose_splits
 from tokcore_pipelines.work.item_reader import ItemReader
@@ -27,17 +26,11 @@ from tokcore_pipelines.work.make_jobs import find_special_ids
 from tokcore_pipelines.work.scatter_item import compute_places
 from tokcore_schemas.draws import compute_draw_seed, make_randomness
 from tokcore_schemas.plan import Assignment
+from tokcore_schemas.refs import ShardRef
 from tokcore_schemas.shuffle import find_intervals
 from tokcore_schemas.stage_manifests import ShardsConfig
 
 _MOST_NAMED = 1000  # records that are in a shard and not in the source
-
-
-class StoredPart(NamedTuple):
-    """The shards of a work item, or of a part of a shuffle."""
-
-    shards: tuple[str, ...]  # paths below shards/, of the files that shards go by
-    files: tuple[str, ...]  # paths below shards/, of all files of these shards
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,7 +40,8 @@ class DecodeJob:
     output: str
     base: str
     assignments: tuple[Assignment, ...]
-    parts: tuple[StoredPart, ...]  # that may have documents of the work items: their own, or all of a shuffle
+    # The shards of parts that may have documents of the work items: their own, or all of a shuffle.
+    parts: tuple[tuple[ShardRef, ...], ...]
     limit: int | None  # documents of each work item to compare, at least; None: all
     config: ShardsConfig
 
@@ -56,8 +50,10 @@ def decode_items(job: DecodeJob) -> tuple[int, list[str]]:
     """(documents compared, what is wrong): the documents of work items, as shards of each format have them."""
     parts = job.parts if job.config.shuffle is None or job.limit is None else _find_parts(job, job.config.shuffle)
     compared, wrong = 0, []
-    with copy_if_remote(urls.join(job.output, "shards"), [path for part in parts for path in part.files]) as folder:
-        written = _index_written(job, folder, [path for part in parts for path in part.shards])
+    shards = [shard for part in parts for shard in part]
+    sizes = {file.path: file.size_bytes for shard in shards for file in shard.files}
+    with copy_if_remote(urls.join(job.output, "shards"), sizes, sizes) as folder:
+        written = _index_written(job, [file for shard in shards for file in find_main_files(shard, folder)])
         decoded = {r.uri for one in job.assignments for r in one.ranges if r.settings.decoded_from}
         for assignment in job.assignments:
             # What was made from tokens has no source to be compared with.
@@ -74,7 +70,7 @@ def decode_items(job: DecodeJob) -> tuple[int, list[str]]:
     return compared, wrong
 
 
-def _find_parts(job: DecodeJob, seed: int) -> list[StoredPart]:
+def _find_parts(job: DecodeJob, seed: int) -> list[tuple[ShardRef, ...]]:
     """The parts of a shuffle that the first documents of the work items are in."""
     numbers: set[int] = set()
     for assignment in job.assignments:
@@ -210,13 +206,13 @@ class WrittenRows:
         return [(names[code], int(self._ordinals[i])) for code, i in zip(codes.tolist(), found.tolist(), strict=True)]
 
 
-def _index_written(job: DecodeJob, folder: str, paths: Sequence[str]) -> WrittenRows:
+def _index_written(job: DecodeJob, files: Iterable[FormatFile]) -> WrittenRows:
     """Where the records of the work items are stored. Of a shuffled shard, its provenance file is read, once."""
     written = WrittenRows()
-    for path in paths:
-        shards = open_shards(f"{folder}/{path}", split="all")
+    for file in files:
+        shards = open_shards(file.path, split="all")
         if job.config.shuffle is not None:
-            provenance = _open_provenance(f"{folder}/{path}")
+            provenance = open_provenance(file)
             rows = _find_rows(job.assignments, provenance)
             written.add(shards, provenance.sources.take(rows), provenance.ordinals[rows], rows)
         else:
@@ -226,14 +222,6 @@ def _index_written(job: DecodeJob, folder: str, paths: Sequence[str]) -> Written
             written.add(shards, sources, ordinals, np.arange(len(documents)))
     written.close()
     return written
-
-
-def _open_provenance(path: str) -> Provenance:
-    file = find_shard_at(path)
-    provenance = file.find_provenance() if file is not None else None
-    if provenance is None:
-        raise FormatError(f"{path}: its provenance file is not there")
-    return provenance
 
 
 def _find_rows(assignments: Iterable[Assignment], provenance: Provenance) -> Offsets:

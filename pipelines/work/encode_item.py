@@ -48,7 +48,7 @@ from tokcore_pipelines.work.shard_streams import ShardStreams
 from tokcore_pipelines.work.shards_without_removed import thin_shards
 from tokcore_pipelines.work.token_count_runs import write_id_run
 from tokcore_schemas.document import compute_group_key, is_selected
-from tokcore_schemas.draws import compute_draw_seed
+from tokcore_schemas.draws import compute_draw_seed, make_randomness
 from tokcore_schemas.plan import AssignedRange, Assignment
 from tokcore_schemas.refs import ItemEncoded, LanguageCounts, RangeLedger
 from tokcore_schemas.stage_manifests import ShardsConfig
@@ -73,7 +73,7 @@ def find_or_encode_item(job: EncodeJob, assignment: Assignment) -> tuple[ItemEnc
         return done, True
     if job.inherits and (own := find_inherited(job.attempts, assignment)) is not None:
         return job.attempts.record(key, _inherit_item(job, assignment, own)), True
-    tokenizer = load_job_tokenizer(job.tokenizer, job.tokenizer_sha256, job.settings.fingerprint)
+    tokenizer = load_job_tokenizer(job)
     spelled: Counter[str] = Counter()
     with contextlib.ExitStack() as stack:
         rejects = stack.enter_context(job.attempts.new_file(f"item-{assignment.number:05d}.rejects", skip_empty=True))
@@ -86,7 +86,7 @@ def find_or_encode_item(job: EncodeJob, assignment: Assignment) -> tuple[ItemEnc
                 texts = Texts(batch.texts.data, batch.texts.offsets[part.start : part.stop + 1])
                 spelled.update(tokenizer.spelled_special(texts))
                 langs = batch.langs[part]
-                of = streams.of(langs, choose_splits(job, batch, part, source.settings.validation))
+                of = streams.of(langs, choose_splits(job.config, batch, part, source.settings.validation))
                 where = streams.unfinished(of)
                 if len(where):
                     tokens, pretokens = encode_texts(job, tokenizer, source, batch, part, texts, where)
@@ -143,11 +143,11 @@ class _Left(NamedTuple):
 
 def _subtract_leaving(job: EncodeJob) -> _Left:
     less = require_less(job.attempts)
-    tokenizer = load_job_tokenizer(job.tokenizer, job.tokenizer_sha256, job.settings.fingerprint)
+    tokenizer = load_job_tokenizer(job)
     spelled: Counter[str] = Counter()
     tallies: defaultdict[str, LanguageTally] = defaultdict(LanguageTally)
     tokens: list[dict[str, LanguageCounts]] = []
-    encode = tokenizer.encode_texts_with_special if job.special_text == "special" else tokenizer.encode_texts
+    encode = tokenizer.encode_texts_with_special if job.config.special_text == "special" else tokenizer.encode_texts
     leaving = Leaving(less, job.base)
     for batch in leaving.read(lambda: tokenizer):
         add_documents(tallies, batch)
@@ -206,21 +206,22 @@ def encode_texts(
 
 def _choose_encode(job: EncodeJob, tokenizer: Tokenizer, batch: Batch, where: Positions) -> Callable[[Texts], Encoded]:
     """What encodes these documents of a batch."""
-    with_special = job.special_text == "special"
-    if job.randomness is None:
+    config = job.config
+    with_special = config.special_text == "special"
+    if (randomness := make_randomness(config)) is None:
         return tokenizer.encode_texts_with_special if with_special else tokenizer.encode_texts
-    seeds = [compute_draw_seed(job.seed, job.epoch, batch.compute_key(i)) for i in where.tolist()]
+    seeds = [compute_draw_seed(config.seed or 0, config.epoch or 0, batch.compute_key(i)) for i in where.tolist()]
     return functools.partial(
         tokenizer.draw_texts,
-        randomness=job.randomness,
+        randomness=randomness,
         seeds=np.array(seeds, np.uint64),
         with_special=with_special,
     )
 
 
-def choose_splits(job: EncodeJob | ShardsConfig, batch: Batch, part: slice, is_validation: bool = False) -> list[str]:
+def choose_splits(config: ShardsConfig, batch: Batch, part: slice, is_validation: bool = False) -> list[str]:
     """The split of each document of a part of the batch. is_validation: whether their source is kept for validation."""
-    share, seed = Decimal(job.validation), job.seed or 0
+    share, seed = Decimal(config.validation), config.seed or 0
     if is_validation or share == 0:
         return ["validation" if is_validation else "train"] * (part.stop - part.start)
     out = []
@@ -230,10 +231,10 @@ def choose_splits(job: EncodeJob | ShardsConfig, batch: Batch, part: slice, is_v
     return out
 
 
-def load_job_tokenizer(url: str, sha256: str, fingerprint: str) -> Tokenizer:
-    """The tokenizer of an EncodeJob, loaded once a process. Raises IdentityError if another one is there."""
+def load_job_tokenizer(job: EncodeJob) -> Tokenizer:
+    """The tokenizer of a job, loaded once a process. Raises IdentityError if another one is there."""
     with _loading:  # a worker of an engine has threads, which come at the same time
-        return _load_tokenizer(url, sha256, fingerprint)
+        return _load_tokenizer(job.tokenizer, job.tokenizer_sha256, job.settings.fingerprint)
 
 
 @functools.lru_cache(maxsize=2)

@@ -18,11 +18,11 @@ from tokcore_pipelines.local.worker import report_progress
 from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.crashpoints import reach
-from tokcore_pipelines.store.local_shards import copy_shard_if_remote
 from tokcore_pipelines.store.parallel_requests import MOST_FILES, run_at_once
+from tokcore_pipelines.store.stored_shards import copy_shard_if_remote, find_main_files
 from tokcore_pipelines.work.item_reader import write_rejects_to
-from tokcore_pipelines.work.read_shards import read_copied_shard
-from tokcore_schemas.inheritance import LESS_KEY, InheritedItem, InheritedShard, Less, make_inherited_key
+from tokcore_pipelines.work.read_shards import check_batches
+from tokcore_schemas.inheritance import LESS_KEY, InheritedItem, Less, make_inherited_key
 from tokcore_schemas.plan import Assignment
 from tokcore_schemas.refs import HashedDocuments, LanguageCounts, ShardRef, StoredFile, spell_shard_name
 
@@ -91,7 +91,7 @@ class TakenOver(NamedTuple):
 
 
 def take_over_shards(
-    attempts: Attempts, output: str, number: int, shards: Sequence[InheritedShard], result_key: str
+    attempts: Attempts, output: str, number: int, shards: Sequence[ShardRef], result_key: str
 ) -> TakenOver:
     """Give shards of another part of the output the names that they would have if this work item had been read.
 
@@ -100,11 +100,12 @@ def take_over_shards(
     hashed, ids = DocumentsDigest(), IdCounter()
     taken = []
     for shard in shards:
-        with copy_shard_if_remote(output, shard.shard) as folder:
-            for batch, digests in read_copied_shard(output, shard, folder):
+        with copy_shard_if_remote(output, shard) as folder:
+            batches = find_main_files(shard, folder)[0].open().batches()
+            for batch, digests in check_batches(output, shard, batches):
                 hashed.add(digests)
                 ids.add(batch.tokens, batch.offsets)
-            taken.append(_take_over_files(attempts, output, folder, number, shard.shard, result_key))
+            taken.append(_take_over_files(attempts, output, folder, number, shard, result_key))
         reach("inherit.shard")
     attempts.sync()
     return TakenOver(tuple(taken), HashedDocuments(hashed.num_documents, hashed.hexdigest()), ids.take())

@@ -17,8 +17,8 @@ from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.reading.records import Batch
 from tokcore_pipelines.work.item_reader import ItemReader, keep_removed, mark_removed
 from tokcore_pipelines.work.read_shards import decode_texts, read_shard
-from tokcore_schemas.inheritance import GoneItem, InheritedShard, Less, ThinnedItem
-from tokcore_schemas.refs import LanguageCounts, RangeLedger
+from tokcore_schemas.inheritance import GoneItem, Less, ThinnedItem
+from tokcore_schemas.refs import LanguageCounts, RangeLedger, ShardRef
 from tokcore_schemas.tombstones import Tombstones
 
 
@@ -80,7 +80,7 @@ class Leaving:
 
 
 def count_tokens(
-    output: str, shards: Iterable[InheritedShard], removed: Tombstones | None, unknown: int | None
+    output: str, shards: Iterable[ShardRef], removed: Tombstones | None, unknown: int | None
 ) -> Iterator[dict[str, LanguageCounts]]:
     """The number of tokens of each language in shards of an output, and of unknown tokens among them.
 

@@ -9,12 +9,11 @@ from tokcore.text.masking import check_mask
 from tokcore.tokenizer.tokenizer_spec import SpecialToken, TokenizerSpec
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.work.count_item import CountJob
+from tokcore_pipelines.work.derived_shards import ShardSource
 from tokcore_pipelines.work.encode_job import EncodeJob
 from tokcore_pipelines.work.mix_part import MixJob
-from tokcore_pipelines.work.pack_group import PackJob, make_pack_settings
-from tokcore_pipelines.work.result_keys import hash_shards_settings
+from tokcore_pipelines.work.pack_group import PackJob
 from tokcore_schemas.config import BuildConfig
-from tokcore_schemas.draws import make_randomness
 from tokcore_schemas.padding import find_padding
 from tokcore_schemas.shard_entries import make_shard_settings
 from tokcore_schemas.shuffle import choose_num_parts
@@ -59,52 +58,34 @@ def make_encode_job(
     Raises ConfigError if the tokenizer lacks a special token that documents are to begin or end with.
     """
     return EncodeJob(
-        attempts=attempts,
-        base=base,
-        tokenizer=tokenizer_url,
-        tokenizer_sha256=tokenizer_sha256,
-        settings=make_shard_settings(config, spec.fingerprint, spec.vocab_size),
+        attempts,
+        config,
+        make_shard_settings(config, spec.fingerprint, spec.vocab_size),
+        base,
+        tokenizer_url,
+        tokenizer_sha256,
         prepend=find_special_ids(spec, "prepend", config.prepend),
         append=find_special_ids(spec, "append", config.append),
-        special_text=config.special_text,
-        formats=config.formats,
-        target_tokens=config.target_tokens,
-        by_lang=config.by == "lang",
-        validation=config.validation,
-        seed=config.seed or 0,  # without a validation split, and if nothing is drawn, it chooses nothing
         unknown=spec.model.unknown,
-        settings_sha256=hash_shards_settings(config, spec.fingerprint),
-        shuffle=config.shuffle,
-        randomness=make_randomness(config),
-        epoch=config.epoch or 0,
     )
 
 
 def make_mix_job(
-    config: MixtureConfig,
-    attempts: Attempts,
-    output: str,
-    shards: ShardsManifest,
-    spec: TokenizerSpec,
-    result_key: str,
+    config: MixtureConfig, attempts: Attempts, output: str, shards: ShardsManifest, spec: TokenizerSpec, result_key: str
 ) -> MixJob:
     """What the workers of the mixture stage need, but what is decided between its passes. output: of the build.
 
     spec: of its tokenizer.
     """
     return MixJob(
-        attempts=attempts,
-        output=output,
-        made_from=shards.stage,
-        shards_sha256=shards.as_input().sha256,
-        plan_sha256=shards.inputs["plan"].sha256,
-        settings=make_shard_settings(config, spec.fingerprint, spec.vocab_size),
-        formats=config.formats,
-        target_tokens=config.target_tokens,
-        by_lang=shards.config.by == "lang",
-        over_sources=config.over == "sources",
-        num_source_parts=choose_num_parts(shards.totals.tokens, shards.config.target_tokens),
-        result_key=result_key,
+        attempts,
+        config,
+        make_shard_settings(config, spec.fingerprint, spec.vocab_size),
+        ShardSource.of(output, shards),
+        shards.inputs["plan"].sha256,
+        shards.config.by == "lang",
+        choose_num_parts(shards.totals.tokens, shards.config.target_tokens),
+        result_key,
     )
 
 
@@ -121,17 +102,9 @@ def make_pack_job(
 
     Raises ConfigError if the tokenizer has no token that could fill rows.
     """
-    return PackJob(
-        attempts=attempts,
-        output=output,
-        made_from=packed_from.stage,
-        shards_sha256=packed_from.as_input().sha256,
-        settings=make_shard_settings(config, spec.fingerprint, spec.vocab_size),
-        formats=config.formats,
-        target_tokens=config.target_tokens,
-        rows=make_pack_settings(config, find_padding_id(spec, config, append)),
-        result_key=result_key,
-    )
+    settings = make_shard_settings(config, spec.fingerprint, spec.vocab_size)
+    padding = find_padding_id(spec, config, append)
+    return PackJob(attempts, config, settings, ShardSource.of(output, packed_from), padding, result_key)
 
 
 def find_padding_id(spec: TokenizerSpec, config: PackedConfig, append: tuple[str, ...]) -> int:

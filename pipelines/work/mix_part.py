@@ -17,15 +17,14 @@ import numpy as np
 from tokcore.errors import FormatError
 from tokcore.formats.provenance import Places, hide_provenance
 from tokcore.formats.shard_facts import ShardFacts
-from tokcore.formats.shard_format import ShardSettings
 from tokcore.shards.token_batch import TokenBatch, join_batches
 from tokcore.train.document_shares import Copies
 from tokcore_pipelines.local.free_memory import freeing_memory
-from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.store.manifests import read_manifest
 from tokcore_pipelines.store.pinned_inputs import read_pinned_files
-from tokcore_pipelines.work.encode_job import Positions, Stream
+from tokcore_pipelines.work.derived_shards import ShardSource
+from tokcore_pipelines.work.encode_job import Positions, ShardJob, Stream
 from tokcore_pipelines.work.new_shard import NewShard, ShardSequence, begin_facts, name_provenance
 from tokcore_pipelines.work.ordered_shards import OrderedShards
 from tokcore_pipelines.work.scattered_runs import find_order
@@ -38,6 +37,7 @@ from tokcore_schemas.refs import (
     PartMixed,
     ShardRef,
 )
+from tokcore_schemas.stage_manifests import MixtureConfig
 from tokcore_schemas.stage_table import PLAN
 
 _WRITTEN_DOCUMENTS = 4096
@@ -46,19 +46,12 @@ Pair = tuple[str, str]  # (language, name of the source or "")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class MixJob:
+class MixJob(ShardJob[MixtureConfig]):
     """What every worker of the stage needs to know."""
 
-    attempts: Attempts
-    output: str  # URL of the build
-    made_from: str  # the stage whose shards are read
-    shards_sha256: str  # of their manifest
+    source: ShardSource
     plan_sha256: str  # of the plan's manifest, which has the names of sources
-    settings: ShardSettings
-    formats: tuple[str, ...]
-    target_tokens: int
     by_lang: bool
-    over_sources: bool
     num_source_parts: int  # of the shuffle
     result_key: str
     # What is decided once all parts of the shuffle are measured.
@@ -68,7 +61,7 @@ class MixJob:
 
     def find_copies(self, pair: Pair) -> Copies:
         """How often the training documents of a language and source come. Raises FormatError for an unknown one."""
-        name = pair[1] if self.over_sources else pair[0]
+        name = pair[1] if self.config.over == "sources" else pair[0]
         if name not in self.copies:
             raise FormatError(f"mixed/manifest.json: does not say how often documents of {name!r} come")
         return self.copies[name]
@@ -100,11 +93,11 @@ def measure_part(job: MixJob, part: MixPart) -> PartMeasured:
 
 def count_part(job: MixJob, number: int) -> PartMeasured:
     """What measure_part records."""
-    names = read_source_names(job.output, job.plan_sha256)
+    names = read_source_names(job.source.output, job.plan_sha256)
     totals: dict[Pair, list[int]] = {}
     cells: dict[Pair, np.ndarray[tuple[int], np.dtype[np.int64]]] = {}
     validation = [0, 0]
-    shards = OrderedShards(job, job.num_source_parts)
+    shards = OrderedShards(job.source, job.num_source_parts)
     for split, batch, places in shards.read(number):
         lengths = np.diff(batch.offsets)
         if split == "validation":
@@ -184,7 +177,7 @@ def mix_part(job: MixJob, part: MixPart) -> PartMixed:
         for some in iterate_part(job, part.number, tally):
             for stream, own in deal_documents(job, some):
                 if stream not in streams:
-                    streams[stream] = ShardSequence(job.target_tokens, functools.partial(begin, stream))
+                    streams[stream] = ShardSequence(job.config.target_tokens, functools.partial(begin, stream))
                 streams[stream].write(own, own.tokens.offsets)
         shards = tuple(shard for stream in sorted(streams) for shard in streams[stream].close())
     reach("mix.part")
@@ -214,8 +207,8 @@ class Tally:
 
 def iterate_part(job: MixJob, number: int, tally: Tally) -> Iterator[Mixed]:
     """The documents of a part of the mixture in order, some at a time; the tally is complete at the end."""
-    names = read_source_names(job.output, job.plan_sha256)
-    shards = OrderedShards(job, job.num_source_parts)
+    names = read_source_names(job.source.output, job.plan_sha256)
+    shards = OrderedShards(job.source, job.num_source_parts)
     num_segments, per_part = job.num_segments, job.num_segments // job.num_parts
     most = max([1, *(one.most for one in job.copies.values())])
     for segment in range(number * per_part, (number + 1) * per_part):

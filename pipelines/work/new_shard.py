@@ -10,27 +10,15 @@ import numpy as np
 
 from tokcore.formats.provenance import ProvenanceWriter, get_provenance_path
 from tokcore.formats.shard_facts import ShardFacts
-from tokcore.formats.shard_format import ShardSettings
 from tokcore.shards.shard_writing import ShardInFormats
 from tokcore.shards.token_batch import Offsets, TokenBatch
-from tokcore_pipelines.store.attempts import Attempts, NewFile
+from tokcore_pipelines.store.attempts import NewFile
 from tokcore_pipelines.store.parallel_requests import MOST_FILES, run_at_once
-from tokcore_pipelines.work.encode_job import Stream
+from tokcore_pipelines.work.encode_job import ShardJob, Stream
 from tokcore_schemas.refs import ShardRef, StoredFile, spell_shard_name
 
 Open = TypeVar("Open", bound="Filling")
 Done = TypeVar("Done")
-
-
-class ShardJob(Protocol):
-    """What the making of shards needs to know of a stage."""
-
-    @property
-    def attempts(self) -> Attempts: ...
-    @property
-    def settings(self) -> ShardSettings: ...
-    @property
-    def formats(self) -> tuple[str, ...]: ...
 
 
 def begin_facts(stream: Stream, piece: int, number: int, result_key: str) -> ShardFacts:
@@ -47,7 +35,7 @@ class NewShard:
 
     def __init__(
         self,
-        job: ShardJob,
+        job: ShardJob[Any],
         empty: ShardFacts,
         stack: contextlib.ExitStack,
         beside: tuple[str, Callable[[BinaryIO], Any]] | None = None,
@@ -56,9 +44,9 @@ class NewShard:
         self._attempts = job.attempts
         self._stack = stack.enter_context(contextlib.ExitStack())
         self._open: dict[str, tuple[NewFile, contextlib.ExitStack]] = {}
-        self._shard = ShardInFormats(empty, job.formats, job.settings, self._new_file)
-        self._path_beside, open_beside = beside or ("", lambda file: None)
-        self.beside: Any = open_beside(self._new_file(self._path_beside)) if beside else None
+        self._shard = ShardInFormats(empty, job.config.formats, job.settings, self._new_file)
+        self._path_beside = beside[0] if beside else ""
+        self.beside: Any = beside[1](self._new_file(self._path_beside)) if beside else None
 
     @property
     def num_documents(self) -> int:
@@ -94,7 +82,7 @@ class NewShard:
         return new.file
 
 
-def name_provenance(job: ShardJob, empty: ShardFacts) -> tuple[str, Callable[[BinaryIO], ProvenanceWriter]]:
+def name_provenance(job: ShardJob[Any], empty: ShardFacts) -> tuple[str, Callable[[BinaryIO], ProvenanceWriter]]:
     """The file beside a shard of a shuffle, as NewShard takes it."""
     return get_provenance_path(empty.stem), lambda file: ProvenanceWriter(file, job.settings.compression)
 

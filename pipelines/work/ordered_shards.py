@@ -13,7 +13,7 @@ from tokcore.formats.provenance import Places, Provenance, get_provenance_path
 from tokcore.shards.token_batch import TokenBatch
 from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.local_copies import copy_if_remote
-from tokcore_pipelines.work.derived_shards import DerivedJob, read_batches, read_named_shards
+from tokcore_pipelines.work.derived_shards import ShardSource
 from tokcore_schemas.refs import ShardRef
 from tokcore_schemas.shuffle import get_heads, get_interval
 
@@ -27,12 +27,12 @@ _MOST_PROVENANCES = 256
 class OrderedShards:
     """The documents of shuffled shards. Neighbouring intervals are read best in ascending order."""
 
-    def __init__(self, job: DerivedJob, num_parts: int) -> None:
+    def __init__(self, source: ShardSource, num_parts: int) -> None:
         """num_parts: of the shuffle. Raises StageError if the shards are not those that the stage was started with."""
-        self._job = job
+        self._source = source
         self._num_parts = num_parts
         self._parts: dict[int, list[ShardRef]] = {}
-        for shard in read_named_shards(job):
+        for shard in source.list_shards():
             self._parts.setdefault(shard.facts.item, []).append(shard)
         self._open: OrderedDict[tuple[int, str], _Cursor] = OrderedDict()
         self._provenances: OrderedDict[str, Provenance] = OrderedDict()
@@ -61,7 +61,7 @@ class OrderedShards:
         stem = shard.facts.stem
         if stem not in self._provenances:
             path = get_provenance_path(stem)
-            with copy_if_remote(urls.join(self._job.output, self._job.made_from), [path]) as folder:
+            with copy_if_remote(urls.join(self._source.output, self._source.stage), [path]) as folder:
                 self._provenances[stem] = Provenance(f"{folder}/{path}")
             if len(self._provenances) > _MOST_PROVENANCES:
                 self._provenances.popitem(last=False)
@@ -71,7 +71,7 @@ class OrderedShards:
     def _get_cursor(self, reader: int, shard: ShardRef) -> _Cursor:
         key = (reader, shard.facts.stem)
         if key not in self._open:
-            self._open[key] = _Cursor(self._job, shard)
+            self._open[key] = _Cursor(self._source, shard)
             if len(self._open) > _MOST_OPEN:
                 self._open.popitem(last=False)[1].close()
         self._open.move_to_end(key)
@@ -81,13 +81,13 @@ class OrderedShards:
 class _Cursor:
     """The documents of a shard, read on from where it stands; from the beginning if those asked for are before that."""
 
-    def __init__(self, job: DerivedJob, shard: ShardRef) -> None:
-        self._job = job
+    def __init__(self, source: ShardSource, shard: ShardRef) -> None:
+        self._source = source
         self._shard = shard
         self._begin()
 
     def _begin(self) -> None:
-        self._batches = cast("Generator[TokenBatch, None, None]", read_batches(self._job, self._shard))
+        self._batches = cast("Generator[TokenBatch, None, None]", self._source.read_batches(self._shard))
         self._batch: TokenBatch | None = None
         self._first = 0  # number of the batch's first document
 

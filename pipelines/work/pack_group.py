@@ -16,13 +16,12 @@ import numpy as np
 
 from tokcore.formats.pieces import PiecesWriter, get_pieces_path
 from tokcore.formats.shard_facts import ShardFacts
-from tokcore.formats.shard_format import ShardSettings
 from tokcore.shards.token_batch import TokenBatch
 from tokcore.train.packed_rows import PackSettings, Part, RowBatch, make_rows
 from tokcore_pipelines.local.free_memory import freeing_memory
-from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.crashpoints import reach
-from tokcore_pipelines.work.derived_shards import read_batches, read_named_shards
+from tokcore_pipelines.work.derived_shards import ShardSource
+from tokcore_pipelines.work.encode_job import ShardJob
 from tokcore_pipelines.work.new_shard import NewShard, ShardSequence, begin_facts
 from tokcore_schemas.pack_groups import list_streams, list_windows
 from tokcore_schemas.refs import GroupPacked, PackedSums, PackGroup, ShardRef
@@ -30,23 +29,18 @@ from tokcore_schemas.stage_manifests import PackedConfig
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class PackJob:
+class PackJob(ShardJob[PackedConfig]):
     """What every worker of the stage needs to know."""
 
-    attempts: Attempts
-    output: str  # URL of the build
-    made_from: str  # the stage whose shards are packed
-    shards_sha256: str  # of their manifest
-    settings: ShardSettings
-    formats: tuple[str, ...]
-    target_tokens: int
-    rows: PackSettings
+    source: ShardSource
+    padding: int  # id that fills rows
     result_key: str
 
-
-def make_pack_settings(config: PackedConfig, padding: int) -> PackSettings:
-    """How rows are made. padding: the id that fills them."""
-    return PackSettings(config.length, config.strategy, config.cut, config.last == "keep", padding)
+    @property
+    def rows(self) -> PackSettings:
+        """How rows are made."""
+        config = self.config
+        return PackSettings(config.length, config.strategy, config.cut, config.last == "keep", self.padding)
 
 
 def make_group_key(group: int) -> str:
@@ -66,9 +60,9 @@ def pack_group(job: PackJob, group: PackGroup) -> GroupPacked:
             stream = (group.lang, group.split)
             return _RowShard(job, begin_facts(stream, group.number, number, job.result_key), stack)
 
-        shards, sums = ShardSequence[_RowShard, ShardRef](job.target_tokens, begin), PackedSums(0, 0, 0, 0, 0, 0)
+        shards, sums = ShardSequence[_RowShard, ShardRef](job.config.target_tokens, begin), PackedSums(0, 0, 0, 0, 0, 0)
         for batch in iterate_group(job, group):
-            sums += sum_up(batch, job.rows.length)
+            sums += sum_up(batch, job.config.length)
             shards.write(batch, batch.rows.offsets)
         packed = GroupPacked(group.number, tuple(shards.close()), sums)
     reach("pack.group")
@@ -78,13 +72,14 @@ def pack_group(job: PackJob, group: PackGroup) -> GroupPacked:
 def iterate_group(job: PackJob, group: PackGroup) -> Iterator[RowBatch]:
     """The rows of a group, in order, each window's numbered from 0."""
     own = _list_own(job, group)
-    if job.rows.strategy == "concatenate":
-        yield from make_rows(_read_ids(job, own, group.start, group.end), job.rows, group.is_last)
+    rows = job.rows
+    if rows.strategy == "concatenate":
+        yield from make_rows(_read_ids(job, own, group.start, group.end), rows, group.is_last)
         return
     windows = list_windows(group)
     for window in windows:
         is_last = group.is_last and window == windows[-1]
-        yield from make_rows(_read_documents(job, own, *window), job.rows, is_last)
+        yield from make_rows(_read_documents(job, own, *window), rows, is_last)
 
 
 class _Own(NamedTuple):
@@ -97,7 +92,7 @@ class _Own(NamedTuple):
 
 def _list_own(job: PackJob, group: PackGroup) -> list[_Own]:
     """The shards of the stream. Raises StageError if the manifest is not the one that the stage was started with."""
-    shards = list_streams(read_named_shards(job))[group.lang, group.split]
+    shards = list_streams(job.source.list_shards())[group.lang, group.split]
     own, documents, tokens = [], 0, 0
     for shard in shards:
         own.append(_Own(shard, documents, tokens))
@@ -111,7 +106,7 @@ def _read_documents(job: PackJob, own: Sequence[_Own], start: int, end: int) -> 
         if one.first_document >= end or one.first_document + one.shard.facts.documents <= start:
             continue
         at = one.first_document
-        for batch in read_batches(job, one.shard):
+        for batch in job.source.read_batches(one.shard):
             low, high = max(start - at, 0), min(end - at, batch.num_documents)
             if low < high:
                 yield Part(one.shard.facts.place, at - one.first_document + low, batch.slice(low, high))
@@ -129,7 +124,7 @@ def _read_ids(job: PackJob, own: Sequence[_Own], start: int, end: int) -> Iterat
         if one.first_token > end or one.first_token + one.shard.facts.tokens < start:
             continue
         at, row = one.first_token, 0
-        for batch in read_batches(job, one.shard):
+        for batch in job.source.read_batches(one.shard):
             begins = batch.offsets[:-1] - batch.offsets[0] + at
             ends = batch.offsets[1:] - batch.offsets[0] + at
             places = np.maximum(begins - 1, 0)
@@ -167,7 +162,7 @@ class _RowShard:
     """One shard of rows, and its pieces file."""
 
     def __init__(self, job: PackJob, empty: ShardFacts, stack: contextlib.ExitStack) -> None:
-        pieces = functools.partial(PiecesWriter, length=job.rows.length, compression=job.settings.compression)
+        pieces = functools.partial(PiecesWriter, length=job.config.length, compression=job.settings.compression)
         self._shard = NewShard(job, empty, stack, (get_pieces_path(empty.stem), pieces))
 
     @property

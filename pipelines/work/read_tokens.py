@@ -22,10 +22,11 @@ from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.manifests import read_manifest
 from tokcore_pipelines.store.tokenizers import load_tokenizer
 from tokcore_pipelines.work.read_plan import read_plan
-from tokcore_pipelines.work.read_shards import count_around, decode_texts, list_item_shards, read_shard
+from tokcore_pipelines.work.read_shards import count_around, decode_texts, read_shard
 from tokcore_schemas.commit_log import OWN, PARTS
-from tokcore_schemas.inheritance import InheritedShard
 from tokcore_schemas.plan import AssignedRange
+from tokcore_schemas.refs import ShardRef
+from tokcore_schemas.shard_entries import list_item_shards
 from tokcore_schemas.stage_table import PLAN, SHARDS
 
 
@@ -41,7 +42,7 @@ class _Held(NamedTuple):
 
     start: int
     end: int
-    shards: list[InheritedShard]
+    shards: list[ShardRef]
 
 
 class _Part(NamedTuple):
@@ -86,10 +87,10 @@ def _make_batch(held: list[_Document], r: AssignedRange) -> Batch:
     )
 
 
-def _list_shards(part: _Part, r: AssignedRange) -> list[InheritedShard]:
+def _list_shards(part: _Part, r: AssignedRange) -> list[ShardRef]:
     """The shards of the work items that read something of a range."""
     found = {
-        shard.path: shard
+        shard.facts.stem: shard
         for one in part.held.get(r.uri, ())
         if not r.is_cut or (one.start < r.end and r.start < one.end)
         for shard in one.shards
@@ -97,7 +98,7 @@ def _list_shards(part: _Part, r: AssignedRange) -> list[InheritedShard]:
     return [*found.values()]
 
 
-def _decode_shard(part: _Part, shard: InheritedShard, r: AssignedRange) -> Iterator[_Document]:
+def _decode_shard(part: _Part, shard: ShardRef, r: AssignedRange) -> Iterator[_Document]:
     """The documents of a range that are in a shard, by ordinal."""
     for batch, _ in read_shard(part.url, shard):
         if r.uri not in batch.sources.names:

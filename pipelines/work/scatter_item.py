@@ -50,7 +50,7 @@ def scatter_item(
     if (done := job.attempts.result(key, ItemScattered)) is not None:
         report_progress("read", assignment.size_bytes)
         return done
-    tokenizer = load_job_tokenizer(job.tokenizer, job.tokenizer_sha256, job.settings.fingerprint)
+    tokenizer = load_job_tokenizer(job)
     spelled: Counter[str] = Counter()
     with contextlib.ExitStack() as stack:
         rejects = stack.enter_context(job.attempts.new_file(f"item-{assignment.number:05d}.rejects"))
@@ -65,12 +65,12 @@ def scatter_item(
                 first = spills.count_ahead(texts.num_texts)
                 if first == texts.num_texts:
                     continue
-                assert job.shuffle is not None
-                places = compute_places(job.shuffle, batch, part)
+                assert job.config.shuffle is not None
+                places = compute_places(job.config.shuffle, batch, part)
                 where = _find_wanted(places, first, heads)
                 if len(where):
                     tokens, pretokens = encode_texts(job, tokenizer, source, batch, part, texts, where)
-                    splits = choose_splits(job, batch, part, source.settings.validation)
+                    splits = choose_splits(job.config, batch, part, source.settings.validation)
                     is_validation = np.array([split == "validation" for split in splits])
                     spills.add(Scattered(tokens, pretokens, is_validation[where], places[where]))
         spilled = spills.close()

@@ -42,7 +42,7 @@ class ShardAttempt:
 
     def __init__(self, job: EncodeJob, empty: ShardFacts, stack: contextlib.ExitStack) -> None:
         """empty: the shard as it begins; what it holds follows when it is closed."""
-        beside = None if job.shuffle is None else name_provenance(job, empty)
+        beside = None if job.config.shuffle is None else name_provenance(job, empty)
         self._shard = NewShard(job, empty, stack, beside)
         self._unknown = job.unknown
         self._tallies: dict[str, LanguageTally] = {}

@@ -48,7 +48,7 @@ class ShardStreams:
 
     def of(self, langs: Sequence[str], splits: Sequence[str]) -> list[Stream]:
         """The stream of each document."""
-        return list(zip(langs if self._job.by_lang else [""] * len(langs), splits, strict=True))
+        return list(zip(langs if self._job.config.by == "lang" else [""] * len(langs), splits, strict=True))
 
     def unfinished(self, streams: Sequence[Stream]) -> Positions:
         """Positions of the next documents that no finished shard of an earlier attempt holds; call once for each."""
@@ -110,7 +110,7 @@ class ShardStreams:
             full = dataclasses.replace(closed, token_counts=counts)
             return attempts.record(self._key(stream, number), full) if self._resumes else full
 
-        return ShardSequence(self._job.target_tokens, begin, record, self._resumed(stream))
+        return ShardSequence(self._job.config.target_tokens, begin, record, self._resumed(stream))
 
     def _resumed(self, stream: Stream) -> list[ShardEncoded]:
         shards: list[ShardEncoded] = []

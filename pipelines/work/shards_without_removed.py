@@ -14,12 +14,12 @@ from tokcore_pipelines.work.item_reader import mark_removed
 from tokcore_pipelines.work.read_shards import read_shard
 from tokcore_pipelines.work.shard_attempt import EncodedDocuments
 from tokcore_pipelines.work.shard_streams import ShardStreams
-from tokcore_schemas.inheritance import InheritedShard
 from tokcore_schemas.plan import Assignment
+from tokcore_schemas.refs import ShardRef
 
 
 def thin_shards(
-    job: EncodeJob, output: str, assignment: Assignment, shards: Sequence[InheritedShard], result_key: str
+    job: EncodeJob, output: str, assignment: Assignment, shards: Sequence[ShardRef], result_key: str
 ) -> TakenOver:
     """Shards of another part of the output, with the tokens that they have, cut as if the work item had been read.
 
@@ -31,7 +31,7 @@ def thin_shards(
         # Nothing is recorded before all shards were compared with their manifest.
         streams = ShardStreams(job, assignment.number, result_key, stack, resumes=False)
         for shard in shards:
-            stream = (shard.shard.facts.lang, shard.shard.facts.split)
+            stream = (shard.facts.lang, shard.facts.split)
             for batch, _ in read_shard(output, shard):
                 left = batch.take(np.flatnonzero(~mark_removed(batch.ids, batch.langs, removed)).tolist())
                 if of := [stream] * left.num_documents:

@@ -29,6 +29,7 @@ from tokcore_pipelines.work.shard_attempt import ShardAttempt
 from tokcore_schemas.config import Source
 from tokcore_schemas.plan import AssignedRange, Assignment
 from tokcore_schemas.refs import ItemEncoded
+from tokcore_schemas.stage_manifests import ShardsConfig
 
 LANGS = list(WORDS)
 DOCUMENTS = [{"text": texts(LANGS[i % 4], 1, i)[0], "l": LANGS[i % 4]} for i in range(80)]
@@ -54,18 +55,14 @@ def job(request: pytest.FixtureRequest, tmp_path: Path) -> EncodeJob:
     by_lang, validation = request.param
     return EncodeJob(
         attempts=Attempts(str(tmp_path / "first"), "shards", "0" * 64),
+        config=ShardsConfig(
+            ("arrow", "megatron", "nanogpt"), 700, "lang" if by_lang else "plan", validation, "zstd", (), "ordinary"
+        ),
+        settings=ShardSettings(spec.fingerprint, spec.vocab_size, "zstd"),
         base=str(tmp_path),
         tokenizer=str(tmp_path / "tokcore.json"),
         tokenizer_sha256=hash_sha256(spec.to_json_bytes()),
-        settings=ShardSettings(spec.fingerprint, spec.vocab_size, "zstd"),
-        prepend=(),
         append=(300,),
-        special_text="ordinary",
-        formats=("arrow", "megatron", "nanogpt"),
-        target_tokens=700,
-        by_lang=by_lang,
-        validation=validation,
-        seed=0,
     )
 
 
@@ -159,21 +156,22 @@ def test_an_attempt_that_reads_fewer_documents_is_refused(job, assignment, tmp_p
 
 def test_a_shard_that_is_exactly_full_is_closed(job, assignment, tmp_path):
     first = encode_item(job, assignment).shards[0]
-    exact = dataclasses.replace(elsewhere(job, tmp_path), target_tokens=first.facts.tokens)
+    config = dataclasses.replace(job.config, target_tokens=first.facts.tokens)
+    exact = dataclasses.replace(elsewhere(job, tmp_path), config=config)
     assert encode_item(exact, assignment).shards[0].facts.documents == first.facts.documents
 
 
-def test_the_split_of_a_document_follows_from_it_alone(job):
+def test_the_split_of_a_document_follows_from_it_alone():
     """It does not depend on the document's position, which would change if the corpus were cut differently."""
-    job = dataclasses.replace(job, validation="0.3")
+    config = ShardsConfig(("arrow",), 700, "plan", "0.3", "zstd", (), "ordinary")
     langs, strings = ([str(document[name]) for document in DOCUMENTS] for name in ("l", "text"))
     num = len(DOCUMENTS)
     batch = Batch(make_texts_from_strings(strings), None, label_strings(langs), np.arange(num), [], num)
     turned = Batch(make_texts_from_strings(strings[::-1]), None, label_strings(langs[::-1]), np.arange(num), [], num)
-    splits = module.choose_splits(job, batch, slice(0, num))
+    splits = module.choose_splits(config, batch, slice(0, num))
     assert set(splits) == {"train", "validation"}
-    assert module.choose_splits(job, turned, slice(0, num)) == splits[::-1]
-    assert module.choose_splits(job, turned, slice(10, 20)) == splits[::-1][10:20]
+    assert module.choose_splits(config, turned, slice(0, num)) == splits[::-1]
+    assert module.choose_splits(config, turned, slice(10, 20)) == splits[::-1][10:20]
 
 
 def test_what_a_build_of_other_settings_left_in_a_store_is_not_in_the_way(job, assignment, tmp_path):
@@ -182,7 +180,8 @@ def test_what_a_build_of_other_settings_left_in_a_store_is_not_in_the_way(job, a
     try:
         for number, target in enumerate((700, 500)):
             attempts = Attempts(output, "shards", str(number) * 64)
-            other = dataclasses.replace(job, attempts=attempts, target_tokens=target, settings_sha256=str(number) * 64)
+            config = dataclasses.replace(job.config, target_tokens=target)
+            other = dataclasses.replace(job, attempts=attempts, config=config)
             done = encode_item(other, assignment)
             assert len({shard.facts.result_key for shard in done.shards}) == 1
         names = [path for path in storage.list_tree(f"{output}/shards") if path.endswith("-00003-00000.arrow")]
@@ -202,8 +201,7 @@ def test_threads_of_a_worker_load_the_tokenizer_once(job, monkeypatch):
         return Path(url).read_bytes()
 
     monkeypatch.setattr(storage, "read_bytes", read_slowly)
-    arguments = (job.tokenizer, job.tokenizer_sha256, job.settings.fingerprint)
     with ThreadPoolExecutor(4) as threads:
-        loaded = list(threads.map(lambda _: module.load_job_tokenizer(*arguments), range(4)))
+        loaded = list(threads.map(lambda _: module.load_job_tokenizer(job), range(4)))
     assert reads == [job.tokenizer]
     assert all(one is loaded[0] for one in loaded)

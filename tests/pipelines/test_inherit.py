@@ -28,15 +28,14 @@ from tokcore_pipelines.history.remove_documents import Remove
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.reading import input_range
 from tokcore_pipelines.store import crashpoints
-from tokcore_pipelines.store.local_shards import find_main_files
+from tokcore_pipelines.store.stored_shards import find_main_files
 from tokcore_pipelines.work import item_reader
 from tokcore_pipelines.work.inherit_item import subtract_counts, subtract_languages
-from tokcore_pipelines.work.read_shards import list_item_shards, read_shard
+from tokcore_pipelines.work.read_shards import read_shard
 from tokcore_schemas.commit_log import Commit, Reason
 from tokcore_schemas.config import load_config
-from tokcore_schemas.inheritance import InheritedShard
 from tokcore_schemas.refs import LanguageCounts
-from tokcore_schemas.shard_entries import list_named_shards
+from tokcore_schemas.shard_entries import list_item_shards, list_named_shards
 from tokcore_schemas.stage_table import SHARDS
 
 NAMES = [f"{number:02d}" for number in range(24)]
@@ -274,10 +273,8 @@ def test_a_killed_update_goes_on_to_the_same_part(corpus, point):
 
 def test_a_damaged_shard_is_not_taken_over(corpus):
     shard = list_named_shards(require_manifest(str(corpus / "out"), SHARDS))[0]
-    main = find_main_files(shard)[0]
-    whole = InheritedShard(shard, main.format, main.path)
-    assert sum(batch.num_documents for batch, _ in read_shard(str(corpus / "out"), whole)) == shard.facts.documents
-    other = dataclasses.replace(whole, shard=dataclasses.replace(shard, content_sha256="0" * 64))
+    assert sum(batch.num_documents for batch, _ in read_shard(str(corpus / "out"), shard)) == shard.facts.documents
+    other = dataclasses.replace(shard, content_sha256="0" * 64)
     with pytest.raises(StageError, match=r"its documents are not those that were committed. `tokcore repair`"):
         list(read_shard(str(corpus / "out"), other))
 
@@ -289,7 +286,7 @@ def test_a_damaged_shard_is_not_thinned(tmp_path):
     settings = f'{SMALL.replace("range_bytes = 1000", "range_bytes = 100000")}formats = ["megatron"]\n'
     run(build_file(tmp_path, sources, settings), tmp_path / "out")
     shards = list_item_shards(require_manifest(str(tmp_path / "out"), SHARDS))[0]
-    path = tmp_path / "out" / "shards" / shards[-2].path
+    path = Path(find_main_files(shards[-2], str(tmp_path / "out" / "shards"))[0].path)
     whole, changed = path.read_bytes(), bytearray(path.read_bytes())
     changed[0] ^= 1  # an id of its first document, which fills the shard before
     path.write_bytes(changed)

@@ -23,6 +23,7 @@ from tokcore_pipelines.work.scattered_runs import read_scattered
 from tokcore_schemas.config import Source
 from tokcore_schemas.plan import AssignedRange, Assignment
 from tokcore_schemas.shuffle import SPAN, get_heads, get_interval
+from tokcore_schemas.stage_manifests import ShardsConfig
 
 DOCUMENTS = [{"text": texts(lang, 1, i)[0], "l": lang} for i in range(30) for lang in WORDS]
 
@@ -43,18 +44,10 @@ def job(tmp_path, monkeypatch):
     (tmp_path / "tokcore.json").write_bytes(spec.to_json_bytes())
     return EncodeJob(
         attempts=Attempts(str(tmp_path / "out"), "shards", "0" * 64),
+        config=ShardsConfig(("arrow",), 700, "plan", "0.2", "zstd", (), "ordinary", shuffle=7),
+        settings=ShardSettings(spec.fingerprint, spec.vocab_size, "zstd"),
         base=str(tmp_path),
         tokenizer=str(tmp_path / "tokcore.json"),
-        settings=ShardSettings(spec.fingerprint, spec.vocab_size, "zstd"),
-        prepend=(),
-        append=(),
-        special_text="ordinary",
-        formats=("arrow",),
-        target_tokens=700,
-        by_lang=False,
-        validation="0.2",
-        seed=0,
-        shuffle=7,
     )
 
 

@@ -206,13 +206,13 @@ def test_verify_rebuild_and_repair(folder, output):
 def test_decoding_reads_each_provenance_file_once_per_worker(folder, monkeypatch, decode):
     """However many work items there are, whose documents are in all parts."""
     opened = Counter()
-    open_provenance = decode_item._open_provenance
+    open_provenance = decode_item.open_provenance
 
-    def count(path):
-        opened[path] += 1
-        return open_provenance(path)
+    def count(file):
+        opened[file] += 1
+        return open_provenance(file)
 
-    monkeypatch.setattr(decode_item, "_open_provenance", count)
+    monkeypatch.setattr(decode_item, "open_provenance", count)
     report = verify(str(folder / "out"), decode=decode, base=str(folder), options=RunOptions(workers=2, here=True))
     assert report.problems == ()
     assert report.num_decoded >= (decode or len(DOCUMENTS))

@@ -16,6 +16,7 @@ from tokcore_pipelines.build.stored import Each, Stored
 from tokcore_pipelines.build.table import DerivedWork
 from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.work.encode_job import ShardJob
 from tokcore_pipelines.work.new_shard import NewShard
 from tokcore_pipelines.work.result_keys import make_table_key
 from tokcore_schemas.manifest import Manifest
@@ -46,14 +47,6 @@ class TurnedTotals:
 TurnedManifest = Manifest[TurnedConfig, TurnedTotals, Nothing, ShardFacts | CorpusAbout]
 
 
-class Job(NamedTuple):
-    """What the making of a shard asks for."""
-
-    attempts: Attempts
-    settings: Any
-    formats: tuple[str, ...] = (FORMAT,)
-
-
 class Turned(NamedTuple):
     """The shards of a work item."""
 
@@ -66,16 +59,16 @@ def turn(
     """Write the shards of a work item. totals: of the tokenizer. sources: all shards of the build."""
     own = [shard for shard in sources if shard.facts.item == number]
     settings = make_shard_settings(config, totals.fingerprint, totals.vocab_size)
-    return Turned(tuple(_turn(output, attempts, settings, shard) for shard in own))
+    return Turned(tuple(_turn(output, ShardJob(attempts, config, settings), shard) for shard in own))
 
 
-def _turn(output: str, attempts: Attempts, settings: Any, shard: ShardRef) -> ShardRef:
-    facts = dataclasses.replace(shard.facts, result_key=make_table_key(attempts.identity))
+def _turn(output: str, job: ShardJob[Any], shard: ShardRef) -> ShardRef:
+    facts = dataclasses.replace(shard.facts, result_key=make_table_key(job.attempts.identity))
     path = urls.join(output, SHARDS.name, list_paths(SHARD_FORMATS[FORMAT], shard.facts.stem)[0])
     documents = join_batches(list(FormatFile(FORMAT, path).open().batches()))
     documents = documents.take([*range(documents.num_documents)][::-1])
     with contextlib.ExitStack() as stack:
-        new = NewShard(Job(attempts, settings), facts, stack)
+        new = NewShard(job, facts, stack)
         new.write(documents)
         return new.close()
 

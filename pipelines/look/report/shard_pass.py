@@ -17,12 +17,10 @@ import numpy.typing as npt
 
 from tokcore.formats.provenance import get_provenance_path
 from tokcore.models.model import Ids
-from tokcore.shards.format_table import FormatFile
 from tokcore.shards.labels import Labels
 from tokcore.shards.token_batch import TokenBatch, compute_document_digests
 from tokcore.tokenizer.tokenizer import Tokenizer
-from tokcore_pipelines.store.local_shards import copy_shard_if_remote, find_main_files
-from tokcore_pipelines.store.stored_shards import open_provenance
+from tokcore_pipelines.store.stored_shards import copy_shard_if_remote, find_main_files, open_provenance
 from tokcore_schemas.refs import ShardRef
 from tokcore_schemas.shard_entries import list_named_shards
 from tokcore_schemas.stage_manifests import ShardsManifest
@@ -145,13 +143,13 @@ def _read_batches(output: str, shards: list[ShardRef]) -> Iterator[TokenBatch]:
     """All documents, with their sources: of shuffled shards another file has these, of WriteShards' own nothing has."""
     for shard in shards:
         with copy_shard_if_remote(output, shard) as folder:
-            name, path = find_main_files(shard)[0]
-            is_hidden = any(file.path == get_provenance_path(shard.facts.stem) for file in shard.files)
+            file = find_main_files(shard, folder)[0]
+            is_hidden = any(one.path == get_provenance_path(shard.facts.stem) for one in shard.files)
             sources: Labels | None = None
             row = 0
-            for batch in FormatFile(name, f"{folder}/{path}").open().batches():
+            for batch in file.open().batches():
                 if sources is None and is_hidden and not any(batch.sources.names):
-                    sources = open_provenance(folder, shard).sources
+                    sources = open_provenance(file).sources
                 end = row + batch.num_documents
                 yield batch if sources is None else batch._replace(sources=sources[row:end])
                 row = end

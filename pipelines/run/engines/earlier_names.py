@@ -165,7 +165,7 @@ _MOVED = {
     "stages.update_output": "history.update_output",
     "stages.whole_checks": "build.whole_checks",
     "store.at_once": "store.parallel_requests",
-    "store.main_files": "store.local_shards",
+    "store.main_files": "store.stored_shards",
     "store.pinned_files": "store.pinned_inputs",
     "view.answers": "look.view.answers",
     "view.scanning": "look.view.scanning",

@@ -249,8 +249,8 @@ DEFECTS = (
         "mixture-not-decided-again",
         "verify believes how often documents come",
         "build/mix_corpus.py: sum_up_again",
-        "decided = _decide(made.config, shards, measured)",
-        "decided = _read_decision(made)",
+        "decided = _decide(job.config, stored.get(SHARDS), measured)",
+        "decided = _read_decision(stored.get(MIXED))",
         in_tests("pipelines/test_mixture_builds.py::test_an_edit_with_corrected_hashes_is_found"),
     ),
     Defect(
