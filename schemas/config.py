@@ -10,6 +10,7 @@ import functools
 import posixpath
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from tokcore.errors import ConfigError, StageError
 from tokcore_schemas.build_tables import VERSION, BuildConfig, Source, make_pretokenizer, spell_plain
@@ -84,13 +85,16 @@ def _read_chat_template(config: BuildConfig, read: Callable[[str], bytes]) -> st
     return template
 
 
-def parse_config(text: str, path: str, assigned: Sequence[str] = ()) -> BuildConfig:
-    """The build file with this text; path says where it came from and where relative paths start."""
+def parse_config(text: str | dict[str, Any], path: str, assigned: Sequence[str] = ()) -> BuildConfig:
+    """The build file with this text, or with these tables, in which the keys of assigned are then set.
+
+    path: where it came from, and where relative paths start.
+    """
     file = BuildFile(text, path, assigned)
     base = posixpath.dirname(path) if "://" in path else str(Path(path).absolute().parent)
     settings = read_tables(file)
     read = BuildConfig(
-        path=path, base=base, text=text, assigned=tuple(assigned), assigned_keys=file.assigned, **settings
+        path=path, base=base, text=file.text, assigned=tuple(assigned), assigned_keys=file.assigned, **settings
     )
     config = complete(read, file)
     check(config, file)

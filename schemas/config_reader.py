@@ -35,12 +35,15 @@ _SECRET = re.compile(r"key|secret|token|passw|credential|sas|connection_string",
 class BuildFile:
     """A parsed build file that knows the line of each key."""
 
-    def __init__(self, text: str, path: str, assigned: Sequence[str] = ()) -> None:
-        """assigned: KEY=VALUE of the command line. Raises ConfigError if one of them is wrong, or text no TOML."""
+    def __init__(self, text: str | dict[str, Any], path: str, assigned: Sequence[str] = ()) -> None:
+        """text: or the tables that it has. assigned: KEY=VALUE of the command line.
+
+        Raises ConfigError if one of them is wrong, or text no TOML.
+        """
         self.path = path
-        self._text = text
+        self.text = text if isinstance(text, str) else ""
         try:
-            self.content = tomllib.loads(text, parse_float=Decimal)
+            self.content = tomllib.loads(text, parse_float=Decimal) if isinstance(text, str) else text
         except tomllib.TOMLDecodeError as error:
             raise ConfigError(self._not_toml(str(error))) from error
         except (ValueError, InvalidOperation, RecursionError) as error:
@@ -49,7 +52,7 @@ class BuildFile:
 
     def error(self, key: Key, message: str) -> ConfigError:
         """An error about a key, for the caller to raise."""
-        return ConfigError(f"{find_place(key, self.path, self._text, self.assigned)}: {spell_key(key)} {message}")
+        return ConfigError(f"{find_place(key, self.path, self.text, self.assigned)}: {spell_key(key)} {message}")
 
     def has(self, *key: str) -> bool:
         """Whether the file itself sets the key or opens the table."""
@@ -61,7 +64,7 @@ class BuildFile:
         return True
 
     def _not_toml(self, message: str) -> str:
-        if (other := _guess_other_language(self.path, self._text)) is not None:
+        if (other := _guess_other_language(self.path, self.text)) is not None:
             return (
                 f"{self.path}: a build file is TOML, and this looks like {other}. Write tables and keys like\n"
                 f'  version = {VERSION}\n  [build]\n  output = "out"\n'
@@ -70,7 +73,7 @@ class BuildFile:
         place = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)$", message)
         if place is None:
             return f"{self.path}: not TOML: {message}"
-        lines = self._text.rstrip().split("\n")
+        lines = self.text.rstrip().split("\n")
         number = int(place[1] or len(lines))
         what = message[: place.start()] + (f" (column {place[2]})" if place[2] else "")
         if "overwrite" in message or "Duplicate" in message or "twice" in message:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 from tokcore.errors import ConfigError
+from tokcore.files.jsonable import to_jsonable
 from tokcore.models import MODELS
 from tokcore.models.model import describe_kind
 from tokcore.text.normalize import name_space_step
@@ -51,7 +52,7 @@ def read_learn_config(output: str, assigned: Sequence[str] = ()) -> BuildConfig:
         )
     learned = require_manifest(output, TOKENIZER).config
     spec = load_spec(output)
-    tables = _describe_counting(counts)
+    tables = {"version": VERSION, "source": [_SOURCE], **_describe_counting(counts)}
     if isinstance(learned, LearnedConfig):
         if learned.extends and not any(one.startswith(_EXTEND) for one in assigned):
             raise ConfigError(
@@ -64,7 +65,7 @@ def read_learn_config(output: str, assigned: Sequence[str] = ()) -> BuildConfig:
     # Weights name languages as the tables do.
     seed = {"seed": counts.seed} if counts.seed is not None else {}
     tables["build"] = {"output": output, "lang_normalize": "none", **seed}
-    config = parse_config(_write_text(tables), f"{output}/manifest.json", assigned)
+    config = parse_config(tables, f"{output}/manifest.json", assigned)
     if config.chat_template == "" and config.learn.chat_template is None:
         config = dataclasses.replace(config, chat_template=spec.chat_template)
     if config.count_identity() != counts:
@@ -75,7 +76,7 @@ def read_learn_config(output: str, assigned: Sequence[str] = ()) -> BuildConfig:
     return dataclasses.replace(config, sources=())
 
 
-def _describe_counting(counts: CountsConfig) -> dict[str, dict[str, Any]]:
+def _describe_counting(counts: CountsConfig) -> dict[str, Any]:
     """The tables that say how pre-tokens were counted."""
     steps, spaces = counts.normalize, {}
     for prefix, removes in itertools.product((True, False), repeat=2):
@@ -88,37 +89,40 @@ def _describe_counting(counts: CountsConfig) -> dict[str, dict[str, Any]]:
         "pretokenize": {"pattern": pattern["name"]} if "name" in pattern else dict(pattern),
         "count": {
             "max_pretoken_bytes": counts.max_pretoken_bytes,
-            "sample": _Plain(counts.sample),
+            "sample": Decimal(counts.sample),
             "mask": list(counts.mask),
         },
     }
 
 
-def _describe_learning(learned: LearnedConfig) -> dict[str, dict[str, Any]]:
+def _describe_learning(learned: LearnedConfig) -> dict[str, Any]:
     """The tables with which the output's own tokenizer was learned."""
     found = {name: getattr(learned, name) for name in _TAKEN_OVER}
-    kept = {name: value for name, value in found.items() if value not in (None, "", ())}
-    mix = {key: value for key, value in dataclasses.asdict(learned.mix).items() if value is not None}
-    weights = {lang: _Plain(value) for lang, value in mix.pop("weights", {}).items()}
-    mix = {key: _Plain(value) if key in _MIX_DECIMALS else value for key, value in mix.items()}
-    if mix.get("density_cap") == "0":  # which limits nothing where there is no density
+    mix: dict[str, Any] = {key: value for key, value in to_jsonable(learned.mix).items() if value is not None}
+    mix |= {key: Decimal(mix[key]) for key in _MIX_DECIMALS if key in mix}
+    if "weights" in mix:
+        mix["weights"] = {lang: Decimal(value) for lang, value in mix["weights"].items()}
+    if mix.get("density_cap") == 0:  # which limits nothing where there is no density
         del mix["density_cap"]
     return {
         "learn": {
             "model": learned.model,
             "vocab_size": learned.vocab_size,
-            **{name: _Plain(value) if name in _DECIMALS else value for name, value in kept.items()},
+            **{
+                name: Decimal(value) if name in _DECIMALS else to_jsonable(value)
+                for name, value in found.items()
+                if value not in (None, "", ())
+            },
         },
         "special": _describe_special(learned.special),
         "mix": mix,
-        **({"mix.weights": weights} if weights else {}),
     }
 
 
 _MIX_DECIMALS = ("alpha", "density", "density_cap", "max_epochs")
 
 
-def _describe_imported(spec: TokenizerSpec) -> dict[str, dict[str, Any]]:
+def _describe_imported(spec: TokenizerSpec) -> dict[str, Any]:
     """The tables that give a tokenizer of the same kind and size."""
     special = [SpecialConfig(token.text, token.role, None) for token in spec.special]
     model = next((name for name, one in MODELS.items() if spec.model.kind in one.kinds), None)
@@ -129,30 +133,3 @@ def _describe_imported(spec: TokenizerSpec) -> dict[str, dict[str, Any]]:
 
 def _describe_special(special: Sequence[SpecialConfig]) -> dict[str, Any]:
     return {one.text: {"role": one.role, **({"id": one.id} if one.id is not None else {})} for one in special}
-
-
-class _Plain(str):
-    """A decimal number, written without quotes and without rounding."""
-
-
-def _write_text(tables: Mapping[str, Mapping[str, Any]]) -> str:
-    lines = [f"version = {VERSION}"]
-    for name, table in [*tables.items(), ("[source]", _SOURCE)]:
-        lines += [f"[{name}]", *(f"{_spell(key)} = {_spell(value)}" for key, value in table.items())]
-    return "\n".join([*lines, ""])
-
-
-def _spell(value: Any) -> str:
-    """A value as TOML has it.
-
-    >>> _spell({"role": "plain", "id": 3}), _spell([True, _Plain("0.5")])
-    ('{"role" = "plain", "id" = 3}', '[true, 0.5]')
-    """
-    if isinstance(value, _Plain):
-        return str(value)
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_spell(key)} = {_spell(one)}" for key, one in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_spell, value)) + "]"
-    # JSON's escapes are among TOML's, but for DEL.
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
