@@ -9,32 +9,22 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any
 
 from tokcore.errors import StageError
 from tokcore_pipelines.build.commit import find_manifests, get_folder
 from tokcore_pipelines.build.stage import StageKey
+from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.parallel_requests import run_at_once
 from tokcore_pipelines.store.redaction import redact
-from tokcore_pipelines.store.tokenizers import load_spec
-from tokcore_pipelines.work.read_plan import read_plan
 from tokcore_pipelines.work.result_keys import hash_content
 from tokcore_schemas.inheritance import Inheritance
 from tokcore_schemas.manifest import AnyManifest
 from tokcore_schemas.plan import InputFile, Plan
-from tokcore_schemas.stage_manifests import CountsManifest, PlanManifest, ShardsManifest
 from tokcore_schemas.stage_table import COUNTS, PLAN, REJECTED, SHARDS, STAGES, Stage
 
 Pins = Mapping[str, tuple[int, str]]  # uri of an input file -> its size in bytes and version
-
-
-class StandingPart(NamedTuple):
-    """The manifests of a part."""
-
-    planned: PlanManifest
-    shards: ShardsManifest | None
-    counts: CountsManifest | None
 
 
 def find_inheritance(
@@ -53,7 +43,7 @@ def find_inheritance(
     """
     if (part := read_standing_part(output)) is None:
         return None
-    before = read_plan(output, part.planned)
+    before = part.plan
     there = {hash_content(before.assignment(item)): item.number for item in before.items}
     again = frozenset(again)
     lost = {*find_changed((file for file in plan.files if file.uri in again), base, listed)} if again else set[str]()
@@ -73,7 +63,7 @@ def find_inheritance(
     # Of an item that was decoded, the source cannot be read as it was, not even if it is back.
     changed |= {file.uri for file in files.values() if before.settings[file.settings].decoded_from}
     found_gone = {item.number: not any(files[r.file].uri in changed for r in item.ranges) for item in gone}
-    if not all(found_gone.values()) and not _are_tokens_exact(output, part):
+    if not all(found_gone.values()) and not _are_tokens_exact(part):
         return None
     return Inheritance(output, before, kept, found_gone, thinned, again)
 
@@ -129,8 +119,11 @@ def choose_files_to_read(plan: Plan, inheritance: Inheritance | None) -> Plan:
     return dataclasses.replace(plan, files=tuple(file for file in plan.files if file.uri in read), items=())
 
 
-def read_standing_part(output: str) -> StandingPart | None:
-    """None if it is of another release, whose results may differ, or has nothing to take over."""
+def read_standing_part(output: str) -> Stored | None:
+    """What a part has left, of the stages that can be taken over; None if there are none.
+
+    Nothing is taken over of another release, whose results may differ.
+    """
     found = find_manifests(output, _list_needed())
     if PLAN.name not in found or REJECTED.name not in found:
         return None
@@ -146,11 +139,7 @@ def read_standing_part(output: str) -> StandingPart | None:
         or not all(map(_is_of_this_release, made.values()))
     ):
         return None
-    return StandingPart(
-        cast(PlanManifest, found[PLAN.name]),
-        cast("ShardsManifest | None", made.get(SHARDS.name)),
-        cast("CountsManifest | None", made.get(COUNTS.name)),
-    )
+    return Stored(output, {PLAN.name: found[PLAN.name], **made})
 
 
 def _list_needed() -> list[Stage[Any]]:
@@ -162,12 +151,12 @@ def _is_of_this_release(made: AnyManifest) -> bool:
     return StageKey(made.stage, made.config, made.inputs).identity == made.identity
 
 
-def _are_tokens_exact(output: str, part: StandingPart) -> bool:
+def _are_tokens_exact(part: Stored) -> bool:
     """Whether the tokens of documents give back all that was read of them, and counted."""
-    if part.shards is None:
+    shards, counts = part.find(SHARDS), part.find(COUNTS)
+    if shards is None:
         return False
-    spec = load_spec(output)
-    is_sampled = part.counts is not None and part.counts.config.sample != "1"
-    is_own = spec.fingerprint == part.shards.totals.fingerprint
-    is_shuffled = part.shards.config.shuffle is not None  # so shards are not those of work items
-    return is_own and spec.keeps_text and not is_sampled and not is_shuffled
+    is_sampled = counts is not None and counts.config.sample != "1"
+    is_own = part.spec.fingerprint == shards.totals.fingerprint
+    is_shuffled = shards.config.shuffle is not None  # so shards are not those of work items
+    return is_own and part.spec.keeps_text and not is_sampled and not is_shuffled

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from tokcore_pipelines.build.inherited_items import StandingPart, read_standing_part
+from tokcore_pipelines.build.inherited_items import read_standing_part
 from tokcore_pipelines.build.ledger import FileLedger, PlacedReject
 from tokcore_pipelines.build.rejects import LEDGER, REJECTS
+from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.crashpoints import reach
@@ -27,7 +28,7 @@ from tokcore_schemas.plan import AssignedRange, Assignment, Plan
 from tokcore_schemas.refs import LanguageCounts, RangeLedger, RejectRef, ShardRef, StoredFile
 from tokcore_schemas.shard_entries import list_item_shards
 from tokcore_schemas.stage_manifests import CountsConfig, ShardsConfig
-from tokcore_schemas.stage_table import REJECTED
+from tokcore_schemas.stage_table import COUNTS, REJECTED, SHARDS
 
 
 def tell_workers(
@@ -45,11 +46,12 @@ def tell_workers(
     part = read_standing_part(inheritance.output) if inheritance is not None else None
     if inheritance is None or part is None or not _is_made_alike(part, config, fingerprint):
         return False
+    made = part.find(SHARDS)
     if attempts.result(LESS_KEY, Less) is not None:
         return True
     reach("inherit.found")
     encodes = isinstance(config, ShardsConfig)
-    shards = list_item_shards(part.shards) if part.shards is not None else {}
+    shards = list_item_shards(made) if made is not None else {}
     ledgers, rejects = read_ledgers(inheritance.output), _read_rejects(inheritance.output)
     first = inheritance.first
 
@@ -95,45 +97,42 @@ def _list_thinned(
         yield ThinnedItem(Assignment(number, tuple(ranges)), of_ranges, tuple(shards.get(before, ())))
 
 
-def _is_made_alike(part: StandingPart, config: CountsConfig | ShardsConfig, fingerprint: str) -> bool:
+def _is_made_alike(part: Stored, config: CountsConfig | ShardsConfig, fingerprint: str) -> bool:
     """Whether a stage of another part has this configuration, and for shards this tokenizer."""
+    shards, counts = part.find(SHARDS), part.find(COUNTS)
     if isinstance(config, ShardsConfig):
-        return (
-            part.shards is not None and part.shards.config == config and part.shards.totals.fingerprint == fingerprint
-        )
-    return part.counts is not None and part.counts.config == config
+        return shards is not None and shards.config == config and shards.totals.fingerprint == fingerprint
+    return counts is not None and counts.config == config
 
 
-def _make_less(
-    inheritance: Inheritance, part: StandingPart, shards: Mapping[int, list[ShardRef]], encodes: bool
-) -> Less:
+def _make_less(inheritance: Inheritance, part: Stored, shards: Mapping[int, list[ShardRef]], encodes: bool) -> Less:
     gone = tuple(
         GoneItem(
             inheritance.before.assignment(inheritance.before.items[number]), is_there, tuple(shards.get(number, ()))
         )
         for number, is_there in sorted(inheritance.gone.items())
     )
-    told = part.shards.config if part.shards is not None else None
-    around = count_around(told) if told is not None else (0, 0)
+    made = part.find(SHARDS)
+    around = count_around(made.config) if made is not None else (0, 0)
     if encodes:
-        assert part.shards is not None
+        assert made is not None
         of_shards = {
             lang: LanguageCounts(one.documents, one.text_bytes, 0, 0, one.pretokens, one.tokens, 0, one.unknown or 0)
-            for lang, one in part.shards.languages.items()
+            for lang, one in made.languages.items()
         }
-        return Less(inheritance.output, around, of_shards, dict(part.shards.totals.special_text), {}, {}, gone)
-    assert part.counts is not None
+        return Less(inheritance.output, around, of_shards, dict(made.totals.special_text), {}, {}, gone)
+    counts = part.get(COUNTS)
     of_counts = {
         lang: LanguageCounts(
             *(one.documents, one.text_bytes, one.counted_documents, one.counted_bytes, one.pretokens, 0),
             one.masked_bytes or 0,
         )
-        for lang, one in part.counts.languages.items()
+        for lang, one in counts.languages.items()
     }
-    masked = {lang: one.masked or {} for lang, one in part.counts.languages.items()}
+    masked = {lang: one.masked or {} for lang, one in counts.languages.items()}
     tables = {
         entry.about.lang: StoredFile(entry.path, "", entry.size_bytes, entry.sha256, entry.content_sha256)
-        for entry in part.counts.files
+        for entry in counts.files
     }
     return Less(inheritance.output, around, of_counts, {}, masked, tables, gone)
 
