@@ -16,7 +16,8 @@ from tokcore_pipelines.build.read_log import Log, read_log, read_part
 from tokcore_pipelines.build.stored_config import read_stored_config
 from tokcore_pipelines.history.input_files_held import HeldFiles, read_held
 from tokcore_pipelines.history.make_commit import (
-    build_part,
+    NewPart,
+    PartBuilder,
     create_commit,
     make_plan_again,
     name_some,
@@ -105,4 +106,4 @@ class Compact:
 
     def _make_part(self, log: Log, config: BuildConfig, held: HeldFiles) -> Part:
         plan = make_plan_again(held.values(), log.tombstones(), config.plan.range_bytes)
-        return build_part(config, self.output, plan, self.options, self.progress)
+        return PartBuilder(config, self.output, self.options, self.progress).build(NewPart(plan, None))

@@ -64,17 +64,6 @@ def require_parts_apart(log: Log, what: str) -> None:
             )
 
 
-def plan_part(config: BuildConfig, output: str, plan: Plan) -> tuple[str, BuildConfig]:
-    """(path, build file) of the part of this plan. config: of the output."""
-    config = dataclasses.replace(
-        config,
-        tokenizer=TokenizerTable(from_=output),
-        special=(),
-        counts_too=config.counts_too or config.tokenizer is None,
-    )
-    return name_part(make_plan_key(config, plan).identity), config
-
-
 def make_plan_again(
     files: Iterable[HeldFile], removed: Tombstones | None, range_bytes: int, decoded: Collection[str] = ()
 ) -> Plan:
@@ -95,32 +84,6 @@ def make_plan_again(
     return make_plan(planned, [*settings], range_bytes)
 
 
-def build_part(
-    config: BuildConfig,
-    output: str,
-    plan: Plan,
-    options: RunOptions,
-    progress: StageProgress,
-    inheritance: Inheritance | None = None,
-    measured: Counter[str] | None = None,
-    workers: Workers | None = None,
-) -> Part:
-    """Build the part of this plan with the output's tokenizer; or find that a killed command, or another one, has.
-
-    inheritance: what it takes over from a part of the output instead of reading it. measured: the counters of all
-    stages are added to it, if they run. workers: as for Build.
-    """
-    path, config = plan_part(config, output, plan)
-    build = Build(
-        config, options, urls.join(output, path), progress, chosen=plan, inheritance=inheritance, workers=workers
-    )
-    part = describe_part(path, build.run())
-    if measured is not None:
-        for amounts in build.metrics.values():
-            measured.update(amounts)
-    return part
-
-
 class NewPart(NamedTuple):
     """A part that a commit is to add."""
 
@@ -130,6 +93,48 @@ class NewPart(NamedTuple):
     def list_read(self) -> list[str]:
         """The uris of the files that are read."""
         return list_read_again(self.plan, self.inheritance)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PartBuilder:
+    """What builds parts of an output, with its tokenizer."""
+
+    config: BuildConfig  # of the output
+    output: str  # URL
+    options: RunOptions
+    progress: StageProgress
+    workers: Workers | None = None  # as for Build
+
+    def place(self, plan: Plan) -> tuple[str, BuildConfig]:
+        """(path, build file) of the part of this plan."""
+        config = dataclasses.replace(
+            self.config,
+            tokenizer=TokenizerTable(from_=self.output),
+            special=(),
+            counts_too=self.config.counts_too or self.config.tokenizer is None,
+        )
+        return name_part(make_plan_key(config, plan).identity), config
+
+    def build(self, part: NewPart, measured: Counter[str] | None = None) -> Part:
+        """Build a part; or find that a killed command, or another one, has.
+
+        measured: the counters of all stages are added to it, if they run.
+        """
+        path, config = self.place(part.plan)
+        build = Build(
+            config,
+            self.options,
+            urls.join(self.output, path),
+            self.progress,
+            chosen=part.plan,
+            inheritance=part.inheritance,
+            workers=self.workers,
+        )
+        made = describe_part(path, build.run())
+        if measured is not None:
+            for amounts in build.metrics.values():
+                measured.update(amounts)
+        return made
 
 
 def plan_new_parts(

@@ -25,7 +25,7 @@ from tokcore_pipelines.history.find_removed import find_removed
 from tokcore_pipelines.history.input_files_held import HeldFile, HeldFiles, read_held
 from tokcore_pipelines.history.make_commit import (
     NewPart,
-    build_part,
+    PartBuilder,
     create_commit,
     list_languages,
     make_plan_again,
@@ -250,9 +250,8 @@ class Remove:
 
     def _make_parts(self, log: Log, parts: Sequence[NewPart], holding: _Holding) -> list[Part]:
         config = read_stored_config(log, self.base)
-        made = [
-            build_part(config, self.output, one.plan, self.options, self.progress, one.inheritance) for one in parts
-        ]
+        builder = PartBuilder(config, self.output, self.options, self.progress)
+        made = [builder.build(one) for one in parts]
         dropped = [one for one in log.parts() if one.path in holding.dropped]
         had, has = (sum(read_part(self.output, one).totals.records.documents for one in of) for of in (dropped, made))
         if (gone := sum(holding.documents.values())) != had - has:

@@ -6,15 +6,14 @@ time, each a whole one.
 
 from __future__ import annotations
 
-import dataclasses
 import gc
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from tokcore.errors import StageError, TokError
-from tokcore_pipelines.history.make_commit import NewPart, build_part
+from tokcore_pipelines.history.make_commit import NewPart, PartBuilder
 from tokcore_pipelines.local.free_memory import freeing_memory
-from tokcore_pipelines.local.pool import WorkerDied, Workers
+from tokcore_pipelines.local.pool import WorkerDied
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.local.worker_modules import WORKER_MODULES
@@ -35,28 +34,19 @@ def is_small(options: RunOptions, part: NewPart) -> bool:
     return is_here and len(part.plan.items) <= MOST_ITEMS and part.plan.size_bytes <= _MOST_BYTES
 
 
-def build_parts(
-    config: BuildConfig,
-    output: str,
-    parts: Sequence[NewPart],
-    options: RunOptions,
-    progress: StageProgress,
-    workers: Workers,
-    measured: Counter[str],
-) -> list[Part]:
-    """Build several parts, as build_part does: the small ones in the workers first, then the others one by one.
+def build_parts(builder: PartBuilder, parts: Sequence[NewPart], measured: Counter[str]) -> list[Part]:
+    """Build several parts: the small ones in the builder's workers first, then the others one by one.
 
     Raises the first error of a part, after the workers have finished the parts that they had begun.
     """
-    small = [number for number, one in enumerate(parts) if is_small(options, one)]
-    made = _SmallParts(config, output, parts, small).run(workers)
+    made = _build_small(builder, parts)
     done = []
     for number, one in enumerate(parts):
         if number in made:
             part, amounts = made[number]
             measured.update(amounts)
         else:
-            part = build_part(config, output, one.plan, options, progress, one.inheritance, measured, workers)
+            part = builder.build(one, measured)
         done.append(part)
     return done
 
@@ -65,12 +55,12 @@ def build_parts(
 def make_small_part(config: BuildConfig, output: str, part: NewPart) -> tuple[Part, Mapping[str, int]]:
     """Build a part in a worker process; return it and what its stages measured.
 
-    Raises what build_part raises. An unexpected exception becomes a StageError, so that a watcher survives it.
+    Raises what PartBuilder.build raises. An unexpected exception becomes a StageError, so that a watcher survives it.
     """
     measured: Counter[str] = Counter()
-    here = RunOptions(workers=1, here=True)
+    here = PartBuilder(config, output, RunOptions(workers=1, here=True), StageProgress(level=-1))
     try:
-        made = build_part(config, output, part.plan, here, StageProgress(level=-1), part.inheritance, measured)
+        made = here.build(part, measured)
     except (TokError, OSError):
         raise
     except Exception as error:
@@ -81,36 +71,29 @@ def make_small_part(config: BuildConfig, output: str, part: NewPart) -> tuple[Pa
     return made, dict(measured)
 
 
-@dataclasses.dataclass(slots=True)
-class _SmallParts:
-    """The small parts of a batch, handed to workers."""
-
-    config: BuildConfig
-    output: str
-    parts: Sequence[NewPart]
-    numbers: Sequence[int]  # of those that are small
-    made: dict[int, tuple[Part, Mapping[str, int]]] = dataclasses.field(default_factory=dict)
-
-    def run(self, workers: Workers) -> Mapping[int, tuple[Part, Mapping[str, int]]]:
-        """Number -> the part and what was measured."""
-        if not self.numbers:
-            return {}
-        pool = workers.start()
-        assert pool is not None  # is_small() leaves out engines, which have workers of their own
-        waiting = iter(self.numbers)
-        failure: BaseException | None = None
-        while True:
-            while pool.has_room and failure is None and (number := next(waiting, None)) is not None:
-                pool.begin(make_small_part, (self.config, self.output, self.parts[number]), number)
-            try:
-                if (ended := pool.wait()) is None:
-                    break
-                self.made[ended[0]] = ended[1]
-            except WorkerDied:
-                workers.close()  # others start when they are needed
-                raise
-            except Exception as error:
-                failure = failure or error
-        if failure is not None:
-            raise failure
-        return self.made
+def _build_small(builder: PartBuilder, parts: Sequence[NewPart]) -> dict[int, tuple[Part, Mapping[str, int]]]:
+    """Number -> the part and what was measured, of those that workers make."""
+    made: dict[int, tuple[Part, Mapping[str, int]]] = {}
+    numbers = [number for number, one in enumerate(parts) if is_small(builder.options, one)]
+    workers = builder.workers
+    if not numbers or workers is None:
+        return made
+    pool = workers.start()
+    assert pool is not None  # is_small() leaves out engines, which have workers of their own
+    waiting = iter(numbers)
+    failure: BaseException | None = None
+    while True:
+        while pool.has_room and failure is None and (number := next(waiting, None)) is not None:
+            pool.begin(make_small_part, (builder.config, builder.output, parts[number]), number)
+        try:
+            if (ended := pool.wait()) is None:
+                break
+            made[ended[0]] = ended[1]
+        except WorkerDied:
+            workers.close()  # others start when they are needed
+            raise
+        except Exception as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
+    return made

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from typing import Literal, NamedTuple
 
 from tokcore.errors import ConfigError, IdentityError, StageError
@@ -24,12 +24,11 @@ from tokcore_pipelines.build.settle_languages import describe_kept_spelling, set
 from tokcore_pipelines.history.input_files_held import HeldFiles, read_part_files, strip_settings
 from tokcore_pipelines.history.make_commit import (
     NewPart,
-    build_part,
+    PartBuilder,
     create_commit,
     list_languages,
     name_some,
     plan_new_parts,
-    plan_part,
     require_parts_apart,
 )
 from tokcore_pipelines.history.restored_files import list_restored_files
@@ -46,7 +45,7 @@ from tokcore_pipelines.store.tokenizers import load_spec
 from tokcore_pipelines.work.inputs import LeftOut, ListFiles
 from tokcore_pipelines.work.work_items import make_plan
 from tokcore_schemas.changed_settings import describe_changed_settings
-from tokcore_schemas.commit_log import Commit, Part, Reason, name_commit
+from tokcore_schemas.commit_log import Commit, Reason, name_commit
 from tokcore_schemas.config import BuildConfig
 from tokcore_schemas.plan import Plan, ReadSettings
 from tokcore_schemas.stage_table import WHOLE
@@ -178,7 +177,7 @@ class Update:
         assert self._log is not None
         self._making = []  # if planning fails, discard() must not find the parts of the make() before
         self._making = parts = self._plan_parts(changes)
-        added = self._build(parts)
+        added = build_parts(self._builder, parts, self.measured)
         reach("update.built")
         read_again = {*changes.kept} & {uri for one in parts for uri in one.list_read()}
         reason = Reason("update", *map(len, (changes.new, changes.changed, changes.vanished, read_again)))
@@ -186,16 +185,6 @@ class Update:
         if commit is not None:
             reach("update.committed")
         return commit
-
-    def _build(self, parts: Sequence[NewPart]) -> list[Part]:
-        if self.workers is not None:
-            return build_parts(
-                self.config, self.output, parts, self.options, self.progress, self.workers, self.measured
-            )
-        return [
-            build_part(self.config, self.output, one.plan, self.options, self.progress, one.inheritance, self.measured)
-            for one in parts
-        ]
 
     def require_tokenizer(self) -> None:
         """Raise IdentityError if the output's tokenizer is not the one that the log names, FormatError for damage."""
@@ -205,6 +194,10 @@ class Update:
                 f"{redact(self.output)}: tokenizer/{FILE_NAME} is another tokenizer: its fingerprint is {fingerprint}, "
                 f"and the output was encoded with {expected}. Put the file back: `tokcore repair` does, if it can."
             )
+
+    @property
+    def _builder(self) -> PartBuilder:
+        return PartBuilder(self.config, self.output, self.options, self.progress, self.workers)
 
     @property
     def log(self) -> Log:
@@ -336,7 +329,7 @@ class Update:
         Returns the uris of the files that it read, or was to read.
         """
         for one in self._making:
-            path, _ = plan_part(self.config, self.output, one.plan)
+            path, _ = self._builder.place(one.plan)
             url = urls.join(self.output, path)
             if find_manifest(url, WHOLE) is None:
                 storage.remove_tree(url)

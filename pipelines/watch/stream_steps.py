@@ -20,7 +20,7 @@ from tokcore.files.canonical_json import write_canonical_json
 from tokcore_pipelines.build.inherited_items import find_changed
 from tokcore_pipelines.build.read_log import Log
 from tokcore_pipelines.history.input_files_held import HeldFiles, make_pin
-from tokcore_pipelines.history.make_commit import build_part, create_commit
+from tokcore_pipelines.history.make_commit import NewPart, PartBuilder, create_commit
 from tokcore_pipelines.history.update_output import Changes, Update
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
@@ -222,7 +222,8 @@ class StreamSteps:
     def _make_part(self, batch: Batch, log: Log) -> Part:
         """The part of a batch; a finished one is found by its name."""
         plan = make_batch_plan(batch, self.config.plan.range_bytes, log)
-        return build_part(self._local_config(), self.output, plan, _HERE, StageProgress(level=-1))
+        builder = PartBuilder(self._local_config(), self.output, _HERE, StageProgress(level=-1))
+        return builder.build(NewPart(plan, None))
 
     def _leave_out_stale(self, batch: Batch) -> Batch:
         """The batch without arrivals of files that are not as they were listed; itself if all are."""

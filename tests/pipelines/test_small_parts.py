@@ -14,7 +14,7 @@ from support.updates import SETTINGS, SOURCES, build_fresh, make_texts, require_
 
 from tokcore.errors import StageError
 from tokcore_pipelines.history import small_parts
-from tokcore_pipelines.history.make_commit import NewPart
+from tokcore_pipelines.history.make_commit import NewPart, PartBuilder
 from tokcore_pipelines.history.update_output import Update
 from tokcore_pipelines.local.pool import Workers
 from tokcore_pipelines.local.run_options import RunOptions, parse_slice
@@ -80,7 +80,7 @@ def test_a_worker_keeps_no_files_of_a_part(failure, monkeypatch):
         if failure is not None:
             raise failure
 
-    monkeypatch.setattr(small_parts, "build_part", build)
+    monkeypatch.setattr(PartBuilder, "build", build)
     with pytest.raises(StageError, match="it failed") if failure else contextlib.nullcontext():
         small_parts.make_small_part(None, "out", NewPart(None, None))
     assert kept.find(file) is None
@@ -92,16 +92,16 @@ def make_parts(make, sizes, monkeypatch):
     def make_one(_config, _output, part):
         return make(part.plan.number), {"made": 1}
 
-    def build_one(_config, _output, plan, *_others):
-        return make(plan.number)
+    def build_one(_builder, part, _measured):
+        return make(part.plan.number)
 
     monkeypatch.setattr(small_parts, "make_small_part", make_one)
-    monkeypatch.setattr(small_parts, "build_part", build_one)
+    monkeypatch.setattr(PartBuilder, "build", build_one)
     plans = [SimpleNamespace(number=number, items=range(size), size_bytes=1) for number, size in enumerate(sizes)]
     measured = Counter()
     workers = SimpleNamespace(start=lambda: Started(3))
     parts = [NewPart(plan, None) for plan in plans]
-    made = small_parts.build_parts(None, "out", parts, RunOptions(3), None, workers, measured)
+    made = small_parts.build_parts(PartBuilder(None, "out", RunOptions(3), None, workers), parts, measured)
     assert measured == {"made": sum(size <= 16 for size in sizes)}
     return made
 
@@ -163,7 +163,7 @@ def fail_oddly(*_arguments):
 
 
 def test_a_defect_is_an_error_of_a_stage(monkeypatch):
-    monkeypatch.setattr(small_parts, "build_part", fail_oddly)
+    monkeypatch.setattr(PartBuilder, "build", fail_oddly)
     with pytest.raises(StageError, match=r"LookupError: .* is odd") as raised:
         small_parts.make_small_part(None, "out", NewPart(SimpleNamespace(), None))
     assert "secret1" not in str(raised.value)

@@ -393,7 +393,7 @@ DEFECTS = (
     Defect(
         "a-failed-part-waits-for-no-other",
         "a batch has failed while another part of it is still being made",
-        "_SmallParts.run",
+        "_build_small",
         "failure = failure or error",
         "raise",
         in_tests("pipelines/test_small_parts.py::test_the_first_failure_is_raised_when_no_other_part_is_being_made"),
@@ -401,7 +401,7 @@ DEFECTS = (
     Defect(
         "dead-workers-stay",
         "a worker that died is asked for the next part",
-        "_SmallParts.run",
+        "_build_small",
         "workers.close()  # others start when they are needed",
         "pass",
         in_tests("pipelines/test_small_parts.py::test_after_a_worker_died_others_start"),
