@@ -89,7 +89,7 @@ def suggest_fix(reason: str, settings: ReadSettings, seen: Peek | None, fields: 
             f"{named!r} holds {make_printable(repr(example).encode())}, which is not a language code" if example else ""
         )
         return f'{holds or f"some records lack {named!r}"}. Name another lang_field, or write lang = "..." instead'
-    if key == "text" and found is not None and 2 * sum(isinstance(one, str) for one in found.values) > len(found.values):
+    if key == "text" and found is not None and _are_mostly_strings(found.values):
         return f"Most records have text in {named!r}: mend the others, or allow for them with max_rejected"
     others = [field for field in fields if field.name != named]
     guesses = guess_fields(others, key.removesuffix("_field"), named)
@@ -102,6 +102,10 @@ def suggest_fix(reason: str, settings: ReadSettings, seen: Peek | None, fields: 
     if key in ("id", "group") and not guess:
         advice = f": set {key} to one of them, or remove it"
     return f"{describe_fields(fields, settings)}{advice}"
+
+
+def _are_mostly_strings(values: Sequence[object]) -> bool:
+    return 2 * sum(isinstance(value, str) for value in values) > len(values)
 
 
 def describe_fields(fields: Sequence[Field], settings: ReadSettings) -> str:

@@ -66,7 +66,7 @@ from tokcore_schemas.stage_table import BUILD, COUNTS, SHARDS, STAGES, TOKENIZER
 
 _OF_WATCHERS = f"{FOLDER}/{WATCHERS}/"
 _BLOCK_BYTES = 1 << 20
-_MANY_SHARDS = 10_000
+MANY_SHARDS = 10_000
 _DECODED_TOGETHER = 1 << 21  # documents that a worker compares in one go, of shuffled shards
 
 
@@ -120,7 +120,7 @@ def verify(
     options, progress = options or RunOptions(), progress or StageProgress(-1)
     with progress.stage("look", minor=True):
         build, _ = first = read_build(output)
-        if build is not None and build.totals.shards >= _MANY_SHARDS:  # reading their manifest takes seconds
+        if build is not None and build.totals.shards >= MANY_SHARDS:  # reading their manifest takes seconds
             progress.say(f"look       at what manifest.json names: {build.totals.shards:,} shards, and all other files")
         written = None if build is not None else _find_written(output)
         chain = read_chain(output, first)

@@ -14,7 +14,7 @@ from tokcore_schemas.stage_manifests import ShardsManifest
 from tokcore_schemas.tombstones import Kind, Tombstones
 
 # With fewer documents, this process is done before workers have started.
-_WORTH_WORKERS = 500_000
+WORTH_WORKERS = 500_000
 
 
 class FoundDocument(NamedTuple):
@@ -34,7 +34,7 @@ def find_removed(
     shard at a time. Raises FormatError for a damaged shard.
     """
     shards = [(output, shard) for output, made in places for shard in list_named_shards(made)]
-    is_worth_it = sum(shard.facts.documents for _, shard in shards) >= _WORTH_WORKERS
+    is_worth_it = sum(shard.facts.documents for _, shard in shards) >= WORTH_WORKERS
     pool = workers.start() if is_worth_it else None
     if pool is None:
         for output, shard in shards:

@@ -18,7 +18,7 @@ from tokcore_pipelines.local.terminal import WIDTH, cut_text, format_number, for
 
 Unit = Literal["bytes", "merges", "rows", "files", "documents"]
 
-_TICK_SECONDS = 0.2
+TICK_SECONDS = 0.2
 FIRST_LINE_SECONDS = 1.5  # so long a stage may be silent in a log, and a minor one end without a line
 _LINE_SECONDS = 10.0
 _LINES = 20  # of a stage whose total is known: one for each 5 %
@@ -170,7 +170,7 @@ class StageProgress:
                 ticker.join()
 
     def _tick(self, ended: threading.Event) -> None:
-        while not ended.wait(_TICK_SECONDS):
+        while not ended.wait(TICK_SECONDS):
             with self._lock:
                 if self._phases:
                     now = time.monotonic()

@@ -34,7 +34,7 @@ _LEAST_STORED_BYTES: Mapping[Compression, int] = {"bz2": 1 << 20, "xz": 1 << 20}
 _TAIL_BYTES = 1 << 16  # in which most footers lie
 _MAX_FOOTER_BYTES = 1 << 22
 _NEXT_ANSWER = b"\r\n\r\nWARC/"
-_MAX_LINE_BYTES = 1 << 22  # as stored, that are read to see the end of a file's first line
+MAX_LINE_BYTES = 1 << 22  # as stored, that are read to see the end of a file's first line
 _MAX_VALUES = 200  # records whose fields are looked at
 _MAX_NAMES = 200
 
@@ -75,7 +75,7 @@ def peek(file: storage.FileId, size_bytes: int) -> Peek:
     Raises StageError if the store does not answer.
     """
     seen = _look(file, size_bytes)
-    while seen.inner == "json lines" and not seen.is_whole and b"\n" not in seen.head and size_bytes < _MAX_LINE_BYTES:
+    while seen.inner == "json lines" and not seen.is_whole and b"\n" not in seen.head and size_bytes < MAX_LINE_BYTES:
         size_bytes *= 4
         seen = _look(file, size_bytes)
     return seen

@@ -52,7 +52,7 @@ class KeptContents:
             self._num_bytes = 0
 
 
-_kept = KeptContents(_KEPT_BYTES)
+kept = KeptContents(_KEPT_BYTES)
 
 
 def read_ahead(files: Iterable[FileId | None]) -> Iterator[FileId | None]:
@@ -88,7 +88,7 @@ def read_ahead(files: Iterable[FileId | None]) -> Iterator[FileId | None]:
 
 def forget_fetched() -> None:
     """Give back the memory of the files that were kept."""
-    _kept.clear()
+    kept.clear()
 
 
 def _is_small_object(file: FileId) -> bool:
@@ -101,10 +101,10 @@ def _is_small_object(file: FileId) -> bool:
 
 
 def _fetch(file: FileId) -> bytes:
-    if (content := _kept.find(file)) is not None:
+    if (content := kept.find(file)) is not None:
         return content
     if (content := read_version(file)) is None:
         with open_pinned(file) as opened:
             content = opened.read()
-    _kept.add(file, content)
+    kept.add(file, content)
     return content

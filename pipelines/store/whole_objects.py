@@ -27,7 +27,7 @@ def read_version(file: FileId) -> bytes | None:
     Raises StageError if the store does not answer.
     """
     system, path = open_file_system(file.url)
-    ask = _ASK.get(find_scheme(file.url) or "")
+    ask = ASK.get(find_scheme(file.url) or "")
     if ask is None:
         return None
     try:
@@ -56,7 +56,7 @@ def _ask_gcs(system: Any, path: str) -> _Answer:
     return _Answer(content, {"generation": headers.get("X-Goog-Generation")})
 
 
-_ASK: Mapping[str, Callable[[Any, str], _Answer]] = {
+ASK: Mapping[str, Callable[[Any, str], _Answer]] = {
     **dict.fromkeys(("s3", "s3a"), _ask_s3),
     **dict.fromkeys(("gs", "gcs"), _ask_gcs),
 }

@@ -171,7 +171,7 @@ def test_the_innermost_stage_is_shown_and_notes_stay_readable(monkeypatch):
     stderr = io.StringIO()
     stderr.isatty = lambda: True  # type: ignore[method-assign]
     monkeypatch.setattr(sys, "stderr", stderr)
-    monkeypatch.setattr("tokcore_pipelines.local.progress._TICK_SECONDS", 0.001)
+    monkeypatch.setattr("tokcore_pipelines.local.progress.TICK_SECONDS", 0.001)
     progress = StageProgress(1)
     with progress.stage("outer"):
         with progress.stage("inner", minor=True):

@@ -226,7 +226,7 @@ def test_workers_look_through_many_documents(corpus, monkeypatch):
     """One pool for all parts, and the same answers."""
     output = str(corpus / "out")
     here = verify_removed(output, sorted(GONE))
-    monkeypatch.setattr("tokcore_pipelines.history.find_removed._WORTH_WORKERS", 1)
+    monkeypatch.setattr("tokcore_pipelines.history.find_removed.WORTH_WORKERS", 1)
     pools = []
     monkeypatch.setattr(pool, "Pool", lambda *given, make=pool.Pool: pools.append(make(*given)) or pools[-1])
     assert verify_removed(output, sorted(GONE), RunOptions(2)) == here

@@ -72,7 +72,7 @@ def test_which_are_small():
 def test_a_worker_keeps_no_files_of_a_part(failure, monkeypatch):
     """The next part reads other files, so a worker would grow with each."""
     kept = read_ahead.KeptContents(100)
-    monkeypatch.setattr(read_ahead, "_kept", kept)
+    monkeypatch.setattr(read_ahead, "kept", kept)
     file = FileId("s3://bucket/file", 4, "etag:1")
 
     def build(*_arguments):

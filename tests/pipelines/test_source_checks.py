@@ -198,7 +198,7 @@ def _long_files() -> dict[str, tuple[bytes, str]]:
 @pytest.mark.parametrize("name", _long_files())
 @pytest.mark.parametrize("depth", [BEFORE_A_BUILD, FOR_CHECK])
 def test_a_sample_that_ends_inside_its_only_record_is_no_evidence(tmp_path, monkeypatch, name, depth):
-    monkeypatch.setattr(tokcore_pipelines.reading.peek, "_MAX_LINE_BYTES", 0)
+    monkeypatch.setattr(tokcore_pipelines.reading.peek, "MAX_LINE_BYTES", 0)
     content, keys = _long_files()[name]
     write(tmp_path / name, content)
     config = load_config(str(build_of(tmp_path, f'lang = "en"\nfiles = "{name}"\n{keys}')))

@@ -43,7 +43,7 @@ def test_a_sound_output(corpus, output):
 
 
 def test_of_a_large_output_the_first_line_is_there_before_its_manifests_are_read(output, monkeypatch, capsys):
-    monkeypatch.setattr("tokcore_pipelines.check.verify._MANY_SHARDS", 1)
+    monkeypatch.setattr("tokcore_pipelines.check.verify.MANY_SHARDS", 1)
     said = []
 
     def parse(*manifest):

@@ -74,7 +74,7 @@ def test_files_that_are_read_again_are_not_asked_for(
     s3_here: Store, files: list[storage.FileId], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = read_ahead.KeptContents(sum(file.size_bytes for file in files))
-    monkeypatch.setattr(read_ahead, "_kept", kept)
+    monkeypatch.setattr(read_ahead, "kept", kept)
     read_all(storage.read_ahead(files))
     put(s3_here, files[7].url, make_content(0))  # what is pinned is the version before
     s3_here.proxy.reset()
@@ -123,7 +123,7 @@ def test_a_version_that_comes_with_the_bytes_is_compared(
 def test_a_store_that_does_not_say_a_version_with_the_bytes_is_asked(
     s3_here: Store, files: list[storage.FileId], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(whole_objects, "_ASK", {})
+    monkeypatch.setattr(whole_objects, "ASK", {})
     assert read_all(storage.read_ahead(files)) == [make_content(number) for number in range(NUM_FILES)]
     assert s3_here.proxy.count() == {"GetObject": NUM_FILES, "HeadObject": NUM_FILES}
 

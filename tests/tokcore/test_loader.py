@@ -77,7 +77,7 @@ def split_batch(batch, length: int) -> list[tuple[list[int], list[int]]]:
 
 @pytest.mark.parametrize("name", SHARD_FORMATS)
 def test_rows_and_bounds_are_those_of_the_documents(tmp_path, name, monkeypatch):
-    monkeypatch.setattr(loader_module, "_CHUNK_ROWS", 11)
+    monkeypatch.setattr(loader_module, "CHUNK_ROWS", 11)
     documents = write_corpus(tmp_path, name)
     for length in (1, 7, 64):
         batches = list(loader := Loader(tmp_path, length, batch_size=3, shuffle=False))
@@ -287,7 +287,7 @@ def test_mistakes_are_named(tmp_path, arguments, what):
 def test_more_shards_than_files_may_be_open(tmp_path, monkeypatch):
     documents = write_corpus(tmp_path, nums=(3,) * 80)
     monkeypatch.setattr(resource, "getrlimit", lambda _: (0, 0))
-    monkeypatch.setattr(row_streams, "_count_openable", lambda: 16)
+    monkeypatch.setattr(row_streams, "count_openable", lambda: 16)
     loader = Loader(tmp_path, 4, 2)
     found = sorted(row for batch in loader for row in split_batch(batch, 4))
     assert found == sorted(expected_rows(documents, 4))
@@ -343,7 +343,7 @@ def test_reading_ahead_changes_no_batch_and_is_bounded(tmp_path, monkeypatch):
         return take(chunk, number, step)
 
     monkeypatch.setattr(loader_module._Chunk, "take", count)
-    monkeypatch.setattr(loader_module, "_CHUNK_ROWS", 6)
+    monkeypatch.setattr(loader_module, "CHUNK_ROWS", 6)
     loader = Loader(tmp_path, 4, 2, read_ahead=3)
     found = []
     for given, batch in enumerate(loader, 1):

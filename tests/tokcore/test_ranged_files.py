@@ -38,7 +38,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
         return url_files.read_range(url, start, end)
 
     monkeypatch.setattr(ranged_files, "read_range", read_range)
-    monkeypatch.setattr(ranged_files, "_blocks", ranged_files._Blocks())
+    monkeypatch.setattr(ranged_files, "kept_blocks", ranged_files._Blocks())
     return ranges
 
 
@@ -82,8 +82,8 @@ def test_what_a_process_keeps_is_bounded(asked: list[tuple[int, int]], monkeypat
         file = RangedFile(name, size, name)
         for start in range(0, size, 1 << 22):
             file.read_range(start, start + (1 << 22))
-        assert ranged_files._blocks.size_bytes <= MOST_KEPT_BYTES
-        assert sum(map(len, ranged_files._blocks._kept.values())) == ranged_files._blocks.size_bytes
+        assert ranged_files.kept_blocks.size_bytes <= MOST_KEPT_BYTES
+        assert sum(map(len, ranged_files.kept_blocks._kept.values())) == ranged_files.kept_blocks.size_bytes
 
 
 def test_blocks_of_another_content_are_not_taken(data: bytes) -> None:

@@ -54,8 +54,8 @@ class _Blocks:
         self._lock = threading.Lock()
 
 
-_blocks = _Blocks()
-os.register_at_fork(after_in_child=_blocks.renew_lock)
+kept_blocks = _Blocks()
+os.register_at_fork(after_in_child=kept_blocks.renew_lock)
 
 
 class RangedFile(io.RawIOBase):
@@ -77,7 +77,7 @@ class RangedFile(io.RawIOBase):
         if start >= (end := min(end, self.size_bytes)):
             return b""
         first, last = start // BLOCK_BYTES, (end - 1) // BLOCK_BYTES
-        parts = {number: _blocks.find(self._key(number)) for number in range(first, last + 1)}
+        parts = {number: kept_blocks.find(self._key(number)) for number in range(first, last + 1)}
         missing = [number for number, block in parts.items() if block is None]
         while missing:
             run = [number for i, number in enumerate(missing) if number == missing[0] + i]
@@ -99,7 +99,7 @@ class RangedFile(io.RawIOBase):
             )
         blocks = {first + i // BLOCK_BYTES: data[i : i + BLOCK_BYTES] for i in range(0, len(data), BLOCK_BYTES)}
         for number, block in blocks.items():
-            _blocks.keep(self._key(number), block)
+            kept_blocks.keep(self._key(number), block)
         return blocks
 
     def _key(self, number: int) -> tuple[str, str, int]:

@@ -24,7 +24,7 @@ from tokcore.train.row_order import RowOrder, Rows, check_weights
 from tokcore.train.row_streams import RowReader, RowStream
 
 # Rows that are looked up together: what a row costs is then a copy of its ids.
-_CHUNK_ROWS = 8192
+CHUNK_ROWS = 8192
 
 # Batches that are read ahead where each read is a request.
 _READ_AHEAD = 8
@@ -218,7 +218,7 @@ class Loader:
 
     def _find_batch(self, step: int) -> Callable[[], Batch]:
         """What reads the batch of a step."""
-        steps = max(1, _CHUNK_ROWS // self.batch_size)
+        steps = max(1, CHUNK_ROWS // self.batch_size)
         number = step // steps
         if self._chunk is None or self._chunk[0] != number:
             self._chunk = (number, self._look_up(range(number * steps, min(len(self), (number + 1) * steps))))

@@ -100,7 +100,7 @@ class RowStream:
             raise FormatError(f"{self._files[number].path}: {found} ids, expected {expected}")
         self._open[number] = shard
         # What is at a URL is not mapped: its index is in memory.
-        if len(self._open) > (MAX_OPEN if self._files[number].files else _count_openable()):
+        if len(self._open) > (MAX_OPEN if self._files[number].files else count_openable()):
             self._open.popitem(last=False)
         return shard
 
@@ -111,7 +111,7 @@ class RowStream:
         return other
 
 
-def _count_openable() -> int:
+def count_openable() -> int:
     """Return how many shards may be open at a time. The system limits the open files of a process."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return max(16, min((soft if soft > 0 else 1 << 20) - _FILES_OF_OTHERS, 1 << 15) // _FILES_PER_SHARD)
