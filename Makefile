@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SERVERS = $(VENV)/servers
 FLINK = $(SERVERS)/flink.classpath $(SERVERS)/flink-overlay $(SERVERS)/loopback.so
 
-.PHONY: demo test change proof budgets image-check servers prism flink flink-faults check lint lines chaos history soak fuzz mutants conformance fingerprints bench bench-record bench-quick clients schema charts browser clean help
+.PHONY: demo test change proof budgets image-check servers prism flink flink-faults check lint lines chaos history soak fuzz mutants conformance fingerprints bench bench-record bench-quick clients schema charts browser oldest-beam clean help
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -136,6 +136,13 @@ $(SERVERS)/loopback.so: tests/engines/flink/loopback.c
 
 flink: $(VENV)/installed $(FLINK) ## build the demo and 300 MB on a Flink cluster, and compare roots with local ones: make flink [MEGABYTES=300]
 	PYTHONPATH=tests $(BIN)/python tests/engines/flink/run.py --megabytes $(or $(MEGABYTES),300)
+
+# Without what that release would need: its requirements rule out those of newer ones.
+oldest-beam: $(VENV)/installed ## run the tests of transforms and of the graph of a step with the oldest Beam that pyproject.toml allows
+	$(BIN)/python -m pip install --quiet --upgrade --no-deps --target build/oldest-beam \
+		"apache-beam==$$(sed -n 's/.*"apache-beam>=\([0-9.]*\),.*/\1/p' pyproject.toml).*"
+	TMPDIR=$(TEST_TMPDIR) PYTHONPATH=build/oldest-beam $(BIN)/python -m pytest -q tests/pipelines/test_transforms.py \
+		tests/pipelines/test_executors.py
 
 flink-faults: $(VENV)/installed $(FLINK) ## kill each part of a Flink cluster while it counts, merges, encodes and follows a stream
 	TOKCORE_FLINK_FAULTS=all TOKCORE_TEST_SERVERS=required $(BIN)/python -m pytest -q tests/engines/test_flink.py tests/engines/test_flink_streams.py

@@ -1,7 +1,7 @@
 """Install tokcore and say in a few lines what happens: PYTHON install.py [EXTRA ...]
 
-Without extras: what tokcore needs, what compiles it, and tokcore itself in editable form. With extras of
-pyproject.toml: the packages that they add. tokcore stays as it is then, so nothing is compiled again.
+Without extras: what builds need (the extra `build`), what compiles tokcore, and tokcore itself in editable form. With
+extras of pyproject.toml: the packages that they add. tokcore stays as it is then, so nothing is compiled again.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ STEPS = {
 
 
 def list_requirements(pyproject: Path, extras: tuple[str, ...]) -> list[str]:
-    """What tokcore needs, with what the extras add; without extras, also what compiles it. Sorted."""
+    """What tokcore needs, with what the extras add. Sorted."""
     project = tomllib.loads(pyproject.read_text())["project"]
-    found = [*project["dependencies"], *([] if extras else list_build_requirements(pyproject))]
+    found = [*project["dependencies"]]
     waiting = list(extras)
     while waiting:
         for one in project["optional-dependencies"][waiting.pop()]:
@@ -83,8 +83,11 @@ def run(title: str, arguments: list[str]) -> None:
 
 def main() -> None:
     extras = tuple(sys.argv[1:])
-    wanted = list_requirements(ROOT / "pyproject.toml", extras)
-    run(f"installing what {' and '.join(extras) or 'tokcore'} needs: {len(wanted)} packages and theirs", wanted)
+    pyproject = ROOT / "pyproject.toml"
+    wanted = list_requirements(pyproject, extras or ("build",))
+    if not extras:
+        wanted = sorted({*wanted, *list_build_requirements(pyproject)})
+    run(f"installing what {' and '.join(extras) or 'a build'} needs: {len(wanted)} packages and theirs", wanted)
     if not extras:
         how = ["--verbose", "--no-deps", "--no-build-isolation", "--config-settings=cmake.define.TOKCORE_WERROR=ON"]
         run("installing tokcore", [*how, "--editable", str(ROOT)])

@@ -1,4 +1,5 @@
-"""`make demo` installs what the main job needs and nothing else; tests add to that without compiling again."""
+"""The base is what the library imports, the extra `build` what builds add, and `make` installs each without compiling
+again."""
 
 from __future__ import annotations
 
@@ -13,6 +14,8 @@ from types import ModuleType
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from tokcore_pipelines.start import MODULES
 
 ROOT = Path(__file__).parent.parent
 PYPROJECT = ROOT / "pyproject.toml"
@@ -40,10 +43,13 @@ def list_names(*extras: str) -> set[str]:
     return {canonicalize_name(Requirement(one).name) for one in install.list_requirements(PYPROJECT, extras)}
 
 
-def list_imports(at_start: bool) -> set[str]:
-    """Packages of others that our files import: at their start, or anywhere."""
+LIBRARY = ("tokcore", "schemas")
+
+
+def list_imports(*folders: str, at_start: bool = False) -> set[str]:
+    """Packages of others that the files of these folders import: at their start, or anywhere."""
     found = set()
-    for path in (path for folder in ("tokcore", "schemas", "pipelines") for path in (ROOT / folder).rglob("*.py")):
+    for path in (path for folder in folders for path in (ROOT / folder).rglob("*.py")):
         if ROOT / "tokcore" / "native" in path.parents:
             continue  # what writes tables of C++
         tree = ast.parse(path.read_text())
@@ -56,16 +62,22 @@ def list_imports(at_start: bool) -> set[str]:
     return {canonicalize_name(PACKAGES.get(name, name)) for name in found - ours - sys.stdlib_module_names}
 
 
-def test_the_demo_installs_what_the_code_imports_and_what_compiles_it():
-    base = list_names()
-    assert list_imports(at_start=True) - base == WITH_BEAM, "imported at the start of a file, but not installed"
-    assert base - list_imports(at_start=False) == BUILD_TOOLS, "installed, but not imported"
+def test_the_base_is_what_the_library_imports():
+    assert list_imports(*LIBRARY) - list_names() == {"fsspec"}, "which URLs alone ask for"
+    assert list_names() == list_imports(*LIBRARY, at_start=True)
+
+
+def test_the_extra_build_is_what_builds_import_on_top():
+    added = list_names("build") - list_names()
+    assert list_imports("pipelines", at_start=True) - list_names() - WITH_BEAM == added
+    assert {canonicalize_name(PACKAGES.get(name, name)) for name in MODULES} == added, "what the programs look for"
 
 
 def test_extras_are_followed_and_come_with_the_base_but_without_what_compiles():
     dev = list_names("dev")
     assert {"mypy", "pytest", "gcsfs"} < dev, "its own, those of test, and those of test's gcp"
-    assert list_names() - BUILD_TOOLS < dev, "so that pip finds versions that suit both"
+    assert list_names("build") < dev, "so that pip finds versions that suit both"
+    assert not BUILD_TOOLS - dev
     assert "tokcore" not in dev, "or pip would compile it again"
 
 

@@ -3,9 +3,9 @@
     python -m pip install pip-tools
     python deploy/image/lock_requirements.py
 
-requirements.txt is what pyproject.toml asks for, with the extras gcp and clouds; build-requirements.txt is what its
-build asks for. pip-compile asks the package index that pip is set up for, and keeps the versions that the files have,
-unless pyproject.toml rules them out; `--upgrade` takes the newest.
+requirements.txt is what pyproject.toml asks for, with the extras build, clouds and gcp; build-requirements.txt is what
+its build asks for. pip-compile asks the package index that pip is set up for, and keeps the versions that the files
+have, unless pyproject.toml rules them out; `--upgrade` takes the newest.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / ".ci"))
 from install import list_build_requirements, list_requirements  # noqa: E402
 
-EXTRAS = ("gcp", "clouds")
+EXTRAS = ("build", "clouds", "gcp")
 
 _OPTIONS = ("--generate-hashes", "--allow-unsafe", "--strip-extras", "--no-annotate", "--no-header", "--quiet")
 _NO_HOSTS = ("--no-emit-index-url", "--no-emit-trusted-host", "--no-emit-find-links")  # of whoever runs this

@@ -1,4 +1,4 @@
-"""Builds with each extra alone, in a fresh environment: PYTHONPATH=tests python tests/stores/extras.py [EXTRA ...]
+"""Builds with each extra of a store, in a fresh environment: PYTHONPATH=tests python tests/stores/extras.py [EXTRA ...]
 
 Builds a wheel once, and makes a virtual environment for each extra below build/extras, which needs the network. In each
 of them tokcore lists, builds and verifies what a server of the loopback device holds. Where another extra is needed,
@@ -66,11 +66,11 @@ def open_place(extra: str, folder: Path) -> Iterator[Place]:
 
 
 def make_environment(extra: str, wheel: Path) -> Path:
-    """The folder of commands of an environment with tokcore and this extra alone."""
+    """The folder of commands of an environment with tokcore, what builds need, and this extra."""
     folder = FOLDER / extra
     if not (folder / "installed").exists():
         venv.create(folder, with_pip=True, clear=True)
-        subprocess.run([folder / "bin" / "python", "-m", "pip", "install", "-q", f"{wheel}[{extra}]"], check=True)
+        subprocess.run([folder / "bin" / "python", "-m", "pip", "install", "-q", f"{wheel}[build,{extra}]"], check=True)
         (folder / "installed").touch()
     return folder / "bin"
 

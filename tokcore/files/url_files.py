@@ -101,12 +101,12 @@ def copy_bytes(data: bytes, folder: Path, name: str) -> Path:
 
 def _open_file_system(url: str) -> tuple[Any, str]:
     """(file system, path in it). Raises FormatError for a protocol that does not exist or whose package is missing."""
-    import fsspec
-
     try:
+        import fsspec
+
         return fsspec.core.url_to_fs(url)  # type: ignore[no-any-return]
     except ImportError as error:
-        extra = EXTRAS.get(url.partition("://")[0].lower())
+        extra = EXTRAS.get(url.partition("://")[0].lower(), "url" * (error.name == "fsspec"))
         fix = f": pip install 'tokcore[{extra}]'" * bool(extra)
         raise FormatError(f"{url}: cannot be read: {error}{fix}") from error
     except ValueError as error:

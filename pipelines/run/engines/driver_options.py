@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
 import tokcore
@@ -69,7 +70,7 @@ def follow_driver(options: Mapping[str, Any]) -> None:
     if driver != ours:
         raise ConfigError(
             f"the driver is {driver or 'an older or no tokcore'}, and this worker is {ours}: equal builds need equal "
-            f"code. Install the same release of tokcore and of Python for the driver and for all workers."
+            f"code. Install the same release of tokcore, of Python and of Beam for the driver and for all workers."
         )
     _take_storage(options)
 
@@ -85,11 +86,11 @@ def _find_option(options: Mapping[str, Any], name: str) -> Any:
 
 
 def describe_version() -> str:
-    """The release, a hash of what decides its bytes, and Python's version: parts of a graph are bytecode.
+    """The release, a hash of what decides its bytes, Python's and Beam's: a graph holds bytecode, and Beam's pickles.
 
     >>> describe_version().startswith("tokcore ")
     True
     """
     semantics: Any = dict(SEMANTICS)
-    python = f"Python {sys.version_info.major}.{sys.version_info.minor}"
-    return f"tokcore {tokcore.__version__} (semantics {hash_sha256(write_canonical_json(semantics))[:12]}, {python})"
+    versions = f"Python {sys.version_info.major}.{sys.version_info.minor}, Beam {beam.__version__}"
+    return f"tokcore {tokcore.__version__} (semantics {hash_sha256(write_canonical_json(semantics))[:12]}, {versions})"
