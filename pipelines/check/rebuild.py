@@ -6,7 +6,6 @@ Plan and tokenizer are taken from the output, once their hashes were checked; no
 from __future__ import annotations
 
 import dataclasses
-import tempfile
 import time
 from typing import Any
 
@@ -20,7 +19,7 @@ from tokcore_pipelines.check.decoded_files import describe_decoded, find_decoded
 from tokcore_pipelines.check.shards_made_again import Compared, compare
 from tokcore_pipelines.check.verify import check_file
 from tokcore_pipelines.check.verify_manifests import require_whole
-from tokcore_pipelines.store import urls
+from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_schemas.manifest import AnyManifest
 from tokcore_schemas.refs import ShardRef
@@ -74,7 +73,7 @@ def rebuild(output: str, name: str, base: str = "") -> Rebuilt:
             f"compute it from. `tokcore verify` checks all that is stored"
         )
     wrong = [wrong for file in shard.files for wrong in check_file(output, made.stage, file)]
-    with tempfile.TemporaryDirectory(prefix="tokcore-rebuild-") as folder:
+    with storage.make_scratch_folder("tokcore-rebuild-") as folder:
         attempts = Attempts(folder, made.stage, made.identity)
         again = WORK[made.stage].again
         assert again is not None

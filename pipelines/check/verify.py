@@ -11,7 +11,6 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
-import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -417,7 +416,7 @@ def _check_again(stored: Stored, stage: Stage[Any], work: DerivedWork, how: _How
     shards = list_item_shards(made)
 
     def check(number: int) -> tuple[Any, list[str]]:
-        with tempfile.TemporaryDirectory(prefix="tokcore-verify-") as folder:
+        with storage.make_scratch_folder("tokcore-verify-") as folder:
             attempts = Attempts(folder, stage.name, made.identity)
             record = work.again(stored, attempts, number)
             own = shards.get(number, [])

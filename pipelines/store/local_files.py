@@ -21,6 +21,7 @@ from tokcore_pipelines.store.read_file import require_same
 T = TypeVar("T")
 
 _ATTEMPTS = 10  # to make a name in a folder that others remove
+_SCRATCH = set[str]()  # folders that are removed soon
 
 
 def read_footprint(path: Path) -> Footprint:
@@ -41,7 +42,7 @@ def write_attempt(path: Path, skip_empty: bool = False) -> Iterator[BinaryIO]:
                 path.unlink()
                 return
             reach("write.before_sync")
-            os.fsync(file.fileno())
+            _sync(file, path)
         sync_folder(path.parent)
         reach("write.after_sync")
     except BaseException:
@@ -101,7 +102,7 @@ def create_exclusive(path: Path, data: bytes, scratch: Path) -> bool:
             file.write(data)
             file.flush()
             os.fchmod(file.fileno(), 0o644)
-            os.fsync(file.fileno())
+            _sync(file, path)
         reach("create.before_link")
         try:
             _make_name(path.parent, lambda: os.link(temporary, path))
@@ -169,8 +170,31 @@ def _make_folder(folder: Path) -> None:
         sync_folder(path.parent)
 
 
+@contextlib.contextmanager
+def make_scratch_folder(prefix: str) -> Iterator[str]:
+    """A new folder, removed when the block ends. Nothing in it is synced: a disk takes milliseconds for each file."""
+    with tempfile.TemporaryDirectory(prefix=prefix) as folder:
+        _SCRATCH.add(folder)
+        try:
+            yield folder
+        finally:
+            _SCRATCH.remove(folder)
+
+
+def _is_scratch(path: Path) -> bool:
+    return bool(_SCRATCH) and not _SCRATCH.isdisjoint(map(str, (path, *path.parents)))
+
+
+def _sync(file: BinaryIO, path: Path) -> None:
+    """Makes what was written survive a power cut. path: where the file is, or will be."""
+    if not _is_scratch(path):
+        os.fsync(file.fileno())
+
+
 def sync_folder(folder: Path) -> None:
     """Makes names created in a folder, or removed from it, survive a power cut."""
+    if _is_scratch(folder):
+        return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -162,6 +162,14 @@ def publish(source: str, target: str, durable: bool = True) -> None:
         local_files.publish(get_local_path(source), get_local_path(target), durable)
 
 
+def make_scratch_folder(prefix: str) -> contextlib.AbstractContextManager[str]:
+    """The path of a new folder of this machine, removed when the block ends. What is in it may be lost in a power cut.
+
+    prefix: of its name.
+    """
+    return local_files.make_scratch_folder(prefix)
+
+
 def sync_folders(folders: Iterable[str]) -> None:
     """Makes names in folders of local disks, new ones and removed ones, survive a power cut."""
     for folder in folders:

@@ -555,6 +555,18 @@ def test_names_are_given_to_what_is_durable_and_are_durable_themselves(tmp_path,
     assert done == ["link", folder]
 
 
+def test_what_is_removed_soon_is_not_synced(tmp_path, monkeypatch):
+    done = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: done.append(os.fstat(descriptor).st_ino))
+    with storage.make_scratch_folder("tokcore-test-") as folder:
+        put(f"{folder}/sub/a", b"12345")
+        assert storage.create_exclusive(f"{folder}/sub/b", b"first", folder)
+        assert done == []
+        put(f"{tmp_path}/a", b"12345")
+        assert done == [(tmp_path / "a").stat().st_ino, tmp_path.stat().st_ino], "all else is"
+    assert not (tmp_path / folder).exists()
+
+
 def test_publish(tmp_path):
     put(f"{tmp_path}/attempt", b"content")
     storage.publish(f"{tmp_path}/attempt", f"{tmp_path}/final/name")
