@@ -14,7 +14,7 @@ import mpmath
 import numpy as np
 import pytest
 import sentencepiece
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support.compile_once import make_launcher
 from support.examples import examples
@@ -139,6 +139,8 @@ RULES = st.builds(
     st.integers(1, 6),
     *(st.booleans() for _ in range(4)),
 )
+# Of ten characters eight are one, which is the share that is asked for.
+EXACTLY_COVERED = PieceTableRules(make_texts_from_strings([]), 0.8, 6, *[False] * 4)
 
 
 def pack(words: dict[str, int]) -> tuple[Texts, np.ndarray]:
@@ -147,6 +149,7 @@ def pack(words: dict[str, int]) -> tuple[Texts, np.ndarray]:
 
 @examples(150)
 @given(TABLES, RULES, st.integers(0, 30), st.integers(0, 3))
+@example({"aaaa": 2, "bb": 1}, EXACTLY_COVERED, 30, 0)
 def test_merges_are_the_reference_s(words, rules, size, min_count):
     native = kernel.learn_piece_merges(*pack(words), rules, size, min_count)
     with kernel.force("reference"):

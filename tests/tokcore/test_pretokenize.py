@@ -83,6 +83,7 @@ def assert_equals_reference(name: str, batch: Texts) -> None:
 @given(batch=st.lists(texts, max_size=4))
 @example(batch=[])
 @example(batch=[b"", b"", b"a"])
+@example(batch=[b"\xed\xa0\x80a", b"b \xed\xbf\xbfc"])  # surrogates are no characters, which one letter may follow
 def test_equals_reference(batch: list[bytes]) -> None:
     packed = make_texts_from_strings(batch)
     for name in PATTERNS:

@@ -98,6 +98,7 @@ def test_special_text_is_ordinary_unless_allowed(tokenizer):
     ordinary = tokenizer.encode(text)
     assert tokenizer.decode(ordinary) == text.encode()
     assert not set(ordinary.tolist()) & set(tokenizer.specials.values())
+    assert tokenizer.encode_batch([text]).to_pylist() == [ordinary.tolist()]
     end, pad, ab = tokenizer.special_id("<|end|>"), tokenizer.special_id("<pad>"), 256
     assert (end, pad) == (260, 261)
     assert tokenizer.encode(text, allow_special="all").tolist() == [ab, end, ab, pad]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tokenizers
 import zstandard
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tokcore import kernel
@@ -145,6 +145,7 @@ CHARACTERS = st.sampled_from("aé Ä\n.,'你한\u0301\u0315\u302e\u1b44\u1dfa\u2
 
 
 @given(st.lists(st.text(CHARACTERS, max_size=12), max_size=5), st.booleans())
+@example(["a\u302e\u1b44"], False)  # marks that stay, in the order in which they do not
 def test_kernel_reference_and_theirs_normalize_alike(texts, cased):
     theirs = tokenizers.normalizers.BertNormalizer(lowercase=not cased)
     expected = [theirs.normalize_str(text).encode() for text in texts]
