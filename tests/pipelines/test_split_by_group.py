@@ -14,10 +14,13 @@ from support.builds import build_file, jsonl, run, texts, write
 
 import tokcore
 from tokcore.errors import ConfigError
+from tokcore_pipelines.build.commit import require_manifest
 from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.work import decode_item
+from tokcore_pipelines.work.read_plan import read_plan
 from tokcore_schemas.config import parse_config
 from tokcore_schemas.document import compute_group_key, is_selected
+from tokcore_schemas.shard_entries import list_item_shards
 from tokcore_schemas.stage_table import PLAN, SHARDS
 
 # Groups of several sizes, spread over files, formats and languages.
@@ -82,22 +85,13 @@ def test_verify_asks_for_the_split_of_documents(folder, monkeypatch):
 
     monkeypatch.setattr(decode_item, "choose_splits", choose_others)
     wrong = []
-    for path in (folder / "out" / "shards" / "arrow").iterdir():
-        job = decode_item.DecodeJob(str(folder / "out"), str(folder), *_make_rest(folder, path))
+    output = str(folder / "out")
+    plan, made = read_plan(output, require_manifest(output, PLAN, "build")), require_manifest(output, SHARDS)
+    for number, shards in list_item_shards(made).items():
+        items = (plan.assignment(plan.items[number]),)
+        job = decode_item.DecodeJob(output, str(folder), items, (tuple(shards),), None, made.config)
         wrong += decode_item.decode_items(job)[1]
     assert any("not stored in the" in one for one in wrong)
-
-
-def _make_rest(folder, path):
-    """The work items of a shard, their one part, no limit, and the configuration."""
-    from tokcore_pipelines.build.commit import require_manifest
-    from tokcore_pipelines.work.read_plan import read_plan
-
-    output = str(folder / "out")
-    plan = read_plan(output, require_manifest(output, PLAN, "build"))
-    part = decode_item.StoredPart((f"arrow/{path.name}",), (f"arrow/{path.name}",))
-    item = plan.items[int(path.name.split("-")[1])]
-    return (plan.assignment(item),), (part,), None, require_manifest(output, SHARDS).config
 
 
 @pytest.mark.parametrize(
