@@ -27,9 +27,9 @@ import click
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from tokcore.errors import ConfigError, TokError
-from tokcore_pipelines.commands.command_inputs import EXIT_STAGE, EXIT_USAGE, EXIT_WAITS, fail
 from tokcore_pipelines.commands.command_options import format_examples
 from tokcore_pipelines.commands.command_table import Command, list_rows, load_command
+from tokcore_pipelines.commands.fail import EXIT_STAGE, EXIT_USAGE, EXIT_WAITS, fail
 from tokcore_pipelines.local.say import LogFormatter, say, say_message
 from tokcore_pipelines.local.spare_pandas import spare_pandas
 from tokcore_pipelines.local.threads import describe_shortage, describe_small_space, limit_thread_starts
@@ -202,7 +202,7 @@ def _send_again(dropped: UnraisableHookArgs) -> None:
 
 def _show_defect(error: BaseException) -> None:
     """Print the traceback of an unexpected error, without secrets."""
-    from tokcore_pipelines.store.redaction import redact
+    from tokcore_pipelines.store.redaction import redact  # loads fsspec
 
     say_message(redact("".join(traceback.format_exception(error))))
 

@@ -20,7 +20,8 @@ from tokcore.errors import TokError
 from tokcore_pipelines import cli
 from tokcore_pipelines.check.repair import repair
 from tokcore_pipelines.check.verify import verify
-from tokcore_pipelines.commands.print_reports import print_repaired, print_verified
+from tokcore_pipelines.commands.repair import print_repaired
+from tokcore_pipelines.commands.verify import print_verified
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.say import LogFormatter, redraw, say, say_json, say_message
 from tokcore_pipelines.store.printable import UNPRINTABLE, escape

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator
 
-from tokcore.errors import ConfigError, FormatError
+from tokcore.errors import ConfigError, FormatError, TokError
 from tokcore.files.canonical_json import hash_sha256
 from tokcore_pipelines.build.commit import require_manifest
 from tokcore_pipelines.store import storage, urls
@@ -162,6 +163,14 @@ def list_numbers(output: str) -> list[int]:
 def has_commits(output: str) -> bool:
     """Whether the output has changed since its build."""
     return storage.exists(urls.join(output, name_commit(1)))
+
+
+def is_updated(url: str) -> bool:
+    """Whether an output has changed since its build; not if that cannot be known: the command says what is wrong."""
+
+    with contextlib.suppress(TokError):
+        return has_commits(url)
+    return False
 
 
 def follow_parts(parts: Iterable[Part], commit: Commit) -> tuple[Part, ...]:

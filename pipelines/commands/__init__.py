@@ -1,7 +1,7 @@
-"""The commands of the command line, a file each, which has the command's name, and their list: command_table.
+"""The commands of the command line, and what they print: a file each, which has the command's name.
 
-run_stages: what those that run stages have in common; stage_commands: those that make one stage. print_build,
-print_check, print_log, print_reports: what commands print. launch_template: Dataflow's templates. command_options:
-arguments and options that several commands share. command_inputs: what arguments name; exit codes. named_tokenizers:
-tokenizers that they name.
+command_table: their list. run_stages: what those that run stages have in common; stage_commands: those that make one
+stage, of which count, learn and encode do more. command_inputs, open_build, named_tokenizers: what arguments name.
+command_options: arguments and options that several share. answers, fail: how a command ends. print_build,
+print_commits, print_document: what several commands print, or at length. launch_template: Dataflow's templates.
 """

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from tokcore_pipelines.commands.command_inputs import (
-    EXIT_USAGE,
-    fail,
-    open_build,
-    print_json,
-)
-from tokcore_pipelines.commands.command_options import (
-    BUILD_FILE,
-    JSON,
-    OUTPUT,
-    SET,
-    command,
-)
+from typing import Any
+
+from tokcore_pipelines.begin.check_build import make_check_report
+from tokcore_pipelines.commands.answers import answer
+from tokcore_pipelines.commands.command_options import BUILD_FILE, JSON, OUTPUT, SET, command
+from tokcore_pipelines.commands.fail import EXIT_USAGE, fail
+from tokcore_pipelines.commands.open_build import open_build
+from tokcore_pipelines.local.progress import StageProgress
+from tokcore_pipelines.local.say import say
+from tokcore_pipelines.local.terminal import format_count, format_duration, format_number, format_size, make_printable
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.work.inputs import LINK, OTHER_SPLIT
+from tokcore_schemas.stage_table import STAGES
 
 
 @command("tokcore check BUILD.toml", "tokcore check BUILD.toml --output s3://bucket/out")
@@ -27,14 +27,67 @@ def check(build_file: str, output: str, assigned: tuple[str, ...], as_json: bool
     server answers, or Dataflow's bucket for staging is there. Exit code 2 if any of these would stop a build, or if the
     output holds a different build.
     """
-    from tokcore_pipelines.commands.print_check import make_check_report, print_check
-    from tokcore_pipelines.local.progress import StageProgress
-
     progress = StageProgress()
     with progress.stage("check", minor=True):
         report = make_check_report(open_build(build_file, output, assigned, None, ()), progress)
-    print_json(report) if as_json else print_check(report)
+    answer(report, as_json, print_check)
     if report["refused"]:  # as `tokcore build` would
         fail(report["output_holds"], EXIT_USAGE)
     if report["problems"]:
         fail("\n".join(report["problems"]), EXIT_USAGE)
+
+
+def print_check(report: dict[str, Any]) -> None:
+    """Print the report of `tokcore check`."""
+    say(f"output      {report['output']}")
+    say(f"holds       {'a different build: see below' if report['refused'] else report['output_holds']}")
+    say(f"input       {format_count(report['files'], 'file')}, {format_size(report['stored_bytes'])} as stored")
+    width = max((len(read["lang"]) for read in report["inputs"]), default=0)
+    for read in report["inputs"]:
+        say(
+            f"  {read['lang']:<{width}}{read['files']:>10,} {read['format']:<12}{format_size(read['stored_bytes']):>12}"
+        )
+    say(f"work items  {report['work_items']}, count tables in {format_count(report['partitions'], 'partition')}")
+    if (imported := report["tokenizer"]) is not None:
+        say(f"tokenizer   imported, {imported['vocab_size']:,} ids, {imported['special']} special tokens")
+    if (estimates := report["estimates"]) is not None:
+        _print_estimates(estimates)
+    say(f"kernel      {report['kernel']}, Unicode {report['unicode']}")
+    say("fingerprints of the input and of each stage's settings")
+    for name in STAGES:
+        if name in report["fingerprints"]:
+            say(f"  {name:<12}{report['fingerprints'][name]}")
+    for warning in report["warnings"]:
+        say(f"warning: {make_printable(warning)}")
+    for uri in report["duplicates"]:
+        say(f"listed twice, read once: {uri}")
+    of_other_splits = [name for name, why in report["no_data"].items() if why.startswith(OTHER_SPLIT)]
+    links = [name for name, why in report["no_data"].items() if why.startswith(LINK)]
+    no_data = [name for name in report["no_data"] if name not in {*of_other_splits, *links}]
+    left_out = {
+        "excluded": report["excluded"],
+        "of another split": of_other_splits,
+        "links, left out": links,
+        "no data, left out": no_data,
+    }
+    for what, names in left_out.items():
+        if names:
+            more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
+            say(f"{what}: {', '.join(make_printable(redact(name)) for name in names[:3])}{more}")
+
+
+def _print_estimates(told: dict[str, Any]) -> None:
+    of = "all of it" if told["is_whole"] else f"a sample of {format_size(told['sample_bytes'])} of text"
+    say(f"estimates   from {of}; the time also from how fast it was counted")
+    say(f"  text      about {format_size(told['text_bytes'])}, {format_number(told['pretokens'])} pre-tokens")
+    say(f"  time      about {format_duration(told['seconds'])} on this machine, without a store's delays")
+    learning = f"; at most about {format_size(told['learn_bytes'])} to learn" if told["learn_bytes"] else ""
+    say(f"  memory    at most about {format_size(told['memory_bytes'])} in all workers{learning}")
+    if (least := told["vocab_least"]) == 0:
+        return
+    most = told["vocab_most"]
+    if told["is_whole"]:
+        say(f"  largest vocabulary  about {least:,} tokens; it depends on the mix of languages")
+    else:
+        say(f"  largest vocabulary  {least:,} tokens from the sample alone; all of the text")
+        say(f"            gives more, but fewer than {format_number(most)}, as if all of it were as new as the sample")

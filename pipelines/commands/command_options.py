@@ -108,6 +108,8 @@ AT_ANY = click.option(
     "--at", type=click.IntRange(0), metavar="COMMIT", help="The parts of this commit; default: those of all."
 )
 
+BASE = click.option("--base", default="", metavar="FOLDER", help="Folder of the build file, if it has moved.")
+
 DRY_RUN = click.option("--dry-run", is_flag=True, help="Show what would be done, and change nothing.")
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")

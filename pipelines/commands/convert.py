@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 
 import click
 
+from tokcore.shards.conversion import Reading
 from tokcore.shards.format_table import SHARD_FORMATS
-from tokcore_pipelines.commands.command_inputs import make_absolute, print_json, show_progress
+from tokcore_pipelines.commands.answers import answer, show_progress
+from tokcore_pipelines.commands.command_inputs import make_absolute
 from tokcore_pipelines.commands.command_options import AT, END_ID, JSON, READ_DTYPE, SHARDS_VOCAB_SIZE, command
 from tokcore_pipelines.local.say import say
+from tokcore_pipelines.local.terminal import format_count
+from tokcore_pipelines.look.convert import Report, convert_shards
 
 _FORMATS_TO = f"One of {', '.join(sorted(SHARD_FORMATS))}."
 
@@ -55,10 +59,6 @@ def convert(
     format's own reader opens FOLDER. Ids, languages and sources are kept; formats without room for them get a
     .documents file beside each shard. FOLDER appears only when it is complete. If the command is killed, run it again.
     """
-    from tokcore.shards.conversion import Reading
-    from tokcore_pipelines.local.terminal import format_count
-    from tokcore_pipelines.look.convert import convert_shards
-
     if end is not None and whole:
         raise click.UsageError("--end and --whole exclude each other: leave one of them out")
     with show_progress("convert"):
@@ -72,9 +72,11 @@ def convert(
             dtype,
             at,
         )
-    if as_json:
-        print_json(dataclasses.asdict(report))
-        return
+    answer(report, as_json, functools.partial(print_converted, path))
+
+
+def print_converted(path: str, report: Report) -> None:
+    """Print the report of `tokcore convert`. path: where the shards are."""
     for note in report.notes:
         say(f"note: {note}", err=True)
     counted = (("shard", report.shards), ("document", report.documents), ("token", report.tokens))

@@ -8,12 +8,8 @@ from typing import Any
 import click
 
 from tokcore.errors import ConfigError
-from tokcore_pipelines.commands.command_inputs import (
-    make_absolute,
-)
-from tokcore_pipelines.commands.command_options import (
-    RunChoices,
-)
+from tokcore_pipelines.commands.command_inputs import make_absolute
+from tokcore_pipelines.commands.command_options import RunChoices
 from tokcore_pipelines.commands.run_stages import make_stage_command, print_as_json, print_for_people
 from tokcore_pipelines.local.say import say
 from tokcore_schemas.stage_table import SHARDS
@@ -33,6 +29,7 @@ def _encode_at(
     build: Any, chosen: RunChoices, as_json: bool, at: int | None, tokenizer: str | None, target: str | None
 ) -> bool:
     """Encode the documents of a commit into a new output, if one is named."""
+    # Workers of a plain `tokcore encode` start before this is imported.
     from tokcore_pipelines.history.encode_commit import is_fingerprint, make_encoding
 
     if at is None and tokenizer is None and target is None:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import click
 
-from tokcore.files.jsonable import to_jsonable
-from tokcore_pipelines.commands.command_inputs import (
-    make_absolute,
-    print_json,
-    show_progress,
-)
-from tokcore_pipelines.commands.command_options import (
-    DRY_RUN,
-    JSON,
-    command,
-)
+from tokcore_pipelines.check.gc import parse_seconds
+from tokcore_pipelines.commands.answers import show_progress
+from tokcore_pipelines.commands.command_inputs import make_absolute
+from tokcore_pipelines.commands.command_options import DRY_RUN, JSON, command
+from tokcore_pipelines.commands.print_commits import NOTHING_DONE, answer_done
+from tokcore_pipelines.history.expire_commits import Expired
+from tokcore_pipelines.history.expire_commits import expire as run
+from tokcore_pipelines.local.say import say
+from tokcore_pipelines.local.terminal import format_count, format_size
+from tokcore_pipelines.store.redaction import redact
 
 
 @command("tokcore expire out/first --keep 3", "tokcore expire out/first --older-than 30d")
@@ -29,17 +28,24 @@ def expire(output: str, keep: int | None, older_than: str | None, dry_run: bool,
     """Ends with one commit, which says which one is the oldest from now on. The log stays, so that its chain can be
     checked. Let no other command change the output meanwhile.
     """
-    from tokcore_pipelines.check.gc import parse_seconds
-    from tokcore_pipelines.commands.print_log import print_expired
-    from tokcore_pipelines.history.expire_commits import expire as run
-
     if (keep is None) == (older_than is None):
         raise click.UsageError("what is to stay? Name one of the two: --keep N or --older-than DURATION")
     url = make_absolute(output)
     with show_progress("expire"):
         done = run(url, keep, parse_seconds(older_than) if older_than is not None else None, dry_run)
-    if as_json:
-        commit = to_jsonable(done.commit) if done.commit is not None else None
-        print_json({"dry_run": dry_run, **done._asdict(), "commit": commit})
+    answer_done(url, done, dry_run, as_json, print_expired)
+
+
+def print_expired(output: str, done: Expired, dry_run: bool = False) -> None:
+    """Print what an expiry did, or would do."""
+    if dry_run:
+        say(
+            f"the oldest that could be read would be commit {done.oldest}; would remove "
+            f"{format_count(done.files, 'file')} of {format_size(done.size_bytes)}. {NOTHING_DONE}"
+        )
+        return
+    if done.commit is None:
+        say(f"{redact(output)}: no further commit expires")
     else:
-        print_expired(url, done, dry_run)
+        say(f"commit {done.commit.number}: the oldest that can be read is commit {done.commit.oldest}")
+    say(f"removed {format_count(done.files, 'file')} of {format_size(done.size_bytes)}")

@@ -6,14 +6,14 @@ import click
 
 from tokcore.errors import ConfigError
 from tokcore.formats.tokenizers.exports import EXPORTS, export_to
-from tokcore_pipelines.commands.command_inputs import (
-    expand_local_path,
-    expand_path,
-    make_absolute,
-)
+from tokcore_pipelines.build.read_log import read_log
+from tokcore_pipelines.build.tokenizer_files import export_to_store
+from tokcore_pipelines.build.tokenizers_beside import find_tokenizer
+from tokcore_pipelines.commands.command_inputs import expand_local_path, expand_path, make_absolute
 from tokcore_pipelines.commands.command_options import AT, VOCAB_SIZE, command
 from tokcore_pipelines.commands.named_tokenizers import load_tokenizer
 from tokcore_pipelines.local.say import say
+from tokcore_pipelines.store import urls
 
 
 @command(
@@ -41,11 +41,6 @@ def export(
     All commits of an output have one tokenizer; --tokenizer names another that was learned from one. Folders are made;
     a file that is there is not replaced.
     """
-    from tokcore_pipelines.build.read_log import read_log
-    from tokcore_pipelines.build.tokenizer_files import export_to_store
-    from tokcore_pipelines.build.tokenizers_beside import find_tokenizer
-    from tokcore_pipelines.store import urls
-
     if named is not None and vocab_size is not None:
         raise click.UsageError("--tokenizer and --vocab-size both choose a tokenizer: leave one of them out")
     if at is not None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
-import sys
-
 import click
 
-from tokcore_pipelines.commands.command_inputs import EXIT_PROBLEM, make_absolute, print_json, show_progress
+from tokcore.shards.shard_checks import Rules
+from tokcore_pipelines.check.fsck import Report, check_shards
+from tokcore_pipelines.commands.answers import answer, show_progress
+from tokcore_pipelines.commands.command_inputs import make_absolute
 from tokcore_pipelines.commands.command_options import END_ID, JSON, READ_DTYPE, SHARDS_VOCAB_SIZE, command
 from tokcore_pipelines.local.say import say
+from tokcore_pipelines.local.terminal import format_count
 
 
 @command("tokcore fsck out/first/shards/mds", "tokcore fsck theirs --end 50256 --repair")
@@ -25,23 +26,16 @@ def fsck(path: str, repair: bool, end: int | None, read_dtype: str, vocab_size: 
     byte, row or document. --repair makes these again: the .idx of Megatron, the bounds of datatrove and OLMo (from
     documents files, or with --end), and index.json. Exit code 1 if something is wrong.
     """
-    from tokcore.shards.shard_checks import Rules
-    from tokcore_pipelines.check.fsck import check_shards
-    from tokcore_pipelines.local.terminal import format_count
-
     with show_progress("fsck"):
         report = check_shards(make_absolute(path), Rules(vocab_size, end, read_dtype), repair)
-    if as_json:
-        print_json(dataclasses.asdict(report))
-    else:
-        for problem in report.problems:
-            say(problem)
-        for file in report.repaired:
-            say(f"made again: {file}")
-        shards, documents = format_count(report.shards, "shard"), format_count(report.documents, "document")
-        problems = format_count(len(report.problems), "problem") if report.problems else "no problems"
-        tokens = format_count(report.tokens, "token")
-        formats = f" ({', '.join(report.formats)})" if report.formats else ""
-        say(f"{shards}{formats}, {documents}, {tokens}: {problems}")
-    if report.problems:
-        sys.exit(EXIT_PROBLEM)
+    answer(report, as_json, print_checked, report.problems)
+
+
+def print_checked(report: Report) -> None:
+    """Print the report of `tokcore fsck`."""
+    say(*report.problems, *(f"made again: {file}" for file in report.repaired))
+    shards, documents = format_count(report.shards, "shard"), format_count(report.documents, "document")
+    problems = format_count(len(report.problems), "problem") if report.problems else "no problems"
+    tokens = format_count(report.tokens, "token")
+    formats = f" ({', '.join(report.formats)})" if report.formats else ""
+    say(f"{shards}{formats}, {documents}, {tokens}: {problems}")

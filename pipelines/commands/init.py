@@ -7,15 +7,14 @@ from pathlib import Path
 import click
 
 from tokcore.errors import ConfigError
-from tokcore_pipelines.commands.command_inputs import (
-    expand_local_path,
-    expand_path,
-    show_progress,
-)
-from tokcore_pipelines.commands.command_options import (
-    command,
-)
+from tokcore_pipelines.begin.build_text import write_build_text
+from tokcore_pipelines.begin.propose import propose
+from tokcore_pipelines.commands.answers import show_progress
+from tokcore_pipelines.commands.command_inputs import expand_local_path, expand_path
+from tokcore_pipelines.commands.command_options import command
 from tokcore_pipelines.local.say import say, write_data
+from tokcore_pipelines.local.terminal import format_count
+from tokcore_pipelines.store import urls
 
 
 @command("tokcore init data", "tokcore init s3://bucket/corpus -o corpus.toml")
@@ -28,11 +27,6 @@ def init(folder: str, path: str, force: bool) -> None:
     """Finds formats, fields, languages (by folder, file or field) and sizes from the start of some files. The file that
     it writes has comments, passes `tokcore check`, and builds as it is.
     """
-    from tokcore_pipelines.begin.build_text import write_build_text
-    from tokcore_pipelines.begin.propose import propose
-    from tokcore_pipelines.local.terminal import format_count
-    from tokcore_pipelines.store import urls
-
     to_stdout = path == "-"
     target = Path.cwd() / ("build.toml" if to_stdout else expand_local_path(path))
     if target.exists() and not (force or to_stdout):

@@ -12,9 +12,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from tokcore.errors import ConfigError, TokError
-from tokcore_pipelines.commands.command_inputs import EXIT_STAGE, EXIT_USAGE, fail, open_build
+from tokcore_pipelines.commands.fail import EXIT_STAGE, EXIT_USAGE, fail
+from tokcore_pipelines.commands.open_build import open_build
 from tokcore_pipelines.local.dataflow import NAME
 from tokcore_pipelines.local.say import say
+from tokcore_pipelines.run.engines.dataflow_engine import TemplateWritten
+from tokcore_pipelines.watch.stream import Stream
 from tokcore_schemas.stage_table import COUNTS, REJECTED, SHARDS, STAGES
 
 # What a template starts: the stages that read the corpus, or a stream.
@@ -62,7 +65,6 @@ def launch(given: argparse.Namespace, more: Sequence[str]) -> str:
         assigned.append(f"engine.image={given.sdk_container_image}")
     if not any(option.startswith("--template_location=") for option in rest):
         raise ConfigError("--template_location: missing. Google's launcher gives it; for a job, run tokcore itself")
-    from tokcore_pipelines.run.engines.dataflow_engine import TemplateWritten
 
     build: Any = open_build(given.build_file, given.output, tuple(assigned), None, tuple(rest))
     if given.stage == SHARDS.command and build.config.shuffle.seed is not None:
@@ -76,8 +78,6 @@ def launch(given: argparse.Namespace, more: Sequence[str]) -> str:
 
 def _run(build: Any, stage: str) -> None:
     if stage == "watch":
-        from tokcore_pipelines.watch.stream import Stream
-
         Stream(build.config, build.options, build.output, build.progress).run()
         return
     build.count() if stage == COUNTS.command else build.encode()

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import TYPE_CHECKING, Any
 
 from tokcore.errors import ConfigError
 from tokcore.text.patterns import PATTERNS
+from tokcore.tokenizer.tokenizer import Tokenizer
+from tokcore_pipelines.build.tokenizer_files import find_tokenizer_of_size, read_tokenizer
 from tokcore_pipelines.commands.command_inputs import make_absolute
 
-if TYPE_CHECKING:
-    from tokcore.tokenizer.tokenizer import Tokenizer
 
-
-def load_tokenizer(path: str, pattern: str | None = None, vocab_size: int | None = None) -> Any:
+def load_tokenizer(path: str, pattern: str | None = None, vocab_size: int | None = None) -> Tokenizer:
     """The tokenizer at a path or URL, in any form that [tokenizer] from takes. vocab_size: the one of several sizes."""
-    from tokcore import Tokenizer
-    from tokcore_pipelines.build.tokenizer_files import find_tokenizer_of_size, read_tokenizer
-
     url = make_absolute(path)
     if vocab_size is not None:
         url = find_tokenizer_of_size(url, vocab_size)

@@ -10,6 +10,8 @@ from typing import Any
 
 from rich.cells import chop_cells
 
+from tokcore.shards.opened_shards import open_shards
+from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.build.commit import describe_commit_date, read_run_facts, require_manifest
 from tokcore_pipelines.build.rejects import REJECTS
 from tokcore_pipelines.build.table import WORK
@@ -25,6 +27,7 @@ from tokcore_pipelines.local.terminal import (
     make_printable,
 )
 from tokcore_pipelines.store import urls
+from tokcore_pipelines.store.tokenizers import load_checked_spec
 from tokcore_schemas.manifest import AnyManifest
 from tokcore_schemas.stage_manifests import BuildManifest, BuiltLanguage
 from tokcore_schemas.stage_table import STAGES, TOKENIZER, Stage
@@ -115,9 +118,6 @@ def _print_records(output: str, build: BuildManifest) -> None:
 
 def _print_document(output: str) -> None:
     # A build that found all done shows no document, and need not load these.
-    from tokcore.shards.opened_shards import open_shards
-    from tokcore.tokenizer.tokenizer import Tokenizer
-    from tokcore_pipelines.store.tokenizers import load_checked_spec
 
     shards = open_shards(output, split="all")
     if not len(shards):

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import click
 
-from tokcore.files.jsonable import to_jsonable
-from tokcore_pipelines.commands.command_inputs import (
-    expand_path,
-    make_absolute,
-    print_json,
-    read_lines,
-)
-from tokcore_pipelines.commands.command_options import (
-    DRY_RUN,
-    JSON,
-    WORKERS,
-    command,
-)
+from tokcore_pipelines.commands.command_inputs import expand_path, make_absolute, read_lines
+from tokcore_pipelines.commands.command_options import BASE, DRY_RUN, JSON, WORKERS, command
+from tokcore_pipelines.commands.print_commits import NOTHING_DONE, answer_done, print_commit
+from tokcore_pipelines.history.remove_documents import Remove, Removed
+from tokcore_pipelines.local.progress import StageProgress
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.local.say import say
+from tokcore_pipelines.local.terminal import format_count
+from tokcore_pipelines.store.redaction import redact
 
 
 @command(
@@ -34,7 +30,7 @@ from tokcore_pipelines.commands.command_options import (
     help="Remove the documents of these input files, named as the build file does; without / by name. Repeatable.",
 )
 @click.option("--lang", "langs", multiple=True, metavar="XX", help="Remove the documents of this language. Repeatable.")
-@click.option("--base", default="", metavar="FOLDER", help="Folder of the build file, if it has moved.")
+@BASE
 @click.option("--allow-missing", is_flag=True, help="Accept names that nothing has, to keep later documents away.")
 @DRY_RUN
 @WORKERS
@@ -55,11 +51,6 @@ def remove(
     `tokcore verify --removed` names these. --source goes by the names of files: if one is renamed, its documents come
     back. Use --ids where documents must stay away whatever their file is called. `tokcore restore` takes it back.
     """
-    from tokcore_pipelines.commands.print_log import print_removed
-    from tokcore_pipelines.history.remove_documents import Remove
-    from tokcore_pipelines.local.progress import StageProgress
-    from tokcore_pipelines.local.run_options import RunOptions
-
     if ids is None and not sources and not langs:
         raise click.UsageError("what is to be removed? Name it: --ids FILE, --source GLOB or --lang XX")
     url = make_absolute(output)
@@ -75,9 +66,29 @@ def remove(
         allow_missing=allow_missing,
         dry_run=dry_run,
     ).run()
-    if as_json:
-        commit = to_jsonable(done.commit) if done.commit is not None else None
-        more = {name: getattr(done, name) for name in ("unknown", "documents", "parts", "read_again")}
-        print_json({"dry_run": dry_run, "commit": commit, **more})
-    else:
-        print_removed(url, done, dry_run)
+    answer_done(url, done, dry_run, as_json, print_removed, ("unknown", "documents", "parts", "read_again"))
+
+
+def print_removed(output: str, done: Removed, dry_run: bool = False) -> None:
+    """Print what a removal did, or would do."""
+    for pattern in done.unmatched:
+        say(f"{redact(output)}: no input file that it has now matches {pattern!r}")
+    if done.unknown:
+        verb, them = ("is", "it") if done.unknown == 1 else ("are", "them")
+        say(f"{done.unknown:,} of the names {verb} of no document; later commits leave {them} out, too")
+    if done.rejects:
+        said = "an id; its part holds" if done.rejects == 1 else "ids; their parts hold"
+        say(f"{format_count(done.rejects, 'reject')} quoted {said} no samples of rejects now")
+    if dry_run:
+        say(
+            f"would remove {format_count(done.documents, 'document')}, make {format_count(done.parts, 'part')} again, "
+            f"and read {format_count(done.read_again, 'input file')} for that. {NOTHING_DONE}"
+        )
+        return
+    if done.commit is None:
+        why = ": all of it was removed before" if done.names else ""
+        say(f"{redact(output)}: nothing to remove{why}")
+        return
+    print_commit(output, done.commit)
+    if done.commit.why.vanished:
+        say("if a file is renamed, its documents come back: --ids keeps documents away whatever their file")

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
-import sys
-
 import click
 
-from tokcore_pipelines.commands.command_inputs import (
-    EXIT_PROBLEM,
-    expand_path,
-    make_absolute,
-    print_json,
-)
-from tokcore_pipelines.commands.command_options import (
-    AT_ANY,
-    JSON,
-    WORKERS,
-    command,
-)
+from tokcore_pipelines.check.repair import Repaired
+from tokcore_pipelines.check.repair import repair as run
+from tokcore_pipelines.commands.answers import answer
+from tokcore_pipelines.commands.command_inputs import expand_path, make_absolute
+from tokcore_pipelines.commands.command_options import AT_ANY, BASE, JSON, WORKERS, command
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.local.say import say
+from tokcore_pipelines.local.terminal import format_count, make_printable
 
 
 @command("tokcore repair out/first")
 @click.argument("output")
-@click.option("--base", default="", metavar="FOLDER", help="Folder of the build file, if it has moved.")
+@BASE
 @AT_ANY
 @WORKERS
 @JSON
@@ -33,11 +26,17 @@ def repair(output: str, base: str, at: int | None, workers: int | None, as_json:
     Then verifies the output, without --decode. Exit code 1 if verify would find a problem: each is named, with what to
     do. Writes nothing while the build's manifest or the log is damaged.
     """
-    from tokcore_pipelines.check.repair import repair as run
-    from tokcore_pipelines.commands.print_reports import print_repaired
-    from tokcore_pipelines.local.run_options import RunOptions
-
     report = run(make_absolute(output), expand_path(base), RunOptions(workers), at)
-    print_json(dataclasses.asdict(report)) if as_json else print_repaired(report)
-    if report.left:
-        sys.exit(EXIT_PROBLEM)
+    answer(report, as_json, print_repaired, report.left)
+
+
+def print_repaired(report: Repaired) -> None:
+    """Print the report of `tokcore repair`."""
+    for path in report.repaired:
+        say(f"repaired {make_printable(path)}")
+    for reason in report.left:
+        say(f"damaged  {make_printable(reason)}")
+    if not report.repaired and not report.left:
+        say("nothing to repair")
+    looked_at = format_count(report.num_files, "file")
+    say(f"{looked_at} looked at, {len(report.repaired)} repaired, {len(report.left)} still damaged")

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
+from tokcore_pipelines.build.output import read_output
 from tokcore_pipelines.commands.command_inputs import expand_local_path, make_absolute
 from tokcore_pipelines.commands.command_options import AT, command
 from tokcore_pipelines.commands.named_tokenizers import load_against
+from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.say import say
-
-if TYPE_CHECKING:
-    pass
-
+from tokcore_pipelines.look.report.compose import SAMPLE, Wishes, make_report
+from tokcore_pipelines.look.report.money import MODEL_SIZES, parse_model_size
+from tokcore_pipelines.look.report.report_files import check_place, write_report
 
 _MOST_AGAINST = 7
 
@@ -64,12 +63,6 @@ def report(
     the build came from. Totals are exact; what needs text is estimated from texts that are drawn by hash, with margins.
     Nothing is written into OUTPUT.
     """
-    from tokcore_pipelines.build.output import read_output
-    from tokcore_pipelines.local.progress import StageProgress
-    from tokcore_pipelines.look.report.compose import SAMPLE, Wishes, make_report
-    from tokcore_pipelines.look.report.money import MODEL_SIZES, parse_model_size
-    from tokcore_pipelines.look.report.report_files import check_place, write_report
-
     if reference and not parallel:
         raise click.UsageError("--reference is a language of the parallel text: name its folder with --parallel")
     url = make_absolute(output)

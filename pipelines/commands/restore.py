@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import click
 
-from tokcore.files.jsonable import to_jsonable
-from tokcore_pipelines.commands.command_inputs import (
-    make_absolute,
-    print_json,
-    read_lines,
-    show_progress,
-)
-from tokcore_pipelines.commands.command_options import (
-    DRY_RUN,
-    JSON,
-    command,
-)
+from tokcore_pipelines.commands.answers import show_progress
+from tokcore_pipelines.commands.command_inputs import make_absolute, read_lines
+from tokcore_pipelines.commands.command_options import DRY_RUN, JSON, command
+from tokcore_pipelines.commands.print_commits import NOTHING_DONE, answer_done, print_commit
+from tokcore_pipelines.history.restore_documents import Restore, Restored
+from tokcore_pipelines.local.say import say
+from tokcore_pipelines.local.terminal import format_count, make_printable
+from tokcore_pipelines.store.redaction import redact
 
 
 @command("tokcore restore out/first --lang xx", "tokcore restore out/first --ids back.txt --dry-run")
@@ -38,17 +34,31 @@ def restore(
     """Ends with one commit, after which no commit leaves such documents out. It reads nothing: it names the input files
     that lack documents, and the next `tokcore update`, or a watcher, reads these again.
     """
-    from tokcore_pipelines.commands.print_log import print_restored
-    from tokcore_pipelines.history.restore_documents import Restore
-
     if ids is None and not sources and not langs:
         raise click.UsageError("what is to be restored? Name it: --ids FILE, --source GLOB or --lang XX")
     url = make_absolute(output)
     chosen = tuple(read_lines(ids)) if ids is not None else ()
     with show_progress("restore"):
         done = Restore(url, chosen, langs, sources, allow_missing, dry_run).run()
-    if as_json:
-        commit = to_jsonable(done.commit) if done.commit is not None else None
-        print_json({"dry_run": dry_run, **done._asdict(), "commit": commit})
+    answer_done(url, done, dry_run, as_json, print_restored)
+
+
+_MOST_FILES = 10
+
+
+def print_restored(output: str, done: Restored, dry_run: bool = False) -> None:
+    """Print what a restoration did, or would do."""
+    for name in done.missing:
+        say(f"{make_printable(name)!r} was never removed")
+    if not done.names:
+        say(f"{redact(output)}: nothing to restore")
+        return
+    if done.commit is not None:
+        print_commit(output, done.commit)
     else:
-        print_restored(url, done, dry_run)
+        say(f"would take {format_count(done.names, 'tombstone')} back. {NOTHING_DONE}")
+    for uris, what in ((done.files, "as new"), (done.read_again, "again, since documents of theirs are missing")):
+        if uris:
+            more = f" and {len(uris) - _MOST_FILES:,} more" if len(uris) > _MOST_FILES else ""
+            shown = ", ".join(make_printable(redact(uri)) for uri in uris[:_MOST_FILES])
+            say(f"the next `tokcore update` reads {what}: {shown}{more}")

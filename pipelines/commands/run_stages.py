@@ -10,11 +10,7 @@ from typing import Any
 import click
 
 from tokcore.errors import ConfigError
-from tokcore_pipelines.commands.command_inputs import (
-    make_absolute,
-    open_build,
-    print_json,
-)
+from tokcore_pipelines.commands.command_inputs import make_absolute
 from tokcore_pipelines.commands.command_options import (
     BUILD_FILE,
     BUILD_FILE_OR_OUTPUT,
@@ -24,7 +20,10 @@ from tokcore_pipelines.commands.command_options import (
     format_examples,
 )
 from tokcore_pipelines.commands.command_table import list_rows
-from tokcore_pipelines.local.say import say
+from tokcore_pipelines.commands.open_build import open_build
+from tokcore_pipelines.local.run_options import parse_slice
+from tokcore_pipelines.local.say import say, say_json
+from tokcore_pipelines.store.retries import describe_retries, list_retries
 from tokcore_schemas.stage_table import BUILD, REJECTED, STAGES, Stage
 
 
@@ -142,8 +141,6 @@ def open_to_run(
 
 
 def _find_slice(share: str | None, lease: float, waits: bool) -> Any:
-    from tokcore_pipelines.local.run_options import parse_slice
-
     if share is not None:
         return parse_slice(share, lease, waits)
     if not waits:
@@ -152,16 +149,14 @@ def _find_slice(share: str | None, lease: float, waits: bool) -> Any:
 
 
 def print_as_json(build: Any, manifest: Any) -> None:
-    from tokcore_pipelines.store.retries import list_retries
-
     facts = {"output": build.output, "retries": list_retries(), "metrics": build.metrics}
-    print_json({**facts, **json.loads(manifest.to_bytes())})
+    say_json({**facts, **json.loads(manifest.to_bytes())})
 
 
 def print_for_people(build: Any, manifest: Any, done: str, show_all: bool) -> None:
     """Print what the stage made. done: what the command has done, for a message. show_all: all rows of tables."""
+    # Workers start before this is imported.
     from tokcore_pipelines.commands.print_build import print_build, print_metrics, print_no_work, print_stage
-    from tokcore_pipelines.store.retries import describe_retries
 
     if manifest.stage == BUILD:
         print_build(build.output, manifest, show_all, is_new=bool(build.made))

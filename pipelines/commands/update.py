@@ -7,17 +7,14 @@ from typing import Any
 
 import click
 
-from tokcore_pipelines.commands.command_inputs import (
-    print_json,
-)
-from tokcore_pipelines.commands.command_options import (
-    BUILD_FILE,
-    JSON,
-    RunChoices,
-    add_run_options,
-    command,
-)
+from tokcore_pipelines.build.read_log import read_log
+from tokcore_pipelines.commands.command_options import BUILD_FILE, JSON, RunChoices, add_run_options, command
+from tokcore_pipelines.commands.print_commits import print_commit
 from tokcore_pipelines.commands.run_stages import open_to_run
+from tokcore_pipelines.history.update_output import Update
+from tokcore_pipelines.local.say import say, say_json
+from tokcore_pipelines.store.redaction import redact
+from tokcore_schemas.commit_log import Commit
 
 
 @command("tokcore update BUILD.toml", "tokcore update BUILD.toml --vanished remove")
@@ -34,14 +31,26 @@ def update(build_file: str, chosen: RunChoices, vanished: str | None, as_json: b
     of its own; a new version of a file replaces its documents. Ends with one commit, which `tokcore log` shows, or with
     none if nothing changed.
     """
-    from tokcore_pipelines.commands.print_log import print_updated
-    from tokcore_pipelines.history.update_output import Update
-
     build = open_to_run(build_file, chosen)
     rule: Any = vanished or build.config.update.vanished
     follow = Update(build.config, build.options, build.output, build.progress, rule)
     commit = follow.run()
     if as_json:
-        print_json(json.loads(commit.to_bytes()) if commit is not None else None)
+        say_json(json.loads(commit.to_bytes()) if commit is not None else None)
     else:
         print_updated(build.output, commit, chosen.quiet, follow.describe_held_back(commit))
+
+
+def print_updated(output: str, commit: Commit | None, quiet: bool, held_back: str = "") -> None:
+    """Print what an update did. commit: None if nothing had changed. quiet: only the root.
+
+    held_back: what tombstones held back, in words; empty: nothing.
+    """
+    if held_back and not quiet:
+        say(f"{redact(output)}: {held_back}")
+    if commit is not None:
+        say(commit.root) if quiet else print_commit(output, commit)
+        return
+    log = read_log(output)
+    root = log.root()
+    say(root if quiet else f"{redact(output)}: nothing changed since commit {log.newest}, root {root}")

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 
 import click
 
-from tokcore_pipelines.commands.command_inputs import (
-    EXIT_PROBLEM,
-    expand_path,
-    make_absolute,
-    print_json,
-    read_lines,
-    show_progress,
-)
-from tokcore_pipelines.commands.command_options import (
-    AT,
-    JSON,
-    WORKERS,
-    command,
-)
+from tokcore_pipelines.build.output import read_output
+from tokcore_pipelines.check.prove_file import prove_file
+from tokcore_pipelines.check.rebuild import Rebuilt, rebuild
+from tokcore_pipelines.check.verify import Report, describe_problems
+from tokcore_pipelines.check.verify import verify as run
+from tokcore_pipelines.check.verify_removed import RemovalReport, verify_removed
+from tokcore_pipelines.commands.answers import answer, show_progress
+from tokcore_pipelines.commands.command_inputs import expand_path, make_absolute, read_lines
+from tokcore_pipelines.commands.command_options import AT, BASE, JSON, WORKERS, command
+from tokcore_pipelines.local.progress import StageProgress
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.local.say import say, say_json
+from tokcore_pipelines.local.terminal import format_count, format_size
 
 
 @command(
@@ -42,7 +40,7 @@ from tokcore_pipelines.commands.command_options import (
 @click.option("--rebuild", metavar="SHARD", help="Only compute this shard again from its inputs, and compare.")
 @click.option("--prove", metavar="FILE", help="Only print a proof that the root covers this file, as JSON.")
 @click.option("--removed", metavar="FILE", help="Only prove that the documents of these ids, a line each, are gone.")
-@click.option("--base", default="", metavar="FOLDER", help="Folder of the build file, if it has moved.")
+@BASE
 @AT
 @WORKERS
 @JSON
@@ -63,11 +61,6 @@ def verify(
     documents with their source. Of an output that was updated, checks the log and all parts of one commit. Exit code 1
     if there is a problem.
     """
-    from tokcore_pipelines.check.verify import verify as run
-    from tokcore_pipelines.commands.print_reports import print_verified
-    from tokcore_pipelines.local.progress import StageProgress
-    from tokcore_pipelines.local.run_options import RunOptions
-
     if removed is not None:
         if decode != "0" or root is not None or quick or rebuild is not None or prove is not None or at is not None:
             raise click.UsageError(
@@ -80,10 +73,7 @@ def verify(
             raise click.UsageError(
                 "--prove proves one file; leave out --decode, --root, --quick and --rebuild, which check others"
             )
-        from tokcore_pipelines.build.output import read_output
-        from tokcore_pipelines.check.prove_file import prove_file
-
-        print_json(dataclasses.asdict(prove_file(read_output(make_absolute(output), at), prove)))
+        say_json(dataclasses.asdict(prove_file(read_output(make_absolute(output), at), prove)))
         return
     if rebuild is not None:
         if decode != "0" or root is not None or quick:
@@ -106,29 +96,58 @@ def verify(
         options=RunOptions(workers),
         progress=StageProgress(),
     )
-    print_json(dataclasses.asdict(report)) if as_json else print_verified(report)
-    if report.problems:
-        sys.exit(EXIT_PROBLEM)
+    answer(report, as_json, print_verified, report.problems)
 
 
 def _rebuild(output: str, shard: str, base: str, as_json: bool) -> None:
-    from tokcore_pipelines.check.rebuild import rebuild
-    from tokcore_pipelines.commands.print_reports import print_rebuilt
-
     with show_progress("rebuild"):
         report = rebuild(output, shard, base)
-    print_json(dataclasses.asdict(report)) if as_json else print_rebuilt(report)
-    if report.problems:
-        sys.exit(EXIT_PROBLEM)
+    answer(report, as_json, print_rebuilt, report.problems)
 
 
 def _verify_removed(output: str, path: str, workers: int | None, as_json: bool) -> None:
-    from tokcore_pipelines.check.verify_removed import verify_removed
-    from tokcore_pipelines.commands.print_log import print_removal_report
-    from tokcore_pipelines.local.run_options import RunOptions
-
     with show_progress("verify"):
         report = verify_removed(output, read_lines(path), RunOptions(workers))
-    print_json(dataclasses.asdict(report)) if as_json else print_removal_report(report)
+    answer(report, as_json, print_removal_report, report.problems)
+
+
+def print_removal_report(report: RemovalReport) -> None:
+    """Print what is left of documents that were removed."""
+    for line in (*report.problems, *(f"note: {note}" for note in report.notes)):
+        say(line)
+    if not report.problems:
+        say(f"none of the documents is left in {format_count(report.commits, 'commit')}")
+
+
+def print_verified(report: Report) -> None:
+    """Print the report of `tokcore verify`."""
+    rate = report.size_bytes / 1e6 / report.seconds if report.seconds else 0
     if report.problems:
-        sys.exit(EXIT_PROBLEM)
+        say(*describe_problems(report.problems))
+        say(f"{format_count(len(report.problems), 'problem')} in {format_count(report.num_files, 'file')}")
+        return
+    say(
+        f"{format_count(report.num_files, 'file')}, {format_size(report.size_bytes)}, {rate:.0f} MB/s: all as committed"
+    )
+    if report.num_read:
+        say(f"{format_count(report.num_read, 'document')} read: tables, shards, ledgers and manifests agree")
+    if report.num_decoded:
+        source = "its source" if report.num_decoded == 1 else "their source"
+        done = f"decoded and equal to {source}" if report.lossless else "encoded again, with equal tokens"
+        say(f"{format_count(report.num_decoded, 'document')} {done}")
+    if report.num_leftovers:
+        say(f"{format_count(report.num_leftovers, 'file')} of unfinished work in _attempts: `tokcore gc` removes them")
+    say(f"root {report.root}")
+
+
+def print_rebuilt(report: Rebuilt) -> None:
+    """Print the report of `tokcore verify --rebuild`."""
+    if report.problems:
+        say(*describe_problems(report.problems))
+        say(f"{report.shard}: {format_count(len(report.problems), 'problem')}")
+        return
+    for note in report.notes:
+        say(note)
+    same = "the same content" if report.notes else "every byte is the same"
+    held = f"{format_count(report.documents, 'document')}, {format_count(report.tokens, 'token')}"
+    say(f"{report.shard}: {held} computed again: {same}")

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from tokcore.errors import ConfigError
-from tokcore_pipelines.commands.command_inputs import make_absolute, show_progress
+from tokcore_pipelines.build.commit import find_manifest
+from tokcore_pipelines.build.output import read_output
+from tokcore_pipelines.commands.answers import show_progress
+from tokcore_pipelines.commands.command_inputs import make_absolute
 from tokcore_pipelines.commands.command_options import AT, command
 from tokcore_pipelines.commands.named_tokenizers import load_against, name_apart, split_pattern
 from tokcore_pipelines.local.say import say
+from tokcore_pipelines.look.view.server import ViewServer
+from tokcore_pipelines.look.view.shelf import MOST, Shelf, Volume
+from tokcore_pipelines.store import urls
 from tokcore_schemas.stage_table import SHARDS
-
-if TYPE_CHECKING:
-    from tokcore_pipelines.look.view.shelf import Shelf
 
 
 @command("tokcore view out/first", "tokcore view out/first out/second cl100k_base.tiktoken")
@@ -27,9 +28,6 @@ def view(named: tuple[str, ...], port: int, at: int | None) -> None:
     file that is not a published one has the name of its pattern before it: cl100k@ranks.tiktoken. Outputs are shown as
     they were at the commit --at, or as they are when the command begins. Nothing is written.
     """
-    from tokcore_pipelines.look.view.server import ViewServer
-    from tokcore_pipelines.look.view.shelf import MOST
-
     if len(named) > MOST:
         raise ConfigError(f"{len(named)} outputs and tokenizers named, at most {MOST} fit beside each other")
     try:
@@ -44,11 +42,6 @@ def view(named: tuple[str, ...], port: int, at: int | None) -> None:
 
 
 def _fill_shelf(named: tuple[str, ...], at: int | None) -> Shelf:
-    from tokcore_pipelines.build.commit import find_manifest
-    from tokcore_pipelines.build.output import read_output
-    from tokcore_pipelines.look.view.shelf import Volume
-    from tokcore_pipelines.store import urls
-
     volumes: dict[str, Volume] = {}
     for text in named:
         (tokenizer,) = load_against((text,), 1).values()

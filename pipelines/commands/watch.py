@@ -9,13 +9,11 @@ import click
 
 from tokcore.errors import ConfigError
 from tokcore_pipelines.commands.command_inputs import make_absolute
-from tokcore_pipelines.commands.command_options import (
-    BUILD_FILE,
-    RunChoices,
-    add_unsliced_run_options,
-    command,
-)
+from tokcore_pipelines.commands.command_options import BUILD_FILE, RunChoices, add_unsliced_run_options, command
 from tokcore_pipelines.commands.run_stages import open_to_run
+from tokcore_pipelines.watch.service import Service
+from tokcore_pipelines.watch.stream import Stream
+from tokcore_schemas.build_tables import TokenizerTable
 
 
 @command(
@@ -51,10 +49,6 @@ def watch(
     """Does what `tokcore update` does, again and again, in batches. Takes files that have settled. SIGTERM and Ctrl-C
     end it after the batch; SIGHUP has it read the build file again. Start it twice, and one stands by for the other.
     """
-    from tokcore_pipelines.watch.service import Service
-    from tokcore_pipelines.watch.stream import Stream
-    from tokcore_schemas.build_tables import TokenizerTable
-
     if chosen.detach and not streaming:
         raise ConfigError("watch: --detach is for builds and --streaming. Leave it out.")
     if counts_too and tokenizer is None:

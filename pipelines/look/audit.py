@@ -24,7 +24,6 @@ from tokcore.look.odd_tokens import (
 from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.build.output import Output
 from tokcore_pipelines.build.tokenizers_beside import list_fingerprints
-from tokcore_pipelines.local.say import say
 from tokcore_pipelines.look.top_sources import TopSource, find_top_sources
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.work.counted_parts import CountedParts
@@ -194,55 +193,3 @@ def _audit_text(counted: CountedParts) -> dict[str, dict[str, Any]]:
                 "characters": {f"U+{code:04X}": of_characters[code] for code in sorted(of_characters)},
             }
     return {name: found[name] for name in CHARACTER_KINDS if name in found}
-
-
-def print_audit(report: dict[str, Any]) -> None:
-    """One screen."""
-    say(
-        f"vocabulary    {report['ordinary_tokens']:,} tokens and {report['special_tokens']} special ones, "
-        f"{report['unused_ids']:,} ids unused"
-    )
-    if "never" in report:
-        say(f"written       {report['tokens']:,} tokens in {report['documents']:,} documents")
-        bytes_of = sum(len(one["bytes"]) == 2 for one in report["never"])
-        longest_first = sorted(report["never"], key=lambda one: -len(one["bytes"]))
-        _print_section("never", "never written", longest_first, f"{bytes_of} of them single bytes")
-        _print_section("rare", f"written {report['rare_at_most']} times or less", report["rare"])
-        one = [
-            {**row, "token": f"{row['token']} {row['max_in_document']:,} of {row['count']:,}"}
-            for row in report["mostly_one_document"]
-        ]
-        _print_section("one document", "with more than half of their occurrences in one document", one, shown=4)
-    if "mostly_one_source" in report:
-        of = ", ".join(
-            f"{_shorten(name)}: {number:,}" for name, number in _take_first(report["mostly_one_source_by_source"], 4)
-        )
-        _print_section("one source", "with more than 9/10 in one file", report["mostly_one_source"], of)
-    becomes = [{**one, "token": f"{one['token']} -> {one['becomes']}"} for one in report["unreachable"]]
-    _print_section("unreachable", "that their own bytes do not become", becomes, shown=4)
-    _print_section("partial", "that begin or end within a character", report["partial_utf8"], shown=0)
-    kinds = Counter(kind for one in report["invisible_tokens"] for kind in one["kinds"])
-    of = ", ".join(f"{name} {number}" for name, number in sorted(kinds.items()))
-    _print_section("invisible", "that hold characters which are not seen", report["invisible_tokens"], of)
-    for kind, langs in report.get("invisible_in_text", {}).items():
-        ordered = sorted(langs.items(), key=lambda item: (-item[1]["occurrences"], item[0]))
-        most = ", ".join(f"{lang} {about['occurrences']:,}" for lang, about in ordered[:6])
-        more = f", {len(ordered) - 6} more languages" if len(ordered) > 6 else ""
-        say(f"  in text     {kind}: {most}{more}")
-    for section, why in report["missing"].items():
-        say(f"left out      {section}: {why}")
-
-
-def _print_section(name: str, what: str, rows: Sequence[dict[str, Any]], about: str = "", shown: int = 8) -> None:
-    examples = "  ".join(row["token"] if len(row["token"]) < 40 else row["token"][:36] + '..."' for row in rows[:shown])
-    say(f"{name:<14}{len(rows):,} ids {what}" + (f" ({about})" if about and rows else ""))
-    if examples:
-        say(f"              {examples}")
-
-
-def _take_first(items: dict[str, int], limit: int) -> list[tuple[str, int]]:
-    return list(items.items())[:limit]
-
-
-def _shorten(uri: str) -> str:
-    return uri if len(uri) <= 40 else "..." + uri[-37:]

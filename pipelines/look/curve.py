@@ -17,8 +17,6 @@ from tokcore.look.vocabulary_curve import count_tokens_by_size
 from tokcore.models.bpe import require_learned
 from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.build.output import Output
-from tokcore_pipelines.local.say import say
-from tokcore_pipelines.local.terminal import format_table, make_printable
 from tokcore_schemas.stage_table import COUNTS
 
 
@@ -60,17 +58,3 @@ def count_table_ids(output: Output, tokenizer: Tokenizer) -> Iterator[tuple[str,
             lengths = np.diff(rows.keys.offsets).tolist()
             num_bytes += sum(size * count for size, count in zip(lengths, rows.counts.tolist(), strict=True))
         yield lang, num_bytes, num_by_id
-
-
-def print_curve(report: dict[str, Any]) -> None:
-    """Print bytes per token, a row for each language and one for all."""
-    languages = report["languages"]
-    total = {
-        "bytes": sum(one["bytes"] for one in languages.values()),
-        "tokens": [sum(column) for column in zip(*(one["tokens"] for one in languages.values()), strict=True)],
-    }
-    rows = [
-        [make_printable(name), *(f"{one['bytes'] / tokens:.4f}" if tokens else "" for tokens in one["tokens"])]
-        for name, one in [*languages.items(), ("all", total)]
-    ]
-    say(*format_table(["bytes per token", *(f"{size:,}" for size in report["sizes"])], rows))

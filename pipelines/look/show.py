@@ -8,17 +8,14 @@ from typing import Any, NamedTuple
 
 from tokcore.files.canonical_json import hash_sha256
 from tokcore.formats.shard_facts import ShardFacts
-from tokcore_pipelines.build.commit import find_manifest, find_manifests, get_manifest_url, require_manifest
+from tokcore_pipelines.build.commit import find_manifest, get_manifest_url, require_manifest
 from tokcore_pipelines.build.output import Output
 from tokcore_pipelines.build.read_log import locate_part
-from tokcore_pipelines.local.say import say
-from tokcore_pipelines.local.terminal import format_count, format_number, format_size, format_table, make_printable
 from tokcore_pipelines.store import storage, urls
-from tokcore_schemas.commit_log import OWN, PARTS, Part
+from tokcore_schemas.commit_log import OWN, Part
 from tokcore_schemas.cut_manifest import cut_manifest
 from tokcore_schemas.manifest import AnyManifest
-from tokcore_schemas.stage_manifests import TokenizerTotals
-from tokcore_schemas.stage_table import SHARDS, STAGES, TOKENIZER, TOKENIZERS, WHOLE, Stage
+from tokcore_schemas.stage_table import SHARDS, STAGES, WHOLE, Stage
 
 BETWEEN = "/shards/"  # what is between an output and a shard in a URL
 
@@ -38,7 +35,7 @@ def list_shards(output: str, most: int | None = None) -> ListedShards:
     output: the URL of the output, or of one of its folders with shards, such as `packed` or `mixed`, whose are listed
     then. most: how many to read at most.
     """
-    output, stage = _find_stage(output)
+    output, stage = find_stage(output)
     made = cut_manifest(_read_manifest(output, stage))
     totals = made.head["totals"]
     held = totals.get("records", totals)
@@ -90,57 +87,10 @@ def _list_part(output: str, part: Part, most: int | None) -> Iterator[dict[str, 
         yield {**shard, "shard": prefix + shard["shard"], "files": [prefix + path for path in shard["files"]]}
 
 
-def _find_stage(url: str) -> tuple[str, Stage[Any]]:
+def find_stage(url: str) -> tuple[str, Stage[Any]]:
     """The output and the stage whose shards a URL means."""
     above, _, last = url.rstrip("/").rpartition("/")
     return (above, STAGES[last]) if last in STAGES and STAGES[last].is_derived else (url, SHARDS)
-
-
-def print_shards(output: str, listed: ListedShards, at: int | None = None) -> None:
-    """Print a line for each shard that is listed, and what all hold. at: the commit that they are of."""
-    output, stage = _find_stage(output)
-    nouns = stage.nouns
-    shown = listed.shards
-    rows = [
-        [
-            make_printable(one["shard"]),
-            format_number(one["documents"]),
-            format_number(one["tokens"]),
-            format_size(one["size_bytes"]),
-        ]
-        for one in shown
-    ]
-    say(*format_table(["shard", nouns, "tokens", "stored"], rows))
-    if len(shown) < listed.number:
-        say(f"and {listed.number - len(shown):,} more (--all shows all)")
-    place = urls.join(output, stage.name) if at is None else f"commit {at} of {output}"
-    number, held = format_count(listed.number, "shard"), format_count(listed.documents, nouns[:-1])
-    say("", f"{number} in {place}: {held}, {format_count(listed.tokens, 'token')}")
-    if (own := find_manifest(output, TOKENIZER)) is not None:
-        say(_describe_tokenizer(own.totals))
-    derived = find_manifests(output, (one for one in STAGES.values() if one.is_derived))
-    if stage.name in derived:
-        from tokcore_pipelines.build.table import WORK  # which loads all that makes stages
-
-        if (show := WORK[stage.name].show) is not None:
-            say(*show(derived[stage.name]))
-    for name in derived:
-        if stage.name in STAGES[name].find_inputs({SHARDS.name, *derived}):
-            say(f"Their documents are {STAGES[name].done}, too:", f"  tokcore show {urls.join(output, name)}")
-    if own is not None and (several := find_manifest(output, TOKENIZERS)) is not None:
-        say("", f"tokenizers in {urls.join(output, TOKENIZERS.name)}:")
-        for size, one in several.totals.list_ascending():
-            say(f"  {size:>12,}  {one.fingerprint}{'  wrote the shards' if one == own.totals else ''}")
-    if shown:
-        first = shown[0]["files"][0]
-        name = urls.join(output, first) if first.startswith(f"{PARTS}/") else urls.join(output, stage.name, first)
-        say("The text and tokens of a document:", f"  tokcore show {name}:0")
-
-
-def _describe_tokenizer(totals: TokenizerTotals) -> str:
-    """A tokenizer in one line."""
-    lossy = "; lossless = false: decoding does not always give back the text" if totals.lossless is False else ""
-    return f"tokenizer {totals.fingerprint[:12]}: {format_count(totals.vocab_size, 'token')}{lossy}"
 
 
 def names_a_shard(url: str) -> bool:

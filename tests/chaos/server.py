@@ -30,7 +30,7 @@ from tokcore.errors import ConfigError, TokError
 from tokcore_pipelines.build.build import Build
 from tokcore_pipelines.check.gc import gc
 from tokcore_pipelines.check.verify import verify
-from tokcore_pipelines.commands.command_inputs import EXIT_STAGE, EXIT_USAGE
+from tokcore_pipelines.commands.fail import EXIT_STAGE, EXIT_USAGE
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.store import crashpoints, retries
 from tokcore_pipelines.work import merge_tree

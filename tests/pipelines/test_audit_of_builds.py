@@ -17,7 +17,8 @@ import tokcore as api
 from tokcore.errors import FormatError, IdentityError
 from tokcore_pipelines.build.output import read_output
 from tokcore_pipelines.cli import commands
-from tokcore_pipelines.look.audit import audit, print_audit
+from tokcore_pipelines.commands.audit import print_audit
+from tokcore_pipelines.look.audit import audit
 
 # SHOUT is one long document; MURMUR is in one file, in many documents; HIDDEN has invisible characters and one that
 # turns text from right to left.

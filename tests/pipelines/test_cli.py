@@ -19,7 +19,7 @@ from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 import tokcore as api
 from tokcore_pipelines import cli
-from tokcore_pipelines.look.show_document import print_described
+from tokcore_pipelines.commands.print_document import print_described
 
 
 @pytest.fixture(scope="module")

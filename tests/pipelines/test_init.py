@@ -19,10 +19,10 @@ from support.builds import build_file, jsonl, run, small_corpus, texts, tokcore,
 from tokcore import Tokenizer
 from tokcore.errors import ConfigError
 from tokcore_pipelines.begin.build_text import write_build_text
+from tokcore_pipelines.begin.check_build import make_check_report
 from tokcore_pipelines.begin.language_names import guess_file_language, guess_folder_language
 from tokcore_pipelines.begin.propose import propose
 from tokcore_pipelines.build.build import Build
-from tokcore_pipelines.commands.print_check import make_check_report
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_schemas.config import load_config
 

@@ -23,7 +23,7 @@ from tokcore_pipelines.build.tokenizers_beside import find_tokenizer, list_besid
 from tokcore_pipelines.check.gc import gc
 from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.check.verify_removed import verify_removed
-from tokcore_pipelines.commands.print_log import describe_log
+from tokcore_pipelines.commands.print_commits import describe_log
 from tokcore_pipelines.history.encode_commit import make_encoding
 from tokcore_pipelines.history.expire_commits import expire
 from tokcore_pipelines.history.learn_beside import learn_at

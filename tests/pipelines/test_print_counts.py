@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from types import SimpleNamespace
 
 import pytest
-from click.testing import CliRunner
 
-from tokcore_pipelines.check import fsck as checking
+from tokcore_pipelines.check import fsck
 from tokcore_pipelines.check.rebuild import Rebuilt
 from tokcore_pipelines.check.verify import Report
 from tokcore_pipelines.check.verify_removed import RemovalReport
-from tokcore_pipelines.commands.convert import convert
-from tokcore_pipelines.commands.fsck import fsck
+from tokcore_pipelines.commands.compact import print_compacted
+from tokcore_pipelines.commands.convert import print_converted
+from tokcore_pipelines.commands.fsck import print_checked
 from tokcore_pipelines.commands.print_build import print_metrics
-from tokcore_pipelines.commands.print_log import print_compacted, print_log, print_removal_report
-from tokcore_pipelines.commands.print_reports import print_rebuilt, print_verified
+from tokcore_pipelines.commands.print_commits import print_log
+from tokcore_pipelines.commands.show import print_shards
+from tokcore_pipelines.commands.verify import print_rebuilt, print_removal_report, print_verified
 from tokcore_pipelines.history.compact_output import Compacted
-from tokcore_pipelines.look import convert as converting
-from tokcore_pipelines.look.show import ListedShards, print_shards
+from tokcore_pipelines.look import convert
+from tokcore_pipelines.look.show import ListedShards
 
 VERIFIED = Report(
     problems=(),
@@ -80,13 +80,14 @@ def test_metrics_fit_a_screen(capsys):
     assert lines[1] == "           stored, 3,764,907 of text"
 
 
-def test_commands_about_shards_say_how_many(monkeypatch):
-    held = {"shards": 1, "documents": 1, "tokens": 1}
-    checked = SimpleNamespace(**held, problems=["broken"], repaired=[], formats=["arrow"])
-    monkeypatch.setattr(checking, "check_shards", lambda *_: checked)
-    assert CliRunner().invoke(fsck, ["shards"]).stdout.endswith("1 shard (arrow), 1 document, 1 token: 1 problem\n")
-    checked.problems = []
-    assert CliRunner().invoke(fsck, ["shards"]).stdout.endswith("1 token: no problems\n")
-    monkeypatch.setattr(converting, "convert_shards", lambda *_: SimpleNamespace(**held, notes=[]))
-    done = CliRunner().invoke(convert, ["shards", "--to", "arrow", "-o", "new"])
-    assert done.stdout == "new: 1 shard, 1 document, 1 token\n"
+def test_commands_about_shards_say_how_many(capsys):
+    checked = fsck.Report(1, 1, 1, ("arrow",), ("broken",), ())
+    print_checked(checked)
+    print_checked(dataclasses.replace(checked, problems=()))
+    print_converted("new", convert.Report("new", "arrow", 1, 1, 1, ()))
+    assert capsys.readouterr().out.splitlines() == [
+        "broken",
+        "1 shard (arrow), 1 document, 1 token: 1 problem",
+        "1 shard (arrow), 1 document, 1 token: no problems",
+        "new: 1 shard, 1 document, 1 token",
+    ]

@@ -118,9 +118,9 @@ def test_urls_that_hold_secrets(corpus, url):
 def test_unexpected_errors(corpus):
     """A defect of ours shows its traceback, but not what its message quotes."""
     code = (
-        "import sys, os\nfrom tokcore_pipelines import cli\nfrom tokcore_pipelines.commands import print_check\n"
+        "import sys, os\nfrom tokcore_pipelines import cli\nfrom tokcore_pipelines.commands import check\n"
         "def broken(*_): raise RuntimeError(os.environ['AWS_SECRET_ACCESS_KEY'] + ' https://me:CANARY-in-url@host')\n"
-        "print_check.make_check_report = broken\nsys.argv = ['tokcore', 'check', sys.argv[1]]\ncli.main()\n"
+        "check.make_check_report = broken\nsys.argv = ['tokcore', 'check', sys.argv[1]]\ncli.main()\n"
     )
     done = tokcore_code(code, build_file(corpus, source()))
     assert "Traceback" in done.stderr

@@ -16,9 +16,11 @@ from support.builds import build_file, jsonl, run, texts, tokcore, write
 
 import tokcore as api
 from tokcore.errors import IdentityError
+from tokcore_pipelines.commands.print_document import print_document
+from tokcore_pipelines.commands.show import print_shards
 from tokcore_pipelines.local.terminal import WIDTH
-from tokcore_pipelines.look.show import list_shards, print_shards
-from tokcore_pipelines.look.show_document import print_document, read_document
+from tokcore_pipelines.look.show import list_shards
+from tokcore_pipelines.look.show_document import read_document
 
 ODD = "tab\there\n\n" + "wide 言語 \x1b[31m \u202e " + "emoji 👩🏽‍💻 " + "x" * 90 + "\nend"
 

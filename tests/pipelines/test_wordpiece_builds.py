@@ -15,12 +15,12 @@ import tokcore as api
 from tokcore.errors import ConfigError, StageError
 from tokcore.formats.tokenizers.bert import read_vocab_txt
 from tokcore.tokenizer.tokenizer import Tokenizer
+from tokcore_pipelines.begin.check_build import make_check_report
 from tokcore_pipelines.build.build import Build
 from tokcore_pipelines.build.commit import find_manifest
 from tokcore_pipelines.check.shard_sums import ShardSums
 from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.check.verify_shards import Found
-from tokcore_pipelines.commands.print_check import make_check_report
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_schemas.config import load_config
