@@ -14,6 +14,7 @@ attempts: unfinished work under names of its own. tokenizers: the tokenizer of a
 stored_shards: its shards as files on this machine, and their documents. pinned_inputs: the input files that it pinned.
 manifests: as workers read them. new_folder: a folder that appears at once. json_lines: files with an object in each
 line.
+signs_of_life: which processes live, by names of files that change.
 parallel_requests: several requests at a time. redaction: no secret in a message. printable: no control character in
 one.
 crashpoints: places where the tests kill a build.

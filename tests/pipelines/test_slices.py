@@ -14,9 +14,9 @@ from support.builds import SETTINGS, build_file, run, run_once, small_corpus, to
 from support.slices import SliceProcesses
 
 from tokcore_pipelines.local.run_options import Slice
-from tokcore_pipelines.run.slices import presence
 from tokcore_pipelines.run.slices.claims import Claims
 from tokcore_pipelines.run.slices.presence import Presence
+from tokcore_pipelines.store import signs_of_life
 from tokcore_pipelines.store.attempts import Attempts
 
 EVERY_PASS = """
@@ -169,22 +169,22 @@ def test_an_error_is_told_to_others(corpus, tmp_path):
 def test_no_clock_of_another_host_is_read(tmp_path, monkeypatch):
     """A slice is lost once its sign has not changed for a lease here, whatever the dates of files say."""
     now = [1000.0]
-    monkeypatch.setattr(presence.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(presence.time, "time", lambda: pytest.fail("a wall clock was read"), raising=False)
+    monkeypatch.setattr(signs_of_life.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(signs_of_life.time, "time", lambda: pytest.fail("a wall clock was read"), raising=False)
     watching = Presence(str(tmp_path), Slice(1, 3, lease_s=10))
     living = Presence(str(tmp_path), Slice(2, 3, lease_s=10))
-    living._beat()
+    living.beat()
     watching.look()
     for _ in range(5):
         now[0] += 6
-        living._beat()
+        living.beat()
         watching.look()
         assert not watching.is_lost(2)
     assert watching.is_lost(3), "it never came"
     now[0] += 11
     watching.look()
     assert watching.is_lost(2)
-    living._beat()
+    living.beat()
     watching.look()
     assert not watching.is_lost(2), "it is back"
     assert not watching.is_lost(1), "oneself never is"

@@ -7,8 +7,8 @@ DEFECTS = (
         "lost-slices-are-waited-for",
         "a slice that gives no sign of life is not taken for lost",
         "Presence.is_lost",
-        "return seen.has_ended or time.monotonic() - seen.since >= self._share.lease_s",
-        "return seen.has_ended",
+        "return _has_ended(seen) or seen.silent_s >= self.lease_s",
+        "return _has_ended(seen)",
         in_tests("pipelines/test_slices.py::test_no_clock_of_another_host_is_read"),
     ),
     Defect(

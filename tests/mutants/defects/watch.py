@@ -95,8 +95,8 @@ DEFECTS = (
         "lost-watcher-keeps-its-turn",
         "the turn of a watcher that was killed is never taken over",
         "Turn._is_lost",
-        "return process not in self._seen or time.monotonic() - self._seen[process][1] >= self._lease_s",
-        "return process not in self._seen",
+        "return process not in self.seen or self.seen[process].silent_s >= self.lease_s",
+        "return process not in self.seen",
         in_tests("pipelines/test_watch.py::test_a_lost_watcher_is_waited_for_a_lease_long"),
     ),
     Defect(
