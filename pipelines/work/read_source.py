@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -10,7 +9,7 @@ from tokcore.errors import ConfigError
 from tokcore_pipelines.store import urls
 from tokcore_pipelines.work.item_reader import ItemReader
 from tokcore_pipelines.work.plan_inputs import plan_inputs
-from tokcore_schemas.config import BuildConfig, parse_config
+from tokcore_schemas.config import VERSION, BuildConfig, parse_config
 from tokcore_schemas.document import Document, RejectedRecord
 from tokcore_schemas.plan import Assignment
 from tokcore_schemas.refs import RejectRef
@@ -32,9 +31,8 @@ def parse_source(settings: Mapping[str, Any], base: str) -> BuildConfig:
     base: folder against which relative patterns are resolved.
     """
     _check_types(settings)
-    lines = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in settings.items()]
-    text = "\n".join(["version = 1", "[build]", 'output = "-"', "[learn]", "vocab_size = 512", "[[source]]", *lines])
-    return parse_config(text, urls.join(base, _PLACE))
+    tables = {"version": VERSION, "build": {"output": "-"}, "learn": {"vocab_size": 512}, "source": [dict(settings)]}
+    return parse_config(tables, urls.join(base, _PLACE))
 
 
 def list_source_items(settings: Mapping[str, Any], base: str) -> Iterator[tuple[int, Assignment]]:
