@@ -3,11 +3,15 @@
     avx512      native, the widest vectors; x86-64 processors that have VBMI2
     avx2        native, wide vectors; x86-64 processors that have them
     portable    native, any processor
-    reference   pure Python, slow and obvious (tokcore.reference.reference); the oracle of the tests
+    reference   pure Python, slow and obvious (tokcore.reference); the oracle of the tests
 
 All give the same bytes. The best one that runs here is used unless the environment variable TOKCORE_KERNEL names
-another, or a test forces one. Arguments are always checked, here or in the bindings. Buffers cross once a batch, and
-native code works on them without the GIL.
+another, or a test forces one.
+
+Each function and class here is a door: it says what goes in and what comes out, and takes texts and rows apart into
+arrays. The native module and the reference have the same names behind it and take the same arrays, so a door does not
+ask which of the two it has. Arguments are checked in the bindings. Buffers cross once a batch, and native code works on
+them without the GIL.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ import contextlib
 import functools
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +31,8 @@ from tokcore.learn.piece_rules import PieceTableRules, UnigramRules
 from tokcore.text.byte_alphabet import ID_OF_BYTE
 from tokcore.text.mask_presets import MASK_PRESETS
 from tokcore.text.sentencepiece_tables import load_scripts
-from tokcore.text.texts import Bytes, Offsets, Texts, make_texts_from_strings
+from tokcore.text.text_steps import STEP_KINDS, PieceRules, TextStep
+from tokcore.text.texts import Bytes, Offsets, Texts
 
 Ids = npt.NDArray[np.int32]
 CodePoints = npt.NDArray[np.uint32]
@@ -46,8 +51,11 @@ def get_implementation() -> str:
     Raises ConfigError if TOKCORE_KERNEL names none of them or one that this processor cannot run, ImportError if the
     native module is missing.
     """
-    if _forced:
-        return _forced[-1]
+    return _forced[-1] if _forced else _choose()
+
+
+@functools.cache  # a look into the environment takes as long as a short text
+def _choose() -> str:
     chosen = os.environ.get("TOKCORE_KERNEL", "")
     return _check(chosen) if chosen else _list_available()[0]
 
@@ -85,25 +93,6 @@ def _list_available() -> tuple[str, ...]:
     return (*_load_native().implementations(), "reference")
 
 
-def _load_reference() -> Any:
-    # Imported late: every worker starts with `import tokcore`, and native code does not need it.
-    from tokcore.reference import reference
-
-    return reference
-
-
-def _load_reference_learners() -> Any:
-    from tokcore.reference import reference_pieces
-
-    return reference_pieces
-
-
-def _load_reference_sampling() -> Any:
-    from tokcore.reference import reference_sampling
-
-    return reference_sampling
-
-
 @functools.cache
 def _load_native() -> Any:
     try:
@@ -116,17 +105,33 @@ def _load_native() -> Any:
     return native
 
 
+if TYPE_CHECKING:
+    from tokcore.reference import as_native as _inside
+    from tokcore.reference.reference import NormalizingEncoder as NormalizingTextEncoder
+    from tokcore.reference.reference import TextEncoder
+    from tokcore.reference.reference_sampling import DropoutEncoder
+else:
+
+    class _Inside:
+        """What is behind the doors: the native module, or the reference in its place."""
+
+        def __getattr__(self, name: str) -> Any:
+            if get_implementation() != "reference":
+                return getattr(_load_native(), name)
+            # Imported late: every worker starts with `import tokcore`, and native code does not need it.
+            from tokcore.reference import as_native
+
+            return getattr(as_native, name)
+
+    _inside = _Inside()
+
+
 def split(pattern: str, texts: Texts) -> tuple[Offsets, Offsets]:
     """(ends, firsts) of the pre-tokens of each text under a named pattern.
 
     ends: absolute ends in texts.data, in order; firsts: n + 1, so that ends[firsts[i]:firsts[i + 1]] are of text i.
     """
-    chosen = get_implementation()
-    if chosen == "reference":
-        ends, firsts = _load_reference().split(pattern, texts)
-    else:
-        ends, firsts = _load_native().split(pattern, texts.data, texts.offsets, chosen)
-    return ends, firsts
+    return _inside.split(pattern, *texts, get_implementation())
 
 
 class Automaton:
@@ -147,20 +152,22 @@ class Automaton:
         byte_classes: Bytes,
     ) -> None:
         self._tables = (num_classes, transitions, leaf_of_block, leaves, byte_classes)
+        self._made: dict[str, _inside.Automaton] = {}
 
-    @functools.cached_property
-    def _native(self) -> Any:
-        return _load_native().Automaton(*self._tables)
+    @property
+    def _inner(self) -> _inside.Automaton:
+        """Of the implementation in use: patterns are read once, and a test may force another one later."""
+        chosen = get_implementation()
+        if chosen not in self._made:
+            self._made[chosen] = _inside.Automaton(*self._tables)
+        return self._made[chosen]
 
     def split(self, texts: Texts, bytewise: bool = False) -> tuple[Offsets, npt.NDArray[np.bool_], Offsets]:
         """(ends, are_matches, firsts): as split, of the matches and of what is between them; which ones are matches.
 
         bytewise: the characters of texts are bytes, and classes are those of their printable names.
         """
-        if get_implementation() == "reference":
-            ends, are_matches, firsts = _load_reference().split_by_automaton(*self._tables, texts, bytewise)
-        else:
-            ends, are_matches, firsts = self._native.split(texts.data, texts.offsets, bytewise)
+        ends, are_matches, firsts = self._inner.split(*texts, bytewise)
         return ends, are_matches.view(np.bool_), firsts
 
 
@@ -169,78 +176,50 @@ def split_by_chain(automata: Sequence[tuple[Automaton, bool]], texts: Texts) -> 
 
     automata: at least one, each with whether it is bytewise.
     """
-    if get_implementation() != "reference":
-        links = [(automaton._native, bytewise) for automaton, bytewise in automata]
-        ends, firsts = _load_native().split_by_chain(links, texts.data, texts.offsets)
-        return ends, firsts
-    pieces, firsts = texts, np.arange(texts.num_texts + 1)
-    for automaton, bytewise in automata:
-        ends, _, further = automaton.split(pieces, bytewise)
-        pieces, firsts = Texts(texts.data, np.concatenate([texts.offsets[:1], ends])), further[firsts]
-    return pieces.offsets[1:], firsts
+    return _inside.split_by_chain([(automaton._inner, bytewise) for automaton, bytewise in automata], *texts)
 
 
 def normalize_bert(texts: Texts, cased: bool) -> Texts:
     """The texts as BERT's normalizer leaves them (tokcore.text.bert_characters); ill-formed bytes are removed."""
-    if get_implementation() == "reference":
-        normalized: Texts = _load_reference().normalize_bert(texts, cased)
-        return normalized
-    return Texts(*_load_native().normalize_bert(texts.data, texts.offsets, cased))
+    return Texts(*_inside.normalize_bert(*texts, cased))
 
 
 def list_unlike_nfc(texts: Texts | Sequence[str | bytes]) -> list[int]:
     """The numbers of the texts that are not in Unicode's form NFC, or not surely; ill-formed ones are among them."""
-    if get_implementation() == "reference":
-        listed: list[int] = _load_reference().list_unlike_nfc(texts)
-        return listed
-    native = _load_native()
-    found: list[int] = (
-        native.list_unlike_nfc(texts.data, texts.offsets)
-        if isinstance(texts, Texts)
-        else native.list_strings_unlike_nfc(tuple(texts))
-    )
-    return found
+    if isinstance(texts, Texts):
+        return _inside.list_unlike_nfc(*texts)
+    return _inside.list_strings_unlike_nfc(tuple(texts))
 
 
 class _Encoder:
-    """What encoders have in common: _inner is the kernel's, or the reference's."""
+    """What encoders have in common."""
 
-    _inner: Any
-    _native: bool
+    _inner: TextEncoder
 
     def encode(self, texts: Texts, threads: int = 1) -> tuple[Ids, Offsets, Offsets]:
         """(ids of all texts, n + 1 offsets into them, number of pre-tokens of each text); same for any threads."""
-        result = self._inner.encode(*self._buffers(texts), threads)
-        return result[0], result[1], result[2]
+        return self._inner.encode(*texts, threads)
 
     def encode_strings(self, texts: Sequence[str | bytes], threads: int = 1) -> tuple[Ids, Offsets, Offsets]:
         """The same for str, which are encoded as UTF-8, and bytes, read where they lie.
 
         Raises UnicodeEncodeError for a str with a surrogate, TypeError for what is neither str nor bytes.
         """
-        if not self._native:
-            return self.encode(make_texts_from_strings(texts), threads)
-        result = self._inner.encode_strings(tuple(texts), threads)
-        return result[0], result[1], result[2]
+        return self._inner.encode_strings(tuple(texts), threads)
 
     def encode_text(self, text: str | bytes) -> Ids:
         """The ids of one text, without what a batch costs. Raises as encode_strings does."""
-        ids: Ids = self._inner.encode_text(text) if self._native else self.encode_strings([text])[0]
-        return ids
+        return self._inner.encode_text(text)
 
     def count_text(self, text: str | bytes) -> int:
         """How many ids encode_text gives."""
-        return int(self._inner.count_text(text)) if self._native else len(self.encode_text(text))
+        return self._inner.count_text(text)
 
     def encode_pieces(
         self, texts: Texts, ends: Offsets, firsts: Offsets, threads: int = 1
     ) -> tuple[Ids, Offsets, Offsets]:
         """The same for texts that are already split; ends and firsts as split returns them."""
-        result = self._inner.encode_pieces(*self._buffers(texts), ends, firsts, threads)
-        return result[0], result[1], result[2]
-
-    def _buffers(self, texts: Texts) -> tuple[Any, ...]:
-        return (texts.data, texts.offsets) if self._native else (texts,)
+        return self._inner.encode_pieces(*texts, ends, firsts, threads)
 
 
 class BpeEncoder(_Encoder):
@@ -266,49 +245,8 @@ class BpeEncoder(_Encoder):
         whole: bool,
         cache_bytes: int,
     ) -> None:
-        chosen = get_implementation()
-        merges = (left, right, result, priority)
-        if chosen == "reference":
-            self._inner = _load_reference().Encoder(pattern, tokens, token_ids, *merges, whole, cache_bytes)
-            self._native = False
-        else:
-            arrays = (tokens.data, tokens.offsets, token_ids, *merges)
-            self._inner = _load_native().Encoder(pattern or "", *arrays, whole, cache_bytes, chosen)
-            self._native = True
-
-
-class PieceRules(NamedTuple):
-    """What SentencePiece does to a text before it looks for pieces."""
-
-    charsmap: bytes  # precompiled_charsmap of a model: replacements of characters; empty for none
-    add_dummy_prefix: bool  # a space before the text, or after it if whitespace_is_suffix
-    remove_extra_whitespaces: bool
-    escape_whitespaces: bool  # spaces become U+2581
-    whitespace_is_suffix: bool
-
-
-# What a TextStep does, in the order of the kernel's numbers.
-STEP_KINDS = (
-    *("prepend", "replace", "replace-spans", "strip-left", "strip-right", "charsmap"),
-    *("metaspace", "metaspace-first", "words", "ascii-words", "metaspace-start"),
-)
-
-
-class TextStep(NamedTuple):
-    """What a tokenizer.json made from a SentencePiece model does to a text before it looks for pieces: one step of it.
-
-    prepend: puts `text` before a text that is not empty. replace: `pattern` becomes `text`. replace-spans: two spaces
-    or more become `text`. strip-left, strip-right: remove white space. charsmap: `text` is the table of replacements.
-    metaspace: spaces become U+2581. metaspace-first: the same, and one U+2581 goes before a text that does not begin
-    with it. words: the same as metaspace-first for each part between white space, which is left out. ascii-words: one
-    U+2581 before each part between ASCII's white space and U+2581, which are left out, as are, before any step, bytes
-    outside of well-formed UTF-8; without this step, such bytes become U+FFFD. metaspace-start: as metaspace-first, but
-    only where the first character is what the steps before have made of the first one of the text.
-    """
-
-    kind: str  # one of STEP_KINDS
-    pattern: str
-    text: bytes
+        rules = (left, right, result, priority, whole, cache_bytes, get_implementation())
+        self._inner = _inside.Encoder(pattern or "", *tokens, token_ids, *rules)
 
 
 class WordpieceEncoder(_Encoder):
@@ -331,14 +269,8 @@ class WordpieceEncoder(_Encoder):
         drops_space: bool,
         cache_bytes: int,
     ) -> None:
-        chosen = get_implementation()
-        rules = (continues, unknown_id, max_characters, drops_space)
-        self._native = chosen != "reference"
-        self._inner = (
-            _load_native().Encoder(pattern or "", tokens.data, tokens.offsets, token_ids, *rules, cache_bytes, chosen)
-            if self._native
-            else _load_reference().WordpieceEncoder(pattern, tokens, token_ids, *rules)
-        )
+        rules = (continues, unknown_id, max_characters, drops_space, cache_bytes, get_implementation())
+        self._inner = _inside.Encoder(pattern or "", *tokens, token_ids, *rules)
 
 
 class ByteUnigramEncoder(_Encoder):
@@ -351,26 +283,18 @@ class ByteUnigramEncoder(_Encoder):
     def __init__(
         self, pattern: str | None, tokens: Texts, token_ids: Ids, scores: npt.NDArray[np.float64], cache_bytes: int
     ) -> None:
-        chosen = get_implementation()
-        self._native = chosen != "reference"
-        if self._native:
-            arrays = (tokens.data, tokens.offsets, token_ids, scores)
-            self._inner = _load_native().Encoder(pattern or "", *arrays, cache_bytes, chosen)
-        else:
-            from tokcore.reference import reference_converted as reference
-
-            self._inner = reference.ByteUnigramEncoder(pattern, tokens, token_ids, scores)
+        rules = (scores, cache_bytes, get_implementation())
+        self._inner = _inside.Encoder(pattern or "", *tokens, token_ids, *rules)
 
 
 class NormalizingEncoder(_Encoder):
     """An encoder that rewrites texts before it looks for pieces."""
 
+    _inner: NormalizingTextEncoder
+
     def normalize(self, texts: Texts) -> Texts:
         """The texts as pieces are looked for in them."""
-        if not self._native:
-            normalized: Texts = self._inner.normalize(texts)
-            return normalized
-        return Texts(*self._inner.normalize(texts.data, texts.offsets))
+        return Texts(*self._inner.normalize(*texts))
 
 
 class SentencepieceEncoder(NormalizingEncoder):
@@ -395,19 +319,9 @@ class SentencepieceEncoder(NormalizingEncoder):
         rules: PieceRules,
         cache_bytes: int,
     ) -> None:
-        self._native = get_implementation() != "reference"
-        if self._native:
-            exact = scores.astype(np.float64)
-            arrays = (pieces.data, pieces.offsets, ids, exact, types, unknown_id, byte_ids)
-            charsmap = np.frombuffer(rules.charsmap, np.uint8)
-            self._inner = _load_native().SentencepieceEncoder(is_unigram, *arrays, charsmap, *rules[1:], cache_bytes)
-        else:
-            from tokcore.reference import reference_sentencepiece as reference
-
-            own = reference.Rules(*rules)
-            self._inner = reference.SentencepieceEncoder(
-                is_unigram, pieces, ids, scores, types, unknown_id, byte_ids, own
-            )
+        charsmap = np.frombuffer(rules.charsmap, np.uint8)
+        arrays = (scores.astype(np.float64), types, unknown_id, byte_ids, charsmap)
+        self._inner = _inside.SentencepieceEncoder(is_unigram, *pieces, ids, *arrays, *rules[1:], cache_bytes)
 
 
 class ConvertedEncoder(NormalizingEncoder):
@@ -431,21 +345,10 @@ class ConvertedEncoder(NormalizingEncoder):
         splits_every_space: bool,
         cache_bytes: int,
     ) -> None:
-        self._native = get_implementation() != "reference"
-        if self._native:
-            exact = np.zeros(len(ids)) if scores is None else scores
-            left, right, result = np.ascontiguousarray(merges.T)
-            numbered = [(STEP_KINDS.index(step.kind), step.pattern.encode(), step.text) for step in steps]
-            vocabulary = (pieces.data, pieces.offsets, ids, exact, unknown_id, byte_ids, left, right, result)
-            self._inner = _load_native().SentencepieceEncoder(
-                scores is not None, *vocabulary, numbered, splits_every_space, cache_bytes
-            )
-        else:
-            from tokcore.reference import reference_converted as reference
-
-            self._inner = reference.ConvertedEncoder(
-                pieces, ids, scores, merges, unknown_id, byte_ids, steps, splits_every_space
-            )
+        exact = np.zeros(len(ids)) if scores is None else scores
+        numbered = [(STEP_KINDS.index(step.kind), step.pattern.encode(), step.text) for step in steps]
+        rules = (exact, unknown_id, byte_ids, *np.ascontiguousarray(merges.T), numbered, splits_every_space)
+        self._inner = _inside.SentencepieceEncoder(scores is not None, *pieces, ids, *rules, cache_bytes)
 
 
 class Counter:
@@ -457,44 +360,34 @@ class Counter:
     """
 
     def __init__(self, pattern: str, max_pretoken_bytes: int) -> None:
-        chosen = get_implementation()
-        self._native = chosen != "reference"
-        self._inner: Any = (
-            _load_native().Counter(pattern, max_pretoken_bytes, chosen)
-            if self._native
-            else _load_reference().Counter(pattern, max_pretoken_bytes)
-        )
+        self._inner = _inside.Counter(pattern, max_pretoken_bytes, get_implementation())
 
     def add(self, texts: Texts) -> None:
         """Split texts and count them; each is a document."""
-        self._inner.add(*((texts.data, texts.offsets) if self._native else (texts,)))
+        self._inner.add(*texts)
 
     def add_pieces(self, texts: Texts, ends: Offsets, firsts: Offsets) -> None:
         """Count texts that are already split; ends and firsts as split returns them."""
-        self._inner.add_pieces(*((texts.data, texts.offsets) if self._native else (texts,)), ends, firsts)
+        self._inner.add_pieces(*texts, ends, firsts)
 
     @property
     def memory_bytes(self) -> int:
         """What the table holds on to."""
-        return int(self._inner.memory_bytes)
+        return self._inner.memory_bytes
 
     @property
     def num_rows(self) -> int:
         """Distinct pre-tokens since the last take."""
-        return int(self._inner.num_rows)
+        return self._inner.num_rows
 
     @property
     def num_pretokens(self) -> int:
         """Pre-tokens counted since the last take, parts of cut ones each for itself."""
-        return int(self._inner.num_pretokens)
+        return self._inner.num_pretokens
 
     def take(self) -> CountRows:
         """The rows, sorted by bytes; the table is empty afterwards."""
-        if not self._native:
-            rows: CountRows = self._inner.take()
-            return rows
-        data, offsets, counts, documents = self._inner.take()
-        return CountRows(Texts(data, offsets), counts, documents)
+        return _make_rows(self._inner.take())
 
     @staticmethod
     def take_all(counters: Sequence[Counter], threads: int = 1) -> list[CountRows]:
@@ -503,13 +396,13 @@ class Counter:
         A document is to be in one counter only. Threads change nothing but where an element ends and the next begins.
         Raises ValueError if a counter is named twice.
         """
-        if not all(counter._native for counter in counters):
-            summed: list[CountRows] = _load_reference().Counter.take_all(
-                [counter._inner for counter in counters], threads
-            )
-            return summed
-        taken = _load_native().Counter.take_all([counter._inner for counter in counters], threads)
-        return [CountRows(Texts(data, offsets), counts, documents) for data, offsets, counts, documents in taken]
+        taken = _inside.Counter.take_all([counter._inner for counter in counters], threads)
+        return [_make_rows(arrays) for arrays in taken]
+
+
+def _make_rows(arrays: tuple[Bytes, Offsets, Counts, Counts]) -> CountRows:
+    data, offsets, counts, documents = arrays
+    return CountRows(Texts(data, offsets), counts, documents)
 
 
 class IdRows(NamedTuple):
@@ -528,9 +421,7 @@ class IdCounter:
     """
 
     def __init__(self) -> None:
-        self._inner: Any = (
-            _load_reference().IdCounter() if get_implementation() == "reference" else _load_native().IdCounter()
-        )
+        self._inner = _inside.IdCounter()
 
     def add(self, ids: Ids, offsets: Offsets) -> None:
         """Count documents; document i is ids[offsets[i]:offsets[i + 1]]."""
@@ -552,8 +443,7 @@ class MuHash:
     EMPTY = b"\1" + bytes(NUM_BYTES - 1)  # the value without members
 
     def __init__(self, value: bytes = EMPTY) -> None:
-        of = _load_reference() if get_implementation() == "reference" else _load_native()
-        self._inner: Any = of.MuHash(value)
+        self._inner = _inside.MuHash(value)
 
     def add(self, keys: bytes) -> None:
         """Add members; keys: 32 bytes each, back to back."""
@@ -573,7 +463,7 @@ class MuHash:
 
     def value(self) -> bytes:
         """The number. Bitcoin Core shows its sha256, with the bytes in reverse order."""
-        return bytes(self._inner.value())
+        return self._inner.value()
 
 
 def highway_hash(key: tuple[int, int, int, int], data: Bytes, offsets: Offsets) -> npt.NDArray[np.uint64]:
@@ -582,9 +472,7 @@ def highway_hash(key: tuple[int, int, int, int], data: Bytes, offsets: Offsets) 
     key: four integers of 64 bits. data: uint8. offsets: int64[n + 1]; range i is data[offsets[i]:offsets[i + 1]].
     Raises ValueError for offsets that do not ascend within data.
     """
-    of = _load_reference() if get_implementation() == "reference" else _load_native()
-    hashes: npt.NDArray[np.uint64] = of.highway_hash(np.array(key, np.uint64), data, offsets)
-    return hashes
+    return _inside.highway_hash(np.array(key, np.uint64), data, offsets)
 
 
 class IdParts:
@@ -601,8 +489,7 @@ class IdParts:
 
         Raises ValueError for a part that is not within its source.
         """
-        of = _load_reference() if get_implementation() == "reference" else _load_native()
-        self._inner: Any = of.IdParts(list(sources), which, starts, ends)
+        self._inner = _inside.IdParts(list(sources), which, starts, ends)
 
     def copy(self, first: int, last: int, ids: Ids) -> Ids:
         """Write parts first to last, last excluded, to an array that has just room for them; returns it.
@@ -623,9 +510,7 @@ def pack_varints(values: Ids, offsets: Offsets) -> tuple[Bytes, Offsets]:
     >>> data.tobytes().hex(), bounds.tolist()
     ('05ac0200', [0, 3, 4])
     """
-    of = _load_reference() if get_implementation() == "reference" else _load_native()
-    packed: tuple[Bytes, Offsets] = of.pack_varints(values, offsets)
-    return packed
+    return _inside.pack_varints(values, offsets)
 
 
 def unpack_varints(data: Bytes, bounds: Offsets) -> tuple[Offsets, Offsets]:
@@ -637,9 +522,7 @@ def unpack_varints(data: Bytes, bounds: Offsets) -> tuple[Offsets, Offsets]:
     >>> [of.tolist() for of in unpack_varints(np.array([5, 172, 2], np.uint8), np.array([0, 1, 3]))]
     [[5, 300], [1, 1]]
     """
-    of = _load_reference() if get_implementation() == "reference" else _load_native()
-    unpacked: tuple[Offsets, Offsets] = of.unpack_varints(data, bounds)
-    return unpacked
+    return _inside.unpack_varints(data, bounds)
 
 
 class RowMerger:
@@ -650,24 +533,16 @@ class RowMerger:
     """
 
     def __init__(self, num_runs: int, multipliers: Sequence[int] | None) -> None:
-        self._native = get_implementation() != "reference"
-        self._inner: Any = (
-            _load_native().RowMerger(num_runs, None if multipliers is None else list(multipliers))
-            if self._native
-            else _load_reference().RowMerger(num_runs, multipliers)
-        )
+        self._inner = _inside.RowMerger(num_runs, None if multipliers is None else list(multipliers))
 
     @property
     def hungry(self) -> list[int]:
         """The runs that must be fed or finished before merge can go on."""
-        return list(self._inner.hungry)
+        return self._inner.hungry
 
     def feed(self, run: int, rows: CountRows) -> None:
         """The next rows of a hungry run, sorted and after all that it was fed before; they are not copied."""
-        if self._native:
-            self._inner.feed(run, rows.keys.data, rows.keys.offsets, rows.counts, rows.documents)
-        else:
-            self._inner.feed(run, rows)
+        self._inner.feed(run, *rows.keys, rows.counts, rows.documents)
 
     def finish(self, run: int) -> None:
         """That run has no more rows."""
@@ -676,28 +551,21 @@ class RowMerger:
     def merge(self, max_rows: int) -> CountRows | None:
         """Up to max_rows merged rows, fewer if a run is hungry; None at the end of all runs."""
         merged = self._inner.merge(max_rows)
-        if not self._native or merged is None:
-            rows: CountRows | None = merged
-            return rows
-        data, offsets, counts, documents = merged
-        return CountRows(Texts(data, offsets), counts, documents)
+        return None if merged is None else _make_rows(merged)
 
 
 Seeds = npt.NDArray[np.uint64]  # of n texts: what is drawn for a text follows from its seed alone
 
 
 class _Dropout:
-    _inner: Any
-    _native: bool
+    _inner: DropoutEncoder
 
     def encode(self, texts: Texts, ends: Offsets, firsts: Offsets, seeds: Seeds, last: int) -> tuple[Ids, Offsets]:
         """(ids of all texts, n + 1 offsets into them) of texts that are split; ends and firsts as split returns them.
 
         Something is passed over with the probability (last + 1) / 2**64.
         """
-        buffers = (texts.data, texts.offsets) if self._native else (texts,)
-        ids, offsets = self._inner.encode(*buffers, ends, firsts, seeds, last)
-        return ids, offsets
+        return self._inner.encode(*texts, ends, firsts, seeds, last)
 
 
 class DropoutBpe(_Dropout):
@@ -707,9 +575,7 @@ class DropoutBpe(_Dropout):
     """
 
     def __init__(self, byte_ids: Ids, left: Ids, right: Ids, result: Ids, priority: npt.NDArray[np.uint32]) -> None:
-        self._native = get_implementation() != "reference"
-        make = _load_native().DropoutBpe if self._native else _load_reference_sampling().DropoutBpe
-        self._inner = make(byte_ids, left, right, result, priority)
+        self._inner = _inside.DropoutBpe(byte_ids, left, right, result, priority)
 
 
 class DropoutWordpiece(_Dropout):
@@ -727,12 +593,7 @@ class DropoutWordpiece(_Dropout):
         max_characters: int,
         drops_space: bool,
     ) -> None:
-        self._native = get_implementation() != "reference"
-        rules = (token_ids, continues, unknown_id, max_characters, drops_space)
-        if self._native:
-            self._inner = _load_native().DropoutWordpiece(tokens.data, tokens.offsets, *rules)
-        else:
-            self._inner = _load_reference_sampling().DropoutWordpiece(tokens, *rules)
+        self._inner = _inside.DropoutWordpiece(*tokens, token_ids, continues, unknown_id, max_characters, drops_space)
 
 
 class SampledUnigram:
@@ -755,18 +616,11 @@ class SampledUnigram:
         splits: bool,
         fuses: bool,
     ) -> None:
-        rules = (ids, weights, scales, unknown_id, byte_ids, splits, fuses)
-        self._native = get_implementation() != "reference"
-        if self._native:
-            self._inner = _load_native().SampledUnigram(texts.data, texts.offsets, *rules)
-        else:
-            self._inner = _load_reference_sampling().SampledUnigram(texts, *rules)
+        self._inner = _inside.SampledUnigram(*texts, ids, weights, scales, unknown_id, byte_ids, splits, fuses)
 
     def encode(self, texts: Texts, seeds: Seeds) -> tuple[Ids, Offsets, Offsets]:
         """(ids of all texts, n + 1 offsets into them, number of words of each) of normalized texts."""
-        buffers = (texts.data, texts.offsets) if self._native else (texts,)
-        ids, offsets, num_words = self._inner.encode(*buffers, seeds)
-        return ids, offsets, num_words
+        return self._inner.encode(*texts, seeds)
 
 
 class JsonDocuments(NamedTuple):
@@ -799,12 +653,12 @@ class JsonLines:
     def __init__(
         self, text: str, id: str, lang: str, forbidden: Sequence[str], max_text_bytes: int, max_id_bytes: int
     ) -> None:
-        make = _load_reference().JsonLines if get_implementation() == "reference" else _load_native().JsonLines
-        self._inner: Any = make(text, id, lang, list(forbidden), min(max_text_bytes, 2**63 - 1), max_id_bytes)
+        limits = (min(max_text_bytes, 2**63 - 1), max_id_bytes)
+        self._inner = _inside.JsonLines(text, id, lang, list(forbidden), *limits)
 
     def know_lang(self, lang: str) -> int:
         """The code of a language; from now on its documents are not refused. Codes are 0, 1, 2 and so on."""
-        return int(self._inner.know_lang(lang))
+        return self._inner.know_lang(lang)
 
     def read(self, block: bytes, start: int, end: int, max_bytes: int, max_documents: int) -> JsonDocuments:
         """The documents in block[start:end], whole lines, the last one with or without its line feed.
@@ -834,17 +688,16 @@ def learn_merges(
     merges_done: one number, which rises to that of the merges while they are learned, for other threads to read.
     Raises OverflowError if counts cannot be summed in 64 bits.
     """
-    merges_done = np.zeros(1, np.int64) if merges_done is None else merges_done
-    if get_implementation() == "reference":
-        left, right, count = _load_reference().learn(
-            rows, counts, num_merges, min_count, max_token_bytes, threads, merges_done
-        )
-    else:
-        least = min(min_count, 2**63 - 1)  # more than any count can be
-        left, right, count = _load_native().learn(
-            rows.data, rows.offsets, counts, num_merges, least, max_token_bytes, threads, ID_OF_BYTE, merges_done
-        )
-    return left, right, count
+    least, gauge = _as_int64(min_count), _make_gauge(merges_done)
+    return _inside.learn(*rows, counts, num_merges, least, max_token_bytes, threads, ID_OF_BYTE, gauge)
+
+
+def _as_int64(min_count: int) -> int:
+    return min(min_count, 2**63 - 1)  # more than any count can be
+
+
+def _make_gauge(given: Offsets | None) -> Offsets:
+    return np.zeros(1, np.int64) if given is None else given
 
 
 def learn_symbol_merges(
@@ -862,11 +715,8 @@ def learn_symbol_merges(
 
     symbol_bytes: of each symbol, what max_token_bytes counts. Merge i makes the symbol len(symbol_bytes) + i.
     """
-    merges_done = np.zeros(1, np.int64) if merges_done is None else merges_done
-    of = _load_reference() if get_implementation() == "reference" else _load_native()
-    rules = (num_merges, min(min_count, 2**63 - 1), max_token_bytes, threads, merges_done)
-    left, right, count = of.learn_symbols(symbols, offsets, counts, symbol_bytes, *rules)
-    return left, right, count
+    rules = (num_merges, _as_int64(min_count), max_token_bytes, threads, _make_gauge(merges_done))
+    return _inside.learn_symbols(symbols, offsets, counts, symbol_bytes, *rules)
 
 
 class CharacterMerges(NamedTuple):
@@ -897,11 +747,9 @@ def learn_characters(
     count(ab) / (count(a) count(b)) is merged, if several are equal the one with the highest count. All else is as in
     learn_merges, also the errors.
     """
-    merges_done = np.zeros(1, np.int64) if merges_done is None else merges_done
-    rules = (num_tokens, min(min_count, 2**63 - 1), max_token_bytes, threads, by_score, merges_done)
-    if get_implementation() == "reference":
-        return CharacterMerges(*_load_reference().learn_characters(rows, counts, *rules))
-    return CharacterMerges(*_load_native().learn_characters(rows.data, rows.offsets, counts, *rules))
+    least, gauge = _as_int64(min_count), _make_gauge(merges_done)
+    learned = _inside.learn_characters(*rows, counts, num_tokens, least, max_token_bytes, threads, by_score, gauge)
+    return CharacterMerges(*learned)
 
 
 class PieceMerges(NamedTuple):
@@ -929,12 +777,8 @@ def learn_piece_merges(
     text comes first as UTF-8. Pre-tokens of ill-formed bytes, or with U+2585, take no part. All else, errors included,
     is as in learn_merges.
     """
-    merges_done = np.zeros(1, np.int64) if merges_done is None else merges_done
-    limits = (num_tokens, min(min_count, 2**63 - 1), threads, merges_done)
-    if get_implementation() == "reference":
-        return PieceMerges(*_load_reference_learners().learn_piece_merges(rows, counts, rules, *limits))
-    words = (rows.data, rows.offsets, counts)
-    return PieceMerges(*_load_native().learn_piece_merges(words, _pack_rules(rules), *limits))
+    limits = (num_tokens, _as_int64(min_count), threads, _make_gauge(merges_done))
+    return PieceMerges(*_inside.learn_piece_merges((*rows, counts), _pack_rules(rules), *limits))
 
 
 class UnigramPieces(NamedTuple):
@@ -957,21 +801,12 @@ def learn_unigram(
 
     Which pre-tokens take part, and the errors, are as in learn_piece_merges.
     """
-    rounds_done = np.zeros(1, np.int64) if rounds_done is None else rounds_done
-    if get_implementation() == "reference":
-        return UnigramPieces(*_load_reference_learners().learn_unigram(rows, counts, rules, unigram))
-    limits = (unigram.num_pieces, unigram.num_before_last_cut, unigram.num_seeds)
-    least = min(unigram.min_seed_count, 2**63 - 1)
-    words = (rows.data, rows.offsets, counts)
-    learned = _load_native().learn_unigram(
-        words, _pack_rules(rules), *limits, unigram.scale, least, threads, rounds_done
-    )
-    return UnigramPieces(*learned)
+    limits = (*unigram[:4], _as_int64(unigram.min_seed_count), threads, _make_gauge(rounds_done))
+    return UnigramPieces(*_inside.learn_unigram((*rows, counts), _pack_rules(rules), *limits))
 
 
 def _pack_rules(rules: PieceTableRules) -> tuple[Any, ...]:
-    scripts = load_scripts()
-    return (rules.reserved.data, rules.reserved.offsets, scripts.starts, scripts.numbers, *rules[1:])
+    return (*rules.reserved, *load_scripts(), *rules[1:])
 
 
 class MaskedSpans(NamedTuple):
@@ -985,10 +820,8 @@ class MaskedSpans(NamedTuple):
 
 def find_masked(presets: Sequence[str], texts: Texts) -> MaskedSpans:
     """The spans that these presets match, each preset for itself: those of different presets may overlap."""
-    if get_implementation() == "reference":
-        return MaskedSpans(*_load_reference().find_masked(presets, texts))
     chosen = sum(1 << number for number, name in enumerate(MASK_PRESETS) if name in presets)
-    return MaskedSpans(*_load_native().find_masked(chosen, texts.data, texts.offsets))
+    return MaskedSpans(*_inside.find_masked(chosen, *texts))
 
 
 def rank_merges(tokens: Texts) -> tuple[Ids, Ids, Ids]:
@@ -996,11 +829,7 @@ def rank_merges(tokens: Texts) -> tuple[Ids, Ids, Ids]:
 
     Ordered by the token that is made, then by the length of its left part. tokens: all different, none empty.
     """
-    if get_implementation() == "reference":
-        left, right, result = _load_reference().rank_merges(tokens)
-    else:
-        left, right, result = _load_native().rank_merges(tokens.data, tokens.offsets)
-    return left, right, result
+    return _inside.rank_merges(*tokens)
 
 
 def rank_parts(tokens: Texts) -> tuple[Ids, Ids, Ids]:
@@ -1009,30 +838,17 @@ def rank_parts(tokens: Texts) -> tuple[Ids, Ids, Ids]:
     tokens: in the order of ranks, all different, none empty; results are positions in them. Only lower ranks are
     merged, the lowest first and of equal ones the leftmost. left and right are -1 where there are more than two parts.
     """
-    if get_implementation() == "reference":
-        left, right, token = _load_reference().rank_parts(tokens)
-    else:
-        left, right, token = _load_native().rank_parts(tokens.data, tokens.offsets)
-    return left, right, token
+    return _inside.rank_parts(*tokens)
 
 
 def assign_partitions(keys: Texts, num_partitions: int) -> npt.NDArray[np.int64]:
     """The partition, 0 <= p < num_partitions, of each key: the top bits of a hash that never changes.
 
-    The hash is that of kernel/memory/hash.h.
-
-    num_partitions: a power of two, at most 2**32.
+    The hash is that of kernel/memory/hash.h. num_partitions: a power of two, at most 2**32.
     """
-    partitions: npt.NDArray[np.int64]
-    if get_implementation() == "reference":
-        partitions = _load_reference().assign_partitions(keys, num_partitions)
-    else:
-        partitions = _load_native().assign_partitions(keys.data, keys.offsets, num_partitions)
-    return partitions
+    return _inside.assign_partitions(*keys, num_partitions)
 
 
 def pack_rows(rows: CountRows) -> memoryview:
     """The canonical bytes of rows: of each, u32 key length, key, u64 count, u64 documents, all little-endian."""
-    if get_implementation() == "reference":
-        return memoryview(_load_reference().pack_rows(rows))
-    return memoryview(_load_native().pack_rows(rows.keys.data, rows.keys.offsets, rows.counts, rows.documents))
+    return memoryview(_inside.pack_rows(*rows.keys, rows.counts, rows.documents))

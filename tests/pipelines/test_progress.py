@@ -18,7 +18,6 @@ import pytest
 from support.builds import build_file, small_corpus
 
 from tokcore import kernel
-from tokcore.reference import reference
 from tokcore.text.texts import make_texts_from_strings
 from tokcore_pipelines.build import count_corpus
 from tokcore_pipelines.build.build import Build
@@ -195,20 +194,21 @@ def test_quiet_is_quiet(capsys):
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.parametrize("learn", [kernel.learn_merges, reference.learn])
-def test_merges_are_counted_while_they_are_learned(learn):
+@pytest.mark.parametrize("implementation", [kernel.list_available()[0], "reference"])
+def test_merges_are_counted_while_they_are_learned(implementation):
     """Another thread sees the number rise from none to all; here the kernel runs without the GIL."""
     chance = np.random.default_rng(1)
-    size, most = (30_000, 4000) if learn is kernel.learn_merges else (60, 40)
+    size, most = (60, 40) if implementation == "reference" else (30_000, 4000)
     words = ["".join(map(chr, word)) for word in chance.integers(97, 117, (size, 9)).tolist()]
     rows, counts = make_texts_from_strings(words), np.ones(size, np.uint64)
     for _ in range(5):  # a busy machine may not let this thread run in between
         done, seen = np.zeros(1, np.int64), []
-        thread = threading.Thread(target=learn, args=(rows, counts, most, 1, 0, 1, done))
-        thread.start()
-        while thread.is_alive():
-            seen.append(int(done[0]))
-        thread.join()
+        thread = threading.Thread(target=kernel.learn_merges, args=(rows, counts, most, 1, 0, 1, done))
+        with kernel.force(implementation):
+            thread.start()
+            while thread.is_alive():
+                seen.append(int(done[0]))
+            thread.join()
         assert seen == sorted(seen)
         assert done[0] == most
         if any(0 < number < most for number in seen):

@@ -261,7 +261,8 @@ def test_unigram_has_the_pieces_and_scores_of_sentencepiece_from_the_same_seeds(
 def write_seeds(table, tmp_path) -> str:
     """The file of the seeds that ours starts from, as theirs reads them: found the slow and obvious way."""
     rules = _make_rules(make_options(1500, {}))
-    runs, *_ = reference_pieces.read_words(*table, rules)
+    texts, counts = table
+    runs, *_ = reference_pieces.read_words((*texts, counts), rules)
     file = tmp_path / "seeds.tsv"
     seeds = reference_pieces.find_seeds(runs, rules, 2, NUM_SEEDS)
     file.write_text("".join(f"{piece}\t{count}\n" for piece, count in seeds))

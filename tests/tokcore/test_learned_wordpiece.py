@@ -64,7 +64,7 @@ def test_threads_long_words_and_wide_symbols_change_nothing(parts, threads, narr
     batch = make_texts_from_strings([part.encode() for part in parts])
     counts = np.arange(1, len(parts) + 1, dtype=np.uint64)
     done = np.zeros(1, np.int64)
-    expected = reference.learn_characters(batch, counts, 30, 1, 0, 1, by_score, done.copy())
+    expected = reference.learn_characters(*batch, counts, 30, 1, 0, 1, by_score, done.copy())
     settings = {"min_parallel_units": 0, "max_narrow_ids": narrow}
     found = _native.learn_characters(batch.data, batch.offsets, counts, 30, 1, 0, threads, by_score, done, **settings)
     assert [column.tolist() for column in found] == [column.tolist() for column in expected]
@@ -116,7 +116,8 @@ def learned(counts: Mapping[bytes, int], vocab_size: int, model: str = "wordpiec
 
 def find_first_tie(counts: Mapping[bytes, int], most: int) -> int:
     """The size of the vocabulary, without special tokens, before the first merge that a tie decides."""
-    rows = reference.list_character_words(*table_of(counts))
+    texts, of_texts = table_of(counts)
+    rows = reference.list_character_words(*texts, of_texts)
     symbols = {symbol for word, _ in rows for symbol in word}
     size = len({character for _, character in symbols} | {symbol for symbol in symbols if symbol[0]})
     number = {symbol: i for i, symbol in enumerate(sorted(symbols))}

@@ -64,7 +64,7 @@ def test_threads_long_words_and_wide_symbols_change_nothing(parts: list[bytes], 
     """Every path of the learner on small tables: normally threads and wide symbols are for large ones."""
     batch = make_texts_from_strings(parts)
     counts = np.arange(1, len(parts) + 1, dtype=np.uint64)
-    expected = reference.learn(batch, counts, 25, 1)
+    expected = reference.learn(*batch, counts, 25, 1, 0, 1, ID_OF_BYTE, np.zeros(1, np.int64))
     done = np.zeros(1, np.int64)
     settings = {"min_parallel_units": 0, "max_narrow_ids": narrow}
     found = _native.learn(batch.data, batch.offsets, counts, 25, 1, 0, threads, ID_OF_BYTE, done, **settings)

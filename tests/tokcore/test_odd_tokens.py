@@ -35,7 +35,7 @@ def tokenizer_of(model: LearnedModel | MergesModel | RanksModel) -> Tokenizer:
 def test_unreachable_tokens_are_those_that_the_reference_does_not_reach(model) -> None:
     table = model.merge_table
     merges = (table.left, table.right, table.result, table.priority)
-    encoder = reference.Encoder(None, make_texts_from_strings(model.tokens), model.ids, *merges, model.whole, 0)
+    encoder = reference.BpeEncoder("", *make_texts_from_strings(model.tokens), model.ids, *merges, model.whole)
     expected = []
     for id, token in zip(model.ids.tolist(), model.tokens, strict=True):
         becomes = encoder.encode_piece(token)

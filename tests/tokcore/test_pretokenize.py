@@ -72,7 +72,7 @@ def assert_implementations_agree(name: str, batch: Texts) -> None:
 
 
 def assert_equals_reference(name: str, batch: Texts) -> None:
-    ends, firsts = reference.split(name, batch)
+    ends, firsts = reference.split(name, *batch)
     for implementation in NATIVE:
         found = split_arrays(name, implementation, batch)
         assert np.array_equal(found[0], ends), (name, implementation)

@@ -39,7 +39,7 @@ from tokcore.formats.riegeli import (
     make_signature,
     unframe_chunks,
 )
-from tokcore.formats.shard_format import FormatDefaults, ShardSettings, ShardWithDocuments, check_ids, check_lengths
+from tokcore.formats.shard_format import ShardFormat, ShardSettings, ShardWithDocuments, check_ids, check_lengths
 from tokcore.formats.varints import measure_varints, read_varints_at, spread_varints
 from tokcore.shards.token_batch import Ids, Offsets, TokenBatch
 from tokcore.text.texts import Bytes
@@ -335,13 +335,12 @@ MaxText: `grain_file_type: arrayrecord`, `grain_train_files: OUT/shards/array_re
 """
 
 
-class ArrayRecordFormat(FormatDefaults):
+class ArrayRecordFormat(ShardFormat):
     """The ShardFormat of this file."""
 
     name = "array_record"
     suffixes = (SUFFIX,)
     reads_ranges = False  # only the records themselves say how many ids they have
-    open_plain = None
     usage = _USAGE
 
     def dtype(self, settings: ShardSettings) -> str:

@@ -31,6 +31,7 @@ COMPRESSIONS = ("zstd", "lz4", "none")
 BATCH_TOKENS = 1 << 20
 BATCH_DOCUMENTS = 4096
 BATCH_CHARS = 1 << 24  # of ids, langs and sources
+EVEN_ROWS = 1 << 16  # of a batch of EvenWriter
 
 COLUMNS = (
     pa.field("id", pa.string()),
@@ -55,6 +56,34 @@ def open_writer(file: BinaryIO, schema: pa.Schema, compression: str) -> pa.Recor
     codec = {"zstd": pa.Codec("zstd", 1), "lz4": pa.Codec("lz4"), "none": None}[compression]
     # Each processor already has a worker: threads of the writer would only compete with them.
     return pa.ipc.new_file(Sink(file), schema, options=pa.ipc.IpcWriteOptions(compression=codec, use_threads=False))
+
+
+class EvenWriter:
+    """Writes record batches whose sizes follow from the rows alone, not from how they arrived."""
+
+    def __init__(self, file: BinaryIO, schema: pa.Schema, compression: str) -> None:
+        """compression: zstd (level 1), lz4 or none."""
+        self._schema = schema
+        self._writer = open_writer(file, schema, compression)
+        self._waiting: list[pa.RecordBatch] = []
+
+    def write(self, arrays: Sequence[pa.Array]) -> None:
+        """Append rows: a column of each field of the schema."""
+        self._waiting.append(pa.RecordBatch.from_arrays(list(arrays), schema=self._schema))
+        self._flush(EVEN_ROWS)
+
+    def close(self) -> None:
+        """Write what waits, and the footer."""
+        self._flush(1)
+        self._writer.close()
+
+    def _flush(self, least: int) -> None:
+        table = pa.Table.from_batches(self._waiting, self._schema)
+        while len(table) >= least:
+            (one,) = table.slice(0, EVEN_ROWS).combine_chunks().to_batches()
+            self._writer.write_batch(one)
+            table = table.slice(EVEN_ROWS)
+        self._waiting = table.to_batches()
 
 
 def make_rechunker() -> Rechunker:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tokcore.errors import FormatError
 from tokcore.files.ranged_files import RangedIds, find_ranged
 from tokcore.formats.documents import Documents
-from tokcore.formats.shard_format import FormatDefaults, ShardSettings, ShardWithDocuments, check_ids, count_most_ids
+from tokcore.formats.shard_format import ShardFormat, ShardSettings, ShardWithDocuments, check_ids, count_most_ids
 from tokcore.shards.token_batch import Ids, Offsets, TokenBatch
 
 _SPOOL_MEMORY = 1 << 23  # bytes of a spool that stay in memory
@@ -231,7 +231,7 @@ def require_dtype(path: str, dtype: str, dtypes: Sequence[str], silent: str) -> 
     return dtype
 
 
-class HeaderlessFormat(FormatDefaults, ABC):
+class HeaderlessFormat(ShardFormat, ABC):
     """A ShardFormat of two files: ids without a header, and where documents end.
 
     The dtype of the ids follows from how many there are and from the size of their file.

@@ -30,8 +30,8 @@ from tokcore.formats.flat_ids import (
     store_ids,
 )
 from tokcore.formats.shard_format import (
-    FormatDefaults,
     IndexEntry,
+    ShardFormat,
     ShardSettings,
     ShardWithDocuments,
     StoredShard,
@@ -164,7 +164,7 @@ loader = StreamingDataLoader(train, batch_size=8)
 """
 
 
-class LitdataFormat(FormatDefaults):
+class LitdataFormat(ShardFormat):
     """The ShardFormat of this file."""
 
     name = "litdata"
@@ -172,7 +172,6 @@ class LitdataFormat(FormatDefaults):
     splits_apart = True
     dtypes = tuple(CODES)
     most_tokens = 2**29  # half of what the offsets allow: they take room, too
-    open_plain = None
     index_names = (INDEX,)
     needs_index = True
     rebuilds_index = True

@@ -21,7 +21,7 @@ from tokcore.errors import FormatError
 from tokcore.formats.documents import Documents
 from tokcore.formats.flat_ids import FlatIds, Spool, choose_dtype, measure_file, read_start, store_ids
 from tokcore.formats.shard_format import (
-    FormatDefaults,
+    ShardFormat,
     ShardSettings,
     ShardWithDocuments,
 )
@@ -119,7 +119,7 @@ ids = numpy.memmap("FILE.bin", "<u2" if version == 1 else "<u4", "r", offset=102
 """
 
 
-class LlmcFormat(FormatDefaults):
+class LlmcFormat(ShardFormat):
     """The ShardFormat of this file."""
 
     name = "llmc"

@@ -32,8 +32,8 @@ from tokcore.formats.flat_ids import (
     store_ids,
 )
 from tokcore.formats.shard_format import (
-    FormatDefaults,
     IndexEntry,
+    ShardFormat,
     ShardSettings,
     ShardWithDocuments,
     StoredShard,
@@ -288,7 +288,7 @@ From a store: `StreamingDataset(remote="s3://BUCKET/OUT/shards/mds", local="/tmp
 """
 
 
-class MdsFormat(FormatDefaults):
+class MdsFormat(ShardFormat):
     """The ShardFormat of this file."""
 
     name = "mds"
@@ -297,7 +297,6 @@ class MdsFormat(FormatDefaults):
     splits_apart = True
     dtypes = DTYPES
     most_tokens = 2**29  # half of what the offsets allow: they take room, too
-    open_plain = None
     index_names = (INDEX,)
     needs_index = True
     rebuilds_index = True

@@ -36,8 +36,8 @@ from tokcore.formats.flat_ids import (
     require_dtype,
 )
 from tokcore.formats.shard_format import (
-    FormatDefaults,
     IndexEntry,
+    ShardFormat,
     ShardSettings,
     ShardWithDocuments,
     StoredShard,
@@ -281,7 +281,7 @@ Then pass `--train-data-path $(cat train.txt) --valid-data-path $(cat validation
 """
 
 
-class MegatronFormat(FormatDefaults):
+class MegatronFormat(ShardFormat):
     """The ShardFormat of this file."""
 
     name = "megatron"

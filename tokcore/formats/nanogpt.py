@@ -19,8 +19,8 @@ from tokcore.files.canonical_json import write_canonical_json
 from tokcore.formats.documents import Documents, find_documents
 from tokcore.formats.flat_ids import FlatIds, open_headerless, store_ids
 from tokcore.formats.shard_format import (
-    FormatDefaults,
     IndexEntry,
+    ShardFormat,
     ShardSettings,
     ShardWithDocuments,
     StoredShard,
@@ -104,7 +104,7 @@ ids = [numpy.memmap(folder + path, dtype=index["dtype"], mode="r") for path in t
 """
 
 
-class NanogptFormat(FormatDefaults):
+class NanogptFormat(ShardFormat):
     """The ShardFormat of this file."""
 
     name = "nanogpt"

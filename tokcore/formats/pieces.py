@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tokcore.errors import FormatError
-from tokcore.formats.arrow_columns import RecordBatches, open_writer
+from tokcore.formats.arrow_columns import EvenWriter, RecordBatches
 from tokcore.formats.files_beside_shards import find_beside
 from tokcore.shards.labels import Labels, join_labels, label_arrow, repeat_label
 from tokcore.shards.token_batch import Offsets, pack_labels, pack_strings
@@ -39,7 +39,6 @@ _FIELDS = (
 _VERSION_KEY, _VERSION = b"tokcore.format_version", b"1"
 _LENGTH_KEY = b"tokcore.length"
 _PREFIX = b"tokcore-pieces-v1"
-_BATCH_PIECES = 1 << 16
 
 
 class Pieces(NamedTuple):
@@ -98,9 +97,7 @@ class PiecesWriter:
     def __init__(self, file: BinaryIO, length: int, compression: str) -> None:
         """length: ids of a full row. compression: zstd (level 1), lz4 or none."""
         metadata = {_VERSION_KEY: _VERSION, _LENGTH_KEY: b"%d" % length}
-        self._schema = pa.schema(list(_FIELDS), metadata=metadata)
-        self._writer = open_writer(file, self._schema, compression)
-        self._waiting: list[pa.RecordBatch] = []
+        self._writer = EvenWriter(file, pa.schema(list(_FIELDS), metadata=metadata), compression)
         self._content = _Content(length)
 
     def write(self, pieces: Pieces) -> None:
@@ -115,23 +112,12 @@ class PiecesWriter:
             pieces.sources.to_arrow(),
             pa.array(pieces.ordinals, pa.int64()),
         ]
-        self._waiting.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
-        self._flush(_BATCH_PIECES)
+        self._writer.write(arrays)
 
     def close(self) -> str:
         """Write what waits, and the footer; return the sha256 of the content, whatever the codec."""
-        self._flush(1)
         self._writer.close()
         return self._content.hexdigest()
-
-    def _flush(self, least: int) -> None:
-        """Write batches whose sizes follow from the pieces alone, not from how they arrived."""
-        table = pa.Table.from_batches(self._waiting, self._schema)
-        while len(table) >= least:
-            (one,) = table.slice(0, _BATCH_PIECES).combine_chunks().to_batches()
-            self._writer.write_batch(one)
-            table = table.slice(_BATCH_PIECES)
-        self._waiting = table.to_batches()
 
 
 class _Content:

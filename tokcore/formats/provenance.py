@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tokcore.errors import FormatError
-from tokcore.formats.arrow_columns import RecordBatches, open_writer
+from tokcore.formats.arrow_columns import EvenWriter, RecordBatches
 from tokcore.formats.files_beside_shards import find_beside
 from tokcore.shards.labels import Labels, label_arrow, repeat_label
 from tokcore.shards.token_batch import Offsets, TokenBatch
@@ -36,7 +36,6 @@ _FIELDS = (
 )
 _VERSION_KEY, _VERSION = b"tokcore.format_version", b"1"
 _PREFIX = b"tokcore-provenance-v1"
-_BATCH_DOCUMENTS = 1 << 16
 
 
 def get_provenance_path(stem: str) -> str:
@@ -59,9 +58,8 @@ class ProvenanceWriter:
 
     def __init__(self, file: BinaryIO, compression: str) -> None:
         """compression: zstd (level 1), lz4 or none."""
-        self._schema = pa.schema(list(_FIELDS), metadata={_VERSION_KEY: _VERSION})
-        self._writer = open_writer(file, self._schema, compression)
-        self._waiting: list[pa.RecordBatch] = []
+        schema = pa.schema(list(_FIELDS), metadata={_VERSION_KEY: _VERSION})
+        self._writer = EvenWriter(file, schema, compression)
         self._hasher = hashlib.sha256(_PREFIX)
 
     def write(self, batch: TokenBatch, places: Places) -> None:
@@ -74,23 +72,12 @@ class ProvenanceWriter:
             ),
         ]
         _add_to_hash(self._hasher, batch.sources, batch.ordinals, places)
-        self._waiting.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
-        self._flush(_BATCH_DOCUMENTS)
+        self._writer.write(arrays)
 
     def close(self) -> str:
         """Write what waits, and the footer; return the sha256 of the content, whatever the codec."""
-        self._flush(1)
         self._writer.close()
         return self._hasher.hexdigest()
-
-    def _flush(self, least: int) -> None:
-        """Write batches whose sizes follow from the documents alone, not from how they arrived."""
-        table = pa.Table.from_batches(self._waiting, self._schema)
-        while len(table) >= least:
-            (one,) = table.slice(0, _BATCH_DOCUMENTS).combine_chunks().to_batches()
-            self._writer.write_batch(one)
-            table = table.slice(_BATCH_DOCUMENTS)
-        self._waiting = table.to_batches()
 
 
 class Provenance:

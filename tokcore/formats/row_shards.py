@@ -20,7 +20,7 @@ from tokcore.formats.arrow_columns import (
     make_rechunker,
 )
 from tokcore.formats.flat_ids import find_bounds_in
-from tokcore.formats.shard_format import FormatDefaults, ShardSettings, check_lengths
+from tokcore.formats.shard_format import ShardFormat, ShardSettings, check_lengths
 from tokcore.shards.labels import label_arrow
 from tokcore.shards.token_batch import Ids, Offsets, TokenBatch
 
@@ -50,12 +50,11 @@ def describe_feature(field: pa.Field) -> Mapping[str, str]:
     return {"name": field.name, "dtype": str(field.type)}
 
 
-class RowFormat(FormatDefaults):
+class RowFormat(ShardFormat):
     """A ShardFormat of one file of rows: the ids of a document beside its columns."""
 
     suffixes: tuple[str]
     has_columns = True
-    open_plain = None
 
     def dtype(self, settings: ShardSettings) -> str:
         return DTYPE

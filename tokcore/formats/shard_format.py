@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Protocol
@@ -103,121 +104,6 @@ class ShardReader(Protocol):
         """All documents, some at a time."""
 
 
-class ShardFormat(Protocol):
-    """A format of token shards."""
-
-    @property
-    def name(self) -> str:
-        """In the build file; also the folder of its files."""
-
-    @property
-    def suffixes(self) -> tuple[str, ...]:
-        """The endings of a shard's files, after its stem. The path of the first file names the shard."""
-
-    @property
-    def has_columns(self) -> bool:
-        """Whether its files hold id, lang, source and ordinal. If not, a build writes the documents file, too."""
-
-    @property
-    def maps_ids(self) -> bool:
-        """Whether a document of int32 ids is a view of the file. open_shards prefers such a format."""
-
-    @property
-    def reads_ranges(self) -> bool:
-        """Whether its reader opens a file at a URL by tokcore.files.ranged_files. If not, whole files are copied."""
-
-    @property
-    def splits_apart(self) -> bool:
-        """Whether each split has a folder of its own below the format's: where readers open one split."""
-
-    @property
-    def has_bounds(self) -> bool:
-        """Whether its files say where documents end, without the documents file."""
-
-    @property
-    def open_plain(self) -> OpenPlain | None:
-        """Opens the ids of a file that nothing says the bounds of; None where ids are in rows or samples.
-
-        dtype: of the ids, "" if the file or its folder is to say it. Raises FormatError if neither does.
-        """
-
-    @property
-    def open_batches(self) -> OpenBatches | None:
-        """Opens the rows of a file of any writer; None if the format has no rows."""
-
-    @property
-    def dtypes(self) -> tuple[str, ...]:
-        """Those of ids that a build file can choose between; empty where the format leaves no choice."""
-
-    @property
-    def most_tokens(self) -> int | None:
-        """The largest target_tokens that a build file may ask for; None: any."""
-
-    @property
-    def features(self) -> Sequence[Mapping[str, str]]:
-        """Columns of its rows, as the head of a dataset card has them; none if Hugging Face datasets cannot read it."""
-
-    @property
-    def usage(self) -> str:
-        """How others than tokcore read its files, for the dataset card. OUT stands for the folder of the output."""
-
-    @property
-    def index_names(self) -> tuple[str, ...]:
-        """Names of the indexes of a folder, or globs of them."""
-
-    @property
-    def needs_index(self) -> bool:
-        """Whether readers find only shards that an index names."""
-
-    @property
-    def rebuilds_index(self) -> bool:
-        """Whether an index follows from the shards, without their content digests."""
-
-    def read_entries(self, index: str) -> Iterator[IndexEntry]:
-        """What an index says of each shard, in its order. Raises FormatError if it is no index of this format."""
-
-    def dtype(self, settings: ShardSettings) -> str:
-        """The numpy dtype of the ids as stored."""
-
-    def main_file(self, path: str) -> str | None:
-        """The path by which a shard goes, if path means one: by any of its files, or without their suffix.
-
-        None if there is no shard of this format.
-        """
-
-    def open_writer(self, files: Sequence[BinaryIO], settings: ShardSettings) -> ShardWriter:
-        """A writer to files in the order of suffixes."""
-
-    def open_reader(self, path: str, documents: Documents | None) -> ShardReader:
-        """The shard that goes by this path. documents: its documents file, None if there is none.
-
-        Raises FormatError, naming file and place, unless its files fit together, VersionError for a later version.
-        """
-
-    def folder_index(self, shards: Sequence[StoredShard], settings: ShardSettings) -> Mapping[str, bytes]:
-        """Files to write once all shards are known: path below the format's folder -> content; often none."""
-
-
-class IdFiles(Protocol):
-    """The ids of a shard and where each document begins; not its columns."""
-
-    def lengths(self, start: int, end: int) -> Offsets: ...
-    def part(self, start: int, end: int) -> npt.NDArray[Any]: ...
-    def find_bounds(self, starts: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]: ...
-
-    @property
-    def mapped(self) -> npt.NDArray[Any] | None: ...
-    @property
-    def path(self) -> str: ...
-    @property
-    def dtype(self) -> str: ...
-    @property
-    def num_tokens(self) -> int: ...
-    def __len__(self) -> int: ...
-    def tokens(self, row: int) -> Ids: ...
-    def span(self, start: int, end: int) -> tuple[Ids, Offsets]: ...
-
-
 class PlainIds(Protocol):
     """The ids of a file, back to back, without bounds."""
 
@@ -231,33 +117,85 @@ class PlainIds(Protocol):
         """Ids number start to end, end excluded, of the file's dtype."""
 
 
+class IdFiles(PlainIds, Protocol):
+    """The ids of a shard and where each document begins; not its columns. See ShardReader."""
+
+    @property
+    def mapped(self) -> npt.NDArray[Any] | None: ...
+    def lengths(self, start: int, end: int) -> Offsets: ...
+    def find_bounds(self, starts: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]: ...
+    def __len__(self) -> int: ...
+    def tokens(self, row: int) -> Ids: ...
+    def span(self, start: int, end: int) -> tuple[Ids, Offsets]: ...
+
+
 OpenPlain = Callable[[str, str], PlainIds]
 OpenBatches = Callable[[str], Batches]
 
 
-class FormatDefaults:
-    """What most formats answer: flat ids, no columns, a folder without an index.
+class ShardFormat(ABC):
+    """A format of token shards: derive from it, and state what differs from flat ids without columns and index."""
 
-    A format derives from it and states what differs. ShardFormat says what each name means.
-    """
+    name: str  # in the build file; also the folder of its files
+    suffixes: tuple[str, ...]  # the endings of a shard's files, after its stem; the path of the first names the shard
+    usage: str  # how others than tokcore read its files, for the dataset card; OUT stands for the folder of the output
 
+    # Whether its files hold id, lang, source and ordinal. If not, a build writes the documents file, too.
     has_columns: bool = False
+    # Whether a document of int32 ids is a view of the file. open_shards prefers such a format.
     maps_ids: bool = False
+    # Whether its reader opens a file at a URL by tokcore.files.ranged_files. If not, whole files are copied.
     reads_ranges: bool = True
+    # Whether each split has a folder of its own below the format's: where readers open one split.
     splits_apart: bool = False
+    # Whether its files say where documents end, without the documents file.
     has_bounds: bool = True
+    # Opens the ids of a file that nothing says the bounds of: takes its path, and the dtype of the ids, "" if the file
+    # or its folder is to say it (FormatError if neither does). None where ids are in rows or samples.
+    open_plain: OpenPlain | None = None
+    # Opens the rows of a file of any writer; None if the format has no rows.
     open_batches: OpenBatches | None = None
+    # Those of ids that a build file can choose between; empty where the format leaves no choice.
     dtypes: tuple[str, ...] = ()
+    # The largest target_tokens that a build file may ask for; None: any.
     most_tokens: int | None = None
-    index_names: tuple[str, ...] = ()
-    needs_index: bool = False
-    rebuilds_index: bool = False
+    # Columns of its rows, as the head of a dataset card has them; none if Hugging Face datasets cannot read it.
     features: Sequence[Mapping[str, str]] = ()
+    # Names of the indexes of a folder, or globs of them.
+    index_names: tuple[str, ...] = ()
+    # Whether readers find only shards that an index names.
+    needs_index: bool = False
+    # Whether an index follows from the shards, without their content digests.
+    rebuilds_index: bool = False
 
     def read_entries(self, index: str) -> Iterator[IndexEntry]:
+        """What an index says of each shard, in its order. Raises FormatError if it is no index of this format."""
         return iter(())
 
+    @abstractmethod
+    def dtype(self, settings: ShardSettings) -> str:
+        """The numpy dtype of the ids as stored."""
+
+    @abstractmethod
+    def main_file(self, path: str) -> str | None:
+        """The path by which a shard goes, if path means one: by any of its files, or without their suffix.
+
+        None if there is no shard of this format.
+        """
+
+    @abstractmethod
+    def open_writer(self, files: Sequence[BinaryIO], settings: ShardSettings) -> ShardWriter:
+        """A writer to files in the order of suffixes."""
+
+    @abstractmethod
+    def open_reader(self, path: str, documents: Documents | None) -> ShardReader:
+        """The shard that goes by this path. documents: its documents file, None if there is none.
+
+        Raises FormatError, naming file and place, unless its files fit together, VersionError for a later version.
+        """
+
     def folder_index(self, shards: Sequence[StoredShard], settings: ShardSettings) -> Mapping[str, bytes]:
+        """Files to write once all shards are known: path below the format's folder -> content; often none."""
         return {}
 
 

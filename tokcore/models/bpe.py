@@ -11,7 +11,7 @@ import binascii
 import dataclasses
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Annotated, Any, ClassVar, Literal, TypeGuard
 
@@ -30,7 +30,6 @@ from tokcore.models.bpe_merges import (
     make_encoder,
 )
 from tokcore.models.byte_tokens import ByteTokens
-from tokcore.models.defaults import ModelTypeDefaults
 from tokcore.models.model import (
     ID_LIMIT,
     MAX_TOKEN_BYTES,
@@ -41,6 +40,7 @@ from tokcore.models.model import (
     LearnOptions,
     MergesOfBytes,
     Model,
+    ModelType,
     Rules,
     Unreachable,
     describe_kind,
@@ -317,16 +317,14 @@ class RanksModel(BpeModel):
         return cls(*from_jsonable(_RanksJson, value, place).tokens)
 
 
-class Bpe(ModelTypeDefaults):
+class Bpe(ModelType):
     """The model type of byte-level BPE."""
 
     text = "byte-level BPE"
     uses = ("vocab_size", "allow_smaller", "min_count", "min_documents", "max_token_bytes")
     default_size = "32,768"
     drawn_by = "dropout"
-    kinds: ClassVar[Mapping[str, Callable[[Any, Place], BpeModel]]] = {
-        cls.kind: cls.from_json for cls in (LearnedModel, MergesModel, RanksModel)
-    }
+    models = (LearnedModel, MergesModel, RanksModel)
 
     def wrong_option(self, options: LearnOptions) -> tuple[str, str] | None:
         minimum = 256 + options.num_special

@@ -15,7 +15,7 @@ import numpy as np
 from tokcore.count.pretoken_rows import Counts
 from tokcore.files.jsonable import Place, from_jsonable
 from tokcore.models.bpe import BpeModel, MergesModel
-from tokcore.models.defaults import FixedVocabulary, ModelTypeDefaults, SplittingEncoder
+from tokcore.models.defaults import FixedVocabulary, SplittingEncoder
 from tokcore.models.model import (
     Decoder,
     Encode,
@@ -25,6 +25,7 @@ from tokcore.models.model import (
     LearnOptions,
     MergesOfBytes,
     Model,
+    ModelType,
     OwnToken,
     Unreachable,
     find_unlike_themselves,
@@ -110,14 +111,14 @@ class ByteEncoder(SplittingEncoder):
         return texts.data[start:end] + self._offset, texts.offsets - start, np.diff(firsts)
 
 
-class Byte(ModelTypeDefaults):
+class Byte(ModelType):
     """The model type of bytes as they are."""
 
     text = "a token for each byte, id = its value"
     uses = ("vocab_size", "layout")
     default_size = "256 and the special tokens"
     layouts = LAYOUTS
-    kinds: ClassVar[Mapping[str, Callable[[Any, Place], ByteModel]]] = {ByteModel.kind: ByteModel.from_json}
+    models = (ByteModel,)
 
     def default_vocab_size(self, num_special: int) -> int:
         return 256 + num_special

@@ -17,13 +17,14 @@ from tokcore.count.pretoken_rows import Counts
 from tokcore.errors import FormatError, IdentityError
 from tokcore.files.jsonable import Place, from_jsonable
 from tokcore.models.bpe import BpeModel
-from tokcore.models.defaults import FixedVocabulary, ModelTypeDefaults, SplittingEncoder
+from tokcore.models.defaults import FixedVocabulary, SplittingEncoder
 from tokcore.models.model import (
     Decoder,
     Encode,
     Encoder,
     Ids,
     LearnOptions,
+    ModelType,
     OwnToken,
     Unreachable,
 )
@@ -142,16 +143,14 @@ def _is_spelled(id: int) -> bool:
     return True
 
 
-class Codepoint(ModelTypeDefaults):
+class Codepoint(ModelType):
     """The model type of code points as they are."""
 
     text = "a token for each code point, id = its number"
     uses = ("layout",)
     default_size = "all code points and the special tokens"
     layouts = LAYOUTS
-    kinds: ClassVar[Mapping[str, Callable[[Any, Place], CodepointModel]]] = {
-        CodepointModel.kind: CodepointModel.from_json
-    }
+    models = (CodepointModel,)
 
     def default_vocab_size(self, num_special: int) -> int:
         return NUM_CODE_POINTS + num_special

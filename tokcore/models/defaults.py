@@ -1,4 +1,4 @@
-"""What most models, encoders and model types answer: they derive from these classes and state what differs.
+"""What most models and encoders answer: they derive from these classes and state what differs.
 
 tokcore.models.model says what each name means.
 """
@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
 from tokcore import kernel
 from tokcore.errors import FormatError
-from tokcore.models.model import Encoder, Ids, LearnOptions, MergesOfBytes, Model, OwnToken, Rules
-from tokcore.text.patterns import DEFAULT_PATTERN
+from tokcore.models.model import Encoder, Ids, Rules
 from tokcore.text.texts import Offsets, Texts
 
 
@@ -103,33 +101,3 @@ class ListedVocabulary:
 
     def informative(self) -> dict[str, Any]:
         return {}
-
-
-class ModelTypeDefaults:
-    """A model type without special tokens and layouts of its own, for any pattern, that is learned for each size."""
-
-    default_size: str
-    own_special: ClassVar[Mapping[str, str]] = {}
-    layouts: ClassVar[Mapping[str, Mapping[str, OwnToken]]] = {}
-    pattern: str = DEFAULT_PATTERN
-    normalizer: tuple[str, ...] = ()
-    marks_spaces: bool = False
-    splits_by_any: bool = True
-    drawn_by: str = ""
-
-    def default_vocab_size(self, num_special: int) -> int:
-        return int(self.default_size.replace(",", ""))
-
-    def wrong_option(self, options: LearnOptions) -> tuple[str, str] | None:
-        """By default vocab_size must leave room for ordinary tokens."""
-        if options.vocab_size > options.num_special:
-            return None
-        return "vocab_size", (
-            f"= {options.vocab_size}: must be more than the {options.num_special} special tokens that it includes."
-        )
-
-    def own_form(self, model: MergesOfBytes) -> Model | None:
-        return None
-
-    def shorten(self, model: Model, options: LearnOptions) -> Model | None:
-        return None

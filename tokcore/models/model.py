@@ -8,8 +8,10 @@ pattern are the tokenizer's (tokcore.tokenizer.tokenizer_spec), the same for all
 from __future__ import annotations
 
 import dataclasses
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -19,6 +21,7 @@ from tokcore.count.pretoken_rows import Counts
 from tokcore.errors import FormatError, IdentityError
 from tokcore.files.jsonable import Place
 from tokcore.models.sentencepiece.piece_options import PieceOptions
+from tokcore.text.patterns import DEFAULT_PATTERN
 from tokcore.text.texts import Offsets, Texts, make_texts_from_strings
 
 Ids = npt.NDArray[np.int32]
@@ -191,6 +194,14 @@ class Model(Protocol):
         """The rest of its JSON form."""
 
 
+class StoredModel(Model, Protocol):
+    """A model that tokcore.json may hold, by its kind."""
+
+    @classmethod
+    def from_json(cls, value: Any, place: Place) -> Model:
+        """The model whose functional() and informative() are value."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LearnOptions:
     """What a build file asks of a model, special tokens included in vocab_size."""
@@ -209,71 +220,59 @@ class LearnOptions:
     merges_done: npt.NDArray[np.int64] | None = None  # its one value rises while merges are learned
 
 
-class ModelType(Protocol):
-    """One value of `[learn] model`."""
+class ModelType(ABC):
+    """One value of `[learn] model`: derive from it, and state what differs from a type without special tokens and
+    layouts of its own, for any pattern, that is learned for each size.
+    """
 
-    @property
-    def text(self) -> str:
-        """What it is, for the build file's schema."""
+    text: str  # what it is, for the build file's schema
+    default_size: str  # default_vocab_size in words, for the same
+    uses: Collection[str]  # the settings of [learn] that change what it learns; others are accepted without effect
+    models: tuple[type[StoredModel], ...]  # those that it learns, and others that tokcore.json may hold
 
-    @property
-    def uses(self) -> Collection[str]:
-        """The settings of [learn] that change what it learns; others are accepted without effect."""
+    # Special tokens that it always has -> their roles; their ids are 0, 1, ... unless they are pinned elsewhere. Where
+    # there are some, special tokens may be pinned anywhere: ordinary tokens take the ids that are free.
+    own_special: Mapping[str, str] = MappingProxyType({})
+    # Layouts of ids as other libraries have them -> their special tokens by text; "" is the model's own.
+    layouts: Mapping[str, Mapping[str, OwnToken]] = MappingProxyType({})
+    # The split pattern, and the steps of the normalizer, where the build file names none.
+    pattern: str = DEFAULT_PATTERN
+    normalizer: tuple[str, ...] = ()
+    # What draws its ids at random: "dropout", "sampling", or empty if nothing does.
+    drawn_by: str = ""
+    # Whether its pre-tokens have U+2581 for spaces. Its models then normalize and split text themselves.
+    marks_spaces: bool = False
+    # Whether it learns pre-tokens of other named patterns, too; if it marks spaces, these as bytes.
+    splits_by_any: bool = True
 
     @property
     def kinds(self) -> Mapping[str, Callable[[Any, Place], Model]]:
         """Kind in tokcore.json -> reads such a model from its JSON form."""
-
-    @property
-    def own_special(self) -> Mapping[str, str]:
-        """Special tokens that it always has -> their roles; their ids are 0, 1, ... unless they are pinned elsewhere.
-
-        Where there are some, special tokens may be pinned anywhere: ordinary tokens take the ids that are free.
-        """
-
-    @property
-    def layouts(self) -> Mapping[str, Mapping[str, OwnToken]]:
-        """Layouts of ids as other libraries have them -> their special tokens by text; "" is the model's own.
-
-        Empty of a model that has only its own.
-        """
-
-    @property
-    def pattern(self) -> str:
-        """The split pattern where the build file names none."""
-
-    @property
-    def normalizer(self) -> tuple[str, ...]:
-        """The steps of the normalizer where the build file names none."""
-
-    @property
-    def drawn_by(self) -> str:
-        """What draws its ids at random: "dropout", "sampling", or empty if nothing does."""
-
-    @property
-    def marks_spaces(self) -> bool:
-        """Whether its pre-tokens have U+2581 for spaces. Its models then normalize and split text themselves."""
-
-    @property
-    def splits_by_any(self) -> bool:
-        """Whether it learns pre-tokens of other named patterns, too; if it marks spaces, these as bytes."""
-
-    @property
-    def default_size(self) -> str:
-        """default_vocab_size in words, for the build file's schema."""
+        return {one.kind: one.from_json for one in self.models}
 
     def default_vocab_size(self, num_special: int) -> int:
         """The vocab_size where the build file sets none, special tokens included."""
+        return int(self.default_size.replace(",", ""))
 
     def wrong_option(self, options: LearnOptions) -> tuple[str, str] | None:
-        """(setting of [learn], what is wrong with its value), known before anything is counted; None if all is well."""
+        """(setting of [learn], what is wrong with its value), known before anything is counted; None if all is well.
+
+        By default vocab_size must leave room for ordinary tokens.
+        """
+        if options.vocab_size > options.num_special:
+            return None
+        return "vocab_size", (
+            f"= {options.vocab_size}: must be more than the {options.num_special} special tokens that it includes."
+        )
 
     def own_form(self, model: MergesOfBytes) -> Model | None:
         """The model that this type learns with the same tokens, ids and behaviour; None if it learns no such model.
 
         model: as a foreign file has it. So our own exports are read back as what they were.
         """
+        return None
 
+    @abstractmethod
     def learn(self, rows: Callable[[], tuple[Texts, Counts]], options: LearnOptions) -> Model:
         """The model of up to vocab_size - num_special tokens.
 
@@ -287,6 +286,7 @@ class ModelType(Protocol):
         None if it must be learned: where the tokens of a small vocabulary are not the first ones of a large one.
         Raises LearnError as learn does.
         """
+        return None
 
 
 class JoinedTokens:

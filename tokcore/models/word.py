@@ -21,7 +21,7 @@ from tokcore.errors import FormatError, LearnError
 from tokcore.files.jsonable import Place, from_jsonable
 from tokcore.models.bpe import BpeModel, TokensAndIds, write_tokens
 from tokcore.models.codepoint import CodepointEncoder
-from tokcore.models.defaults import ListedVocabulary, ModelTypeDefaults
+from tokcore.models.defaults import ListedVocabulary
 from tokcore.models.model import (
     MAX_TOKEN_BYTES,
     Decoder,
@@ -31,6 +31,7 @@ from tokcore.models.model import (
     JoinedTokens,
     LearnOptions,
     Model,
+    ModelType,
     Unreachable,
     find_free_ids,
     find_pinned,
@@ -134,14 +135,14 @@ class _WordJson:
 _OWN_SPECIAL = {UNKNOWN_TEXT: "unknown"}
 
 
-class Word(ModelTypeDefaults):
+class Word(ModelType):
     """The model type of words."""
 
     text = "the most frequent pre-tokens, whole"
     uses = ("vocab_size", "allow_smaller", "min_count", "min_documents")
     default_size = "32,768"
     own_special = _OWN_SPECIAL
-    kinds: ClassVar[Mapping[str, Callable[[Any, Place], WordModel]]] = {WordModel.kind: WordModel.from_json}
+    models = (WordModel,)
 
     def learn(self, rows: Callable[[], tuple[Texts, Counts]], options: LearnOptions) -> WordModel:
         """The words of the highest counts; between equal ones, the smaller bytes come first."""
@@ -158,14 +159,14 @@ class Word(ModelTypeDefaults):
         return WordModel(tuple(tokens), find_free_ids(len(tokens), pinned.values()), pinned[UNKNOWN_TEXT])
 
 
-class Character(ModelTypeDefaults):
+class Character(ModelType):
     """The model type of characters."""
 
     text = "the most frequent characters, as many as character_coverage asks for"
     uses = ("character_coverage", "min_documents")
     default_size = "follows from character_coverage"
     own_special = _OWN_SPECIAL
-    kinds: ClassVar[Mapping[str, Callable[[Any, Place], WordModel]]] = {CharacterModel.kind: CharacterModel.from_json}
+    models = (CharacterModel,)
 
     def default_vocab_size(self, num_special: int) -> int:
         return num_special  # the least that there can be: it follows from the text

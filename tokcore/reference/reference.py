@@ -1,8 +1,9 @@
 """The kernel in plain Python: slow, obvious, and the oracle of the tests. Read this file first.
 
 It goes from simple to complex: split, count, learn, encode; then what else the kernel does. Each of the first four
-begins with the algorithm on plain values. After it comes the function or class on batches of texts, whose name and
-signature are those of tokcore.kernel.
+begins with the algorithm on plain values. After it comes the function or class on batches of texts. It has the name and
+the arguments that it has in the native module, and tokcore.kernel says what they mean. Threads, budgets of caches and
+the name of an implementation change nothing here.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ import numpy.typing as npt
 import regex
 import unicodedata2
 
-from tokcore.count.pretoken_rows import CountRows, list_rows, make_rows
+from tokcore.count.pretoken_rows import CountRows, Counts, list_rows, make_rows
+from tokcore.reference.arrays import Ids, join_ids, list_pieces, list_texts
 from tokcore.text.bert_characters import load_table, normalize_text
-from tokcore.text.byte_alphabet import ID_OF_BYTE
 from tokcore.text.mask_presets import MASK_PRESETS
 from tokcore.text.patterns import PATTERNS
 from tokcore.text.texts import Bytes, Offsets, Texts, make_texts_from_strings
 from tokcore.text.unicode import expand
 
-Ids = npt.NDArray[np.int32]
+Rows = tuple[Bytes, Offsets, Counts, Counts]  # of tokcore.count.pretoken_rows.CountRows, its arrays
 
 # --------------------------------------------------------------------------------------------------------------- split
 
@@ -54,55 +55,61 @@ def _compile_matcher(pattern: str) -> Any:
     return regex.compile(expand(PATTERNS[pattern]))
 
 
-def split(pattern: str, texts: Texts) -> tuple[Offsets, Offsets]:
+def split(pattern: str, data: Bytes, offsets: Offsets, implementation: str = "") -> tuple[Offsets, Offsets]:
     """As tokcore.kernel.split."""
     ends: list[int] = []
     firsts = [0]
-    for i in range(texts.num_texts):
-        position = int(texts.offsets[i])
-        for pretoken in split_text(pattern, texts.text(i)):
+    for position, text in zip(offsets.tolist(), list_texts(data, offsets), strict=False):
+        for pretoken in split_text(pattern, text):
             position += len(pretoken)
             ends.append(position)
         firsts.append(len(ends))
     return np.array(ends, np.int64), np.array(firsts, np.int64)
 
 
-def split_by_automaton(
-    num_classes: int,
-    transitions: npt.NDArray[np.uint16],
-    leaf_of_block: npt.NDArray[np.uint16],
-    leaves: Bytes,
-    byte_classes: Bytes,
-    texts: Texts,
-    bytewise: bool,
-) -> tuple[Offsets, npt.NDArray[np.bool_], Offsets]:
-    """As tokcore.kernel.Automaton.split."""
-    table = transitions.reshape(-1, num_classes)
-    ends: list[int] = []
-    are_matches: list[bool] = []
-    firsts = [0]
-    for i in range(texts.num_texts):
-        text = texts.text(i)
-        characters = [text[k : k + 1] for k in range(len(text))] if bytewise else _list_characters(text)
-        codes = [byte_classes[c[0]] if bytewise else _find_code_point(c) for c in characters]
-        classes = codes if bytewise else [leaves[int(leaf_of_block[code >> 8]) << 8 | code & 255] for code in codes]
-        places = np.cumsum([0, *map(len, characters)]) + texts.offsets[i]
-        begin = done = 0
-        while begin < len(characters):
-            end = _find_match_end([*classes[begin:], num_classes - 1], table)
-            if end is None:
-                begin += 1
-                continue
-            for piece_end, is_match in ((begin, False), (begin + end, True)):
-                if piece_end > done:
-                    ends.append(int(places[piece_end]))
-                    are_matches.append(is_match)
-            begin = done = begin + end
-        if done < len(characters):
-            ends.append(int(places[-1]))
-            are_matches.append(False)
-        firsts.append(len(ends))
-    return np.array(ends, np.int64), np.array(are_matches, np.bool_), np.array(firsts, np.int64)
+class Automaton:
+    """As tokcore.kernel.Automaton."""
+
+    def __init__(
+        self,
+        num_classes: int,
+        transitions: npt.NDArray[np.uint16],
+        leaf_of_block: npt.NDArray[np.uint16],
+        leaves: Bytes,
+        byte_classes: Bytes,
+    ) -> None:
+        self._end = num_classes - 1
+        self._table = transitions.reshape(-1, num_classes)
+        self._leaf_of_block, self._leaves, self._byte_classes = leaf_of_block, leaves, byte_classes
+
+    def split(self, data: Bytes, offsets: Offsets, bytewise: bool) -> tuple[Offsets, Bytes, Offsets]:
+        ends: list[int] = []
+        are_matches: list[bool] = []
+        firsts = [0]
+        for start, text in zip(offsets.tolist(), list_texts(data, offsets), strict=False):
+            characters = [text[k : k + 1] for k in range(len(text))] if bytewise else _list_characters(text)
+            classes = [self._byte_classes[c[0]] if bytewise else self._find_class(c) for c in characters]
+            places = np.cumsum([0, *map(len, characters)]) + start
+            begin = done = 0
+            while begin < len(characters):
+                end = _find_match_end([*classes[begin:], self._end], self._table)
+                if end is None:
+                    begin += 1
+                    continue
+                for piece_end, is_match in ((begin, False), (begin + end, True)):
+                    if piece_end > done:
+                        ends.append(int(places[piece_end]))
+                        are_matches.append(is_match)
+                begin = done = begin + end
+            if done < len(characters):
+                ends.append(int(places[-1]))
+                are_matches.append(False)
+            firsts.append(len(ends))
+        return np.array(ends, np.int64), np.array(are_matches, np.uint8), np.array(firsts, np.int64)
+
+    def _find_class(self, character: bytes) -> int:
+        code = ord(character.decode("utf-8", "surrogateescape"))
+        return int(self._leaves[int(self._leaf_of_block[code >> 8]) << 8 | code & 255])
 
 
 def _find_match_end(classes: list[int], table: npt.NDArray[np.uint16]) -> int | None:
@@ -120,8 +127,15 @@ def _list_characters(text: bytes) -> list[bytes]:
     return [c.encode("utf-8", "surrogateescape") for c in text.decode("utf-8", "surrogateescape")]
 
 
-def _find_code_point(character: bytes) -> int:
-    return ord(character.decode("utf-8", "surrogateescape"))
+def split_by_chain(
+    automata: Sequence[tuple[Automaton, bool]], data: Bytes, offsets: Offsets
+) -> tuple[Offsets, Offsets]:
+    """As tokcore.kernel.split_by_chain."""
+    firsts = np.arange(len(offsets))
+    for automaton, bytewise in automata:
+        ends, _, further = automaton.split(data, offsets, bytewise)
+        offsets, firsts = np.concatenate([offsets[:1], ends]), further[firsts]
+    return offsets[1:], firsts
 
 
 # --------------------------------------------------------------------------------------------------------------- count
@@ -153,30 +167,26 @@ def check_max_pretoken_bytes(limit: int) -> None:
 class Counter:
     """As tokcore.kernel.Counter: two dictionaries.
 
-    >>> from tokcore.text.texts import make_texts_from_strings
     >>> counter = Counter("gpt2", max_pretoken_bytes=0)
-    >>> counter.add(make_texts_from_strings(["to be or not to be", "to be"]))
-    >>> list_rows(counter.take())  # pre-token, occurrences, documents
-    [(b' be', 3, 2), (b' not', 1, 1), (b' or', 1, 1), (b' to', 1, 1), (b'to', 2, 2)]
+    >>> counter.add(*make_texts_from_strings(["to be or not to be", "to be"]))
+    >>> keys, offsets, counts, documents = counter.take()
+    >>> list_texts(keys, offsets), counts.tolist(), documents.tolist()
+    ([b' be', b' not', b' or', b' to', b'to'], [3, 1, 1, 1, 2], [2, 1, 1, 1, 2])
     """
 
-    def __init__(self, pattern: str, max_pretoken_bytes: int) -> None:
+    def __init__(self, pattern: str, max_pretoken_bytes: int, implementation: str = "") -> None:
         check_max_pretoken_bytes(max_pretoken_bytes)
         self._pattern = pattern
         self._limit = max_pretoken_bytes
         self._counts: collections.Counter[bytes] = collections.Counter()
         self._documents: collections.Counter[bytes] = collections.Counter()
 
-    def add(self, texts: Texts) -> None:
-        self.add_pieces(texts, *split(self._pattern, texts))
+    def add(self, data: Bytes, offsets: Offsets) -> None:
+        self.add_pieces(data, offsets, *split(self._pattern, data, offsets))
 
-    def add_pieces(self, texts: Texts, ends: Offsets, firsts: Offsets) -> None:
-        for i in range(texts.num_texts):
-            start = texts.offsets[i]
-            words: list[bytes] = []
-            for end in ends[firsts[i] : firsts[i + 1]]:
-                words += cut_pretoken(texts.data[start:end].tobytes(), self._limit)
-                start = end
+    def add_pieces(self, data: Bytes, offsets: Offsets, ends: Offsets, firsts: Offsets) -> None:
+        for pieces in list_pieces(data, offsets, ends, firsts):
+            words = [part for piece in pieces for part in cut_pretoken(piece, self._limit)]
             self._counts.update(words)
             self._documents.update(set(words))
 
@@ -192,14 +202,14 @@ class Counter:
     def num_pretokens(self) -> int:
         return self._counts.total()
 
-    def take(self) -> CountRows:
-        rows = make_rows([(word, self._counts[word], self._documents[word]) for word in sorted(self._counts)])
+    def take(self) -> Rows:
+        rows = _make_arrays([(word, self._counts[word], self._documents[word]) for word in sorted(self._counts)])
         self._counts.clear()
         self._documents.clear()
         return rows
 
     @staticmethod
-    def take_all(counters: Sequence[Counter], threads: int) -> list[CountRows]:
+    def take_all(counters: Sequence[Counter], threads: int) -> list[Rows]:
         if threads < 1:
             raise ValueError(f"threads = {threads}: must be at least 1")
         if len({id(counter) for counter in counters}) < len(counters):
@@ -211,6 +221,15 @@ class Counter:
             counters[0]._documents.update(counter._documents)
             counter.take()
         return [counters[0].take()]
+
+
+def _make_arrays(rows: list[tuple[bytes, int, int]]) -> Rows:
+    made = make_rows(rows)
+    return *made.keys, made.counts, made.documents
+
+
+def _list_rows(data: Bytes, offsets: Offsets, counts: Counts, documents: Counts) -> list[tuple[bytes, int, int]]:
+    return list_rows(CountRows(Texts(data, offsets), counts, documents))
 
 
 # --------------------------------------------------------------------------------------------------------------- learn
@@ -291,31 +310,36 @@ def learn_merges(
 
 
 def learn(
-    rows: Texts,
-    counts: npt.NDArray[np.uint64],
+    data: Bytes,
+    offsets: Offsets,
+    counts: Counts,
     num_merges: int,
     min_count: int,
-    max_token_bytes: int = 0,
-    threads: int = 1,
-    merges_done: npt.NDArray[np.int64] | None = None,
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.uint64]]:
-    """As tokcore.kernel.learn_merges. Ignores threads."""
-    words = [([ID_OF_BYTE[byte] for byte in rows.text(i)], int(counts[i])) for i in range(rows.num_texts)]
+    max_token_bytes: int,
+    threads: int,
+    id_of_byte: bytes,
+    merges_done: Offsets,
+) -> tuple[Ids, Ids, Counts]:
+    """As tokcore.kernel.learn_merges. id_of_byte: of the 256 bytes, in their order."""
+    words = [
+        ([id_of_byte[byte] for byte in row], count)
+        for row, count in zip(list_texts(data, offsets), counts.tolist(), strict=True)
+    ]
     return _learn_words(words, num_merges, min_count, max_token_bytes, merges_done, (1,) * 256)
 
 
 def learn_symbols(
     symbols: npt.NDArray[np.uint32],
     offsets: Offsets,
-    counts: npt.NDArray[np.uint64],
+    counts: Counts,
     symbol_bytes: Offsets,
     num_merges: int,
     min_count: int,
     max_token_bytes: int,
     threads: int,
-    merges_done: npt.NDArray[np.int64],
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.uint64]]:
-    """As tokcore.kernel.learn_symbol_merges. Ignores threads."""
+    merges_done: Offsets,
+) -> tuple[Ids, Ids, Counts]:
+    """As tokcore.kernel.learn_symbol_merges."""
     bounds = zip(pairwise(offsets.tolist()), counts.tolist(), strict=True)
     words = [(symbols[start:end].tolist(), count) for (start, end), count in bounds]
     return _learn_words(words, num_merges, min_count, max_token_bytes, merges_done, symbol_bytes.tolist())
@@ -326,48 +350,53 @@ def _learn_words(
     num_merges: int,
     min_count: int,
     max_token_bytes: int,
-    merges_done: npt.NDArray[np.int64] | None,
+    merges_done: Offsets,
     lengths: Sequence[int],
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.uint64]]:
+) -> tuple[Ids, Ids, Counts]:
     if sum(count * max(len(word) - 1, 0) for word, count in words) >= 2**63:
         raise OverflowError("the pairs of the table are more than 2**63 - 1")
     merges = learn_merges(words, num_merges, min_count, max_token_bytes, merges_done, lengths)
-    columns = list(zip(*merges, strict=True)) or [(), (), ()]
-    return np.array(columns[0], np.int32), np.array(columns[1], np.int32), np.array(columns[2], np.uint64)
+    return _make_merges(merges)
 
 
-def list_character_words(rows: Texts, counts: npt.NDArray[np.uint64]) -> list[tuple[list[tuple[bool, str]], int]]:
+def _make_merges(merges: list[tuple[int, int, int]]) -> tuple[Ids, Ids, Counts]:
+    left, right, count = list(zip(*merges, strict=True)) or [(), (), ()]
+    return np.array(left, np.int32), np.array(right, np.int32), np.array(count, np.uint64)
+
+
+def list_character_words(data: Bytes, offsets: Offsets, counts: Counts) -> list[tuple[list[tuple[bool, str]], int]]:
     """The words that characters are learned from: (goes on with a word, character) for each, and the count.
 
-    >>> list_character_words(make_texts_from_strings(["ab", " ", "##c"]), np.array([3, 9, 1], np.uint64))
+    >>> list_character_words(*make_texts_from_strings(["ab", " ", "##c"]), np.array([3, 9, 1], np.uint64))
     [([(False, 'a'), (True, 'b')], 3), ([(False, '#'), (True, '#')], 1), ([(True, 'c')], 1)]
     """
     words = []
-    for i in range(rows.num_texts):
+    for row, count in zip(list_texts(data, offsets), counts.tolist(), strict=True):
         try:
-            text = rows.text(i).decode()
+            text = row.decode()
         except UnicodeDecodeError:
             continue
-        if counts[i] == 0 or _SPACE.fullmatch(text) or not text:
+        if count == 0 or _SPACE.fullmatch(text) or not text:
             continue
         symbols = [(place > 0, character) for place, character in enumerate(text)]
         cuts = [symbols[:2], symbols[2:]] if text.startswith("##") and len(text) > 2 else [symbols]
-        words += [(cut, int(counts[i])) for cut in cuts]
+        words += [(cut, count) for cut in cuts]
     return words
 
 
 def learn_characters(
-    rows: Texts,
-    counts: npt.NDArray[np.uint64],
+    data: Bytes,
+    offsets: Offsets,
+    counts: Counts,
     num_tokens: int,
     min_count: int,
     max_token_bytes: int,
     threads: int,
     by_score: bool,
-    merges_done: npt.NDArray[np.int64],
-) -> tuple[npt.NDArray[Any], ...]:
-    """As tokcore.kernel.learn_characters. Ignores threads."""
-    words = list_character_words(rows, counts)
+    merges_done: Offsets,
+) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32], Ids, Ids, Counts]:
+    """As tokcore.kernel.learn_characters."""
+    words = list_character_words(data, offsets, counts)
     if sum(count * (len(word) - (not by_score)) for word, count in words) >= 2**63:
         raise OverflowError("the pairs of the table are more than 2**63 - 1")
     first = sorted({character for word, _ in words for _, character in word})
@@ -383,9 +412,8 @@ def learn_characters(
         [len(character.encode()) for _, character in symbols],
         by_score,
     )
-    code_points = [np.array([*map(ord, characters)], np.uint32) for characters in (first, further)]
-    left, right, count = list(zip(*merges, strict=True)) or [(), (), ()]
-    return *code_points, np.array(left, np.int32), np.array(right, np.int32), np.array(count, np.uint64)
+    first_points, further_points = (np.array([*map(ord, characters)], np.uint32) for characters in (first, further))
+    return first_points, further_points, *_make_merges(merges)
 
 
 # -------------------------------------------------------------------------------------------------------------- encode
@@ -412,59 +440,84 @@ def encode_pretoken(
         ids[i : i + 2] = [merges[ids[i], ids[i + 1]][1]]
 
 
-class PretokenEncoder(ABC):
-    """An encoder that gives each pre-token ids of its own. pattern: None if texts come in pieces."""
-
-    def __init__(self, pattern: str | None) -> None:
-        self._pattern = pattern
+class TextEncoder(ABC):
+    """What all encoders have in common."""
 
     @abstractmethod
     def encode_piece(self, piece: bytes) -> list[int]:
         """The ids of one pre-token."""
 
-    def encode(self, texts: Texts, threads: int = 1) -> tuple[Ids, Offsets, Offsets]:
-        if self._pattern is None:
-            raise ValueError("this encoder has no pattern: split the texts and use encode_pieces")
-        return self.encode_pieces(texts, *split(self._pattern, texts), threads)
+    @abstractmethod
+    def encode(self, data: Bytes, offsets: Offsets, threads: int) -> tuple[Ids, Offsets, Offsets]: ...
 
     def encode_pieces(
-        self, texts: Texts, ends: Offsets, firsts: Offsets, threads: int = 1
+        self, data: Bytes, offsets: Offsets, ends: Offsets, firsts: Offsets, threads: int
     ) -> tuple[Ids, Offsets, Offsets]:
-        ids: list[int] = []
-        offsets = [0]
-        for i in range(texts.num_texts):
-            begin = texts.offsets[i]
-            for end in ends[firsts[i] : firsts[i + 1]]:
-                ids += self.encode_piece(texts.data[begin:end].tobytes())
-                begin = end
-            offsets.append(len(ids))
-        return np.array(ids, np.int32), np.array(offsets, np.int64), np.diff(firsts)
+        split_texts = list_pieces(data, offsets, ends, firsts)
+        rows = [[id for piece in pieces for id in self.encode_piece(piece)] for pieces in split_texts]
+        return *join_ids(rows), np.diff(firsts)
+
+    def encode_strings(self, texts: Sequence[str | bytes], threads: int) -> tuple[Ids, Offsets, Offsets]:
+        return self.encode(*make_texts_from_strings(texts), threads)
+
+    def encode_text(self, text: str | bytes) -> Ids:
+        return self.encode_strings([text], 1)[0]
+
+    def count_text(self, text: str | bytes) -> int:
+        return len(self.encode_text(text))
 
 
-class Encoder(PretokenEncoder):
-    """As tokcore.kernel.BpeEncoder. Without a cache; ignores cache_bytes and threads."""
+class PretokenEncoder(TextEncoder):
+    """An encoder of texts that it splits first. pattern: empty if they come in pieces."""
+
+    def __init__(self, pattern: str) -> None:
+        self._pattern = pattern
+
+    def encode(self, data: Bytes, offsets: Offsets, threads: int) -> tuple[Ids, Offsets, Offsets]:
+        if not self._pattern:
+            raise ValueError("this encoder has no pattern: split the texts and use encode_pieces")
+        return self.encode_pieces(data, offsets, *split(self._pattern, data, offsets), threads)
+
+
+class NormalizingEncoder(TextEncoder):
+    """An encoder that rewrites texts before it looks for pieces."""
+
+    @abstractmethod
+    def normalize_text(self, text: bytes) -> bytes:
+        """The text as pieces are looked for in it."""
+
+    def normalize(self, data: Bytes, offsets: Offsets) -> tuple[Bytes, Offsets]:
+        return make_texts_from_strings([self.normalize_text(text) for text in list_texts(data, offsets)])
+
+    def count_words(self, text: bytes) -> int:
+        """Into how many words the kernel cuts a normalized text; the reference need not cut."""
+        return 0
+
+    def encode(self, data: Bytes, offsets: Offsets, threads: int) -> tuple[Ids, Offsets, Offsets]:
+        normalized = [self.normalize_text(text) for text in list_texts(data, offsets)]
+        num_words = np.array([self.count_words(text) for text in normalized], np.int64)
+        return *join_ids([self.encode_piece(text) for text in normalized]), num_words
+
+
+class BpeEncoder(PretokenEncoder):
+    """As tokcore.kernel.BpeEncoder."""
 
     def __init__(
         self,
-        pattern: str | None,
-        tokens: Texts,
-        token_ids: npt.NDArray[np.int32],
-        left: npt.NDArray[np.int32],
-        right: npt.NDArray[np.int32],
-        result: npt.NDArray[np.int32],
+        pattern: str,
+        data: Bytes,
+        offsets: Offsets,
+        token_ids: Ids,
+        left: Ids,
+        right: Ids,
+        result: Ids,
         priority: npt.NDArray[np.uint32],
         whole: bool,
-        cache_bytes: int,
     ) -> None:
         super().__init__(pattern)
-        self._ids = {tokens.text(i): int(id) for i, id in enumerate(token_ids)}
-        self._merges = dict(
-            zip(
-                zip(left.tolist(), right.tolist(), strict=True),
-                zip(priority.tolist(), result.tolist(), strict=True),
-                strict=True,
-            )
-        )
+        self._ids = dict(zip(list_texts(data, offsets), token_ids.tolist(), strict=True))
+        pairs = zip(left.tolist(), right.tolist(), strict=True)
+        self._merges = dict(zip(pairs, zip(priority.tolist(), result.tolist(), strict=True), strict=True))
         self._whole = whole
 
     def encode_piece(self, piece: bytes) -> list[int]:
@@ -501,25 +554,27 @@ def encode_wordpiece(
 
 
 class WordpieceEncoder(PretokenEncoder):
-    """As tokcore.kernel.WordpieceEncoder. Without a cache; ignores threads."""
+    """As tokcore.kernel.WordpieceEncoder."""
 
     def __init__(
         self,
-        pattern: str | None,
-        tokens: Texts,
+        pattern: str,
+        data: Bytes,
+        offsets: Offsets,
         token_ids: Ids,
-        continues: npt.NDArray[np.uint8],
+        continues: Bytes,
         unknown_id: int,
         max_characters: int,
         drops_space: bool,
     ) -> None:
         super().__init__(pattern)
         self._known: tuple[dict[bytes, int], dict[bytes, int]] = ({}, {})
-        for i, id in enumerate(token_ids.tolist()):
-            known = self._known[int(continues[i])]
-            if not tokens.text(i) or tokens.text(i) in known:
+        rows = zip(list_texts(data, offsets), token_ids.tolist(), continues.tolist(), strict=True)
+        for i, (token, id, goes_on) in enumerate(rows):
+            known = self._known[goes_on]
+            if not token or token in known:
                 raise ValueError(f"token {i}: it is empty, or an earlier one has the same bytes")
-            known[tokens.text(i)] = id
+            known[token] = id
         self._unknown_id = unknown_id
         self._max_characters = max_characters
         self._drops_space = drops_space
@@ -533,9 +588,13 @@ class WordpieceEncoder(PretokenEncoder):
 _SPACE = regex.compile(expand(r"\s+"))
 
 
-def list_unlike_nfc(texts: Texts | Sequence[str | bytes]) -> list[int]:
-    """See tokcore.kernel."""
-    strings = [texts.text(i) for i in range(texts.num_texts)] if isinstance(texts, Texts) else texts
+def list_unlike_nfc(data: Bytes, offsets: Offsets) -> list[int]:
+    """As tokcore.kernel.list_unlike_nfc."""
+    return list_strings_unlike_nfc(list_texts(data, offsets))
+
+
+def list_strings_unlike_nfc(strings: Sequence[str | bytes]) -> list[int]:
+    """The same of Python's strings."""
     return [i for i, string in enumerate(strings) if not _is_nfc(string)]
 
 
@@ -548,12 +607,11 @@ def _is_nfc(string: str | bytes) -> bool:
     return is_same
 
 
-def normalize_bert(texts: Texts, cased: bool) -> Texts:
+def normalize_bert(data: Bytes, offsets: Offsets, cased: bool) -> tuple[Bytes, Offsets]:
     """As tokcore.kernel.normalize_bert."""
     table = load_table(cased)
-    return make_texts_from_strings(
-        [normalize_text(texts.text(i).decode("utf-8", "surrogateescape"), table) for i in range(texts.num_texts)]
-    )
+    texts = list_texts(data, offsets)
+    return make_texts_from_strings([normalize_text(text.decode("utf-8", "surrogateescape"), table) for text in texts])
 
 
 # ------------------------------------------------------------------------------------------------------- count tables
@@ -574,15 +632,15 @@ class RowMerger:
     def hungry(self) -> list[int]:
         return [i for i, run in enumerate(self._runs) if not run and not self._finished[i]]
 
-    def feed(self, run: int, rows: CountRows) -> None:
+    def feed(self, run: int, data: Bytes, offsets: Offsets, counts: Counts, documents: Counts) -> None:
         if run not in self.hungry:
             raise ValueError(f"run {run} is not hungry")
-        self._runs[run] = list_rows(rows)
+        self._runs[run] = _list_rows(data, offsets, counts, documents)
 
     def finish(self, run: int) -> None:
         self._finished[run] = True
 
-    def merge(self, max_rows: int) -> CountRows | None:
+    def merge(self, max_rows: int) -> Rows | None:
         merged: list[tuple[bytes, int, int]] = []
         while len(merged) < max_rows and not self.hungry and any(self._runs):
             key = min(run[0][0] for run in self._runs if run)
@@ -600,7 +658,7 @@ class RowMerger:
             merged.append((key, count, documents))
         if not merged and not any(self._runs) and all(self._finished):
             return None
-        return make_rows(merged)
+        return _make_arrays(merged)
 
 
 def hash_bytes(key: bytes) -> int:
@@ -619,34 +677,36 @@ def hash_bytes(key: bytes) -> int:
     return fold(state ^ 0x8EBC6AF09C88C6E3, 0x589965CC75374CC3)
 
 
-def assign_partitions(keys: Texts, num_partitions: int) -> npt.NDArray[np.int64]:
+def assign_partitions(data: Bytes, offsets: Offsets, num_partitions: int) -> Offsets:
     """As tokcore.kernel.assign_partitions: the top bits of each key's hash."""
-    hashes = (hash_bytes(keys.text(i)) for i in range(keys.num_texts))
+    hashes = map(hash_bytes, list_texts(data, offsets))
     return np.array([value * num_partitions >> 64 for value in hashes], np.int64)
 
 
-def pack_rows(rows: CountRows) -> bytes:
+def pack_rows(data: Bytes, offsets: Offsets, counts: Counts, documents: Counts) -> bytes:
     """As tokcore.kernel.pack_rows: for each row u32 key length, key, u64 count, u64 documents; little-endian."""
     return b"".join(
         struct.pack("<I", len(key)) + key + struct.pack("<QQ", count, documents)
-        for key, count, documents in list_rows(rows)
+        for key, count, documents in _list_rows(data, offsets, counts, documents)
     )
 
 
 # ------------------------------------------------------------------------------------ masks, ids, ranks and JSON lines
 
 
-def find_masked(presets: Sequence[str], texts: Texts) -> tuple[Offsets, Offsets, npt.NDArray[np.uint8], Offsets]:
-    """As tokcore.kernel.find_masked: the matches of the presets' regular expressions whose check digits are right."""
+def find_masked(presets: int, data: Bytes, offsets: Offsets) -> tuple[Offsets, Offsets, Bytes, Offsets]:
+    """As tokcore.kernel.find_masked: the matches of the presets' regular expressions whose check digits are right.
+
+    presets: a bit for each, that of the first in MASK_PRESETS is the lowest.
+    """
     spans: list[tuple[int, int, int]] = []
     firsts = [0]
-    for i in range(texts.num_texts):
-        start = int(texts.offsets[i])
+    for start, text in zip(offsets.tolist(), list_texts(data, offsets), strict=False):
         found = [
             (start + match.start(), number, start + match.end())
-            for number, (name, preset) in enumerate(MASK_PRESETS.items())
-            if name in presets
-            for match in preset.pattern.finditer(texts.text(i))
+            for number, preset in enumerate(MASK_PRESETS.values())
+            if presets >> number & 1
+            for match in preset.pattern.finditer(text)
             if preset.valid is None or preset.valid(match.group())
         ]
         spans += sorted(found)
@@ -661,7 +721,7 @@ class IdCounter:
     def __init__(self) -> None:
         self._rows: dict[int, tuple[int, int, int]] = {}
 
-    def add(self, ids: npt.NDArray[np.int32], offsets: Offsets) -> None:
+    def add(self, ids: Ids, offsets: Offsets) -> None:
         if (ids[offsets[0] : offsets[-1]] < 0).any():
             raise ValueError("ids: one is negative")
         for start, end in pairwise(offsets.tolist()):
@@ -669,10 +729,10 @@ class IdCounter:
                 count, documents, most = self._rows.get(id, (0, 0, 0))
                 self._rows[id] = (count + number, documents + 1, max(most, number))
 
-    def take(self) -> tuple[npt.NDArray[np.int32], *tuple[npt.NDArray[np.uint64], ...]]:
+    def take(self) -> tuple[Ids, Counts, Counts, Counts]:
         rows, self._rows = sorted(self._rows.items()), {}
-        columns = [np.array([row[i] for _, row in rows], np.uint64) for i in range(3)]
-        return np.array([id for id, _ in rows], np.int32), *columns
+        counts, documents, most = (np.array([row[i] for _, row in rows], np.uint64) for i in range(3))
+        return np.array([id for id, _ in rows], np.int32), counts, documents, most
 
 
 class MuHash:
@@ -683,11 +743,11 @@ class MuHash:
     def __init__(self, value: bytes) -> None:
         self._numerator, self._denominator = self._read(value), 1
 
-    def add(self, keys: npt.NDArray[np.uint8]) -> None:
+    def add(self, keys: Bytes) -> None:
         for number in self._expand(keys):
             self._numerator = self._numerator * number % self.PRIME
 
-    def subtract(self, keys: npt.NDArray[np.uint8]) -> None:
+    def subtract(self, keys: Bytes) -> None:
         for number in self._expand(keys):
             self._denominator = self._denominator * number % self.PRIME
 
@@ -709,7 +769,7 @@ class MuHash:
         return int.from_bytes(value, "little")
 
     @staticmethod
-    def _expand(keys: npt.NDArray[np.uint8]) -> list[int]:
+    def _expand(keys: Bytes) -> list[int]:
         """The number of each member: the first six blocks of ChaCha20 under its key."""
         if len(keys) % 32:
             raise ValueError(f"keys: {len(keys)} bytes, expected 32 of each")
@@ -717,7 +777,7 @@ class MuHash:
         return [int.from_bytes(b"".join(chacha20_block(row.tobytes(), i) for i in range(6)), "little") for row in rows]
 
 
-def highway_hash(key: npt.NDArray[np.uint64], data: npt.NDArray[np.uint8], offsets: Offsets) -> npt.NDArray[np.uint64]:
+def highway_hash(key: Counts, data: Bytes, offsets: Offsets) -> Counts:
     """As tokcore.kernel.highway_hash."""
     ranges = _list_ranges("offsets", offsets, len(data))
     return np.array([highway_hash_bytes(key.tolist(), data[start:end].tobytes()) for start, end in ranges], np.uint64)
@@ -741,14 +801,14 @@ class IdParts:
                 raise ValueError(f"part {start} to {end} of source {number}: it is not within it")
             self._parts.append(sources[number][start:end])
 
-    def copy(self, first: int, last: int, ids: npt.NDArray[np.int32]) -> None:
+    def copy(self, first: int, last: int, ids: Ids) -> None:
         found = [id for part in self._parts[first:last] for id in part.tolist()]
         if not 0 <= first <= last <= len(self._parts) or len(found) != len(ids):
             raise ValueError(f"parts {first} to {last}: {len(found)} ids, room for {len(ids)}")
         ids[:] = found
 
 
-def pack_varints(values: npt.NDArray[np.int32], offsets: Offsets) -> tuple[npt.NDArray[np.uint8], Offsets]:
+def pack_varints(values: Ids, offsets: Offsets) -> tuple[Bytes, Offsets]:
     """As tokcore.kernel.pack_varints."""
     data, bounds = bytearray(), [0]
     for start, end in _list_ranges("offsets", offsets, len(values)):
@@ -763,7 +823,7 @@ def pack_varints(values: npt.NDArray[np.int32], offsets: Offsets) -> tuple[npt.N
     return np.frombuffer(data, np.uint8), np.array(bounds, np.int64)
 
 
-def unpack_varints(data: npt.NDArray[np.uint8], bounds: Offsets) -> tuple[Offsets, Offsets]:
+def unpack_varints(data: Bytes, bounds: Offsets) -> tuple[Offsets, Offsets]:
     """As tokcore.kernel.unpack_varints."""
     values: list[int] = []
     counts = []
@@ -855,9 +915,9 @@ def chacha20_block(key: bytes, number: int) -> bytes:
     return struct.pack("<16I", *((one + other) % 2**32 for one, other in zip(x, start, strict=True)))
 
 
-def rank_merges(tokens: Texts) -> tuple[Ids, Ids, Ids]:
+def rank_merges(data: Bytes, offsets: Offsets) -> tuple[Ids, Ids, Ids]:
     """As tokcore.kernel.rank_merges: tries every cut of every token."""
-    number_of = {tokens.text(i): i for i in range(tokens.num_texts)}
+    number_of = {token: i for i, token in enumerate(list_texts(data, offsets))}
     rows = [
         (number_of[token[:cut]], number_of[token[cut:]], i)
         for token, i in number_of.items()
@@ -868,9 +928,9 @@ def rank_merges(tokens: Texts) -> tuple[Ids, Ids, Ids]:
     return left, right, result
 
 
-def rank_parts(tokens: Texts) -> tuple[Ids, Ids, Ids]:
+def rank_parts(data: Bytes, offsets: Offsets) -> tuple[Ids, Ids, Ids]:
     """As tokcore.kernel.rank_parts: merges the bytes of each token by lower ranks only."""
-    number_of = {tokens.text(i): i for i in range(tokens.num_texts)}
+    number_of = {token: i for i, token in enumerate(list_texts(data, offsets))}
     rows = []
     for token, rank in number_of.items():
         parts = [token[i : i + 1] for i in range(len(token))]

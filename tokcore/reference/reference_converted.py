@@ -10,9 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import regex
 
-from tokcore.reference.reference import PretokenEncoder
-from tokcore.reference.reference_sentencepiece import Ids, count_character_bytes, find_rule, split_characters
-from tokcore.text.texts import Offsets, Texts, make_texts_from_strings
+from tokcore.reference.arrays import Ids, list_texts
+from tokcore.reference.reference import NormalizingEncoder, PretokenEncoder
+from tokcore.reference.reference_sentencepiece import count_character_bytes, find_rule, split_characters
+from tokcore.text.text_steps import STEP_KINDS
+from tokcore.text.texts import Bytes, Offsets
 
 SPACE = "\u2581"
 _WHITE = "\t\n\v\f\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -80,7 +82,7 @@ def follow_step(kind: str, pattern: str, by: bytes, text: str, stands_for: list[
 
 
 def apply_step(kind: str, pattern: str, by: bytes, text: str) -> str:
-    """The text after one step; the steps are those of tokcore.kernel.TextStep."""
+    """The text after one step; the steps are those of tokcore.text.text_steps.TextStep."""
     if kind == "prepend":
         return by.decode() + text if text else ""
     if kind == "replace":
@@ -143,52 +145,48 @@ def encode_bpe(word: bytes, ranks: dict[tuple[bytes, bytes], int]) -> list[bytes
     return parts
 
 
-class ConvertedEncoder:
-    """As tokcore.kernel.ConvertedEncoder."""
+class ConvertedEncoder(NormalizingEncoder):
+    """As tokcore.kernel.ConvertedEncoder. steps: of each its place in STEP_KINDS, a pattern, and what that becomes."""
 
     def __init__(
         self,
-        pieces: Texts,
+        is_unigram: bool,
+        data: Bytes,
+        offsets: Offsets,
         ids: Ids,
-        scores: npt.NDArray[np.float64] | None,
-        merges: npt.NDArray[np.uint32],
+        scores: npt.NDArray[np.float64],
         unknown_id: int,
         byte_ids: Ids,
-        steps: Sequence[tuple[str, str, bytes]],
+        left: npt.NDArray[np.uint32],
+        right: npt.NDArray[np.uint32],
+        result: npt.NDArray[np.uint32],
+        steps: Sequence[tuple[int, bytes, bytes]],
         splits_every_space: bool,
     ) -> None:
-        texts = [pieces.text(i) for i in range(pieces.num_texts)]
+        texts = list_texts(data, offsets)
         self._ids = dict(zip(texts, ids.tolist(), strict=True))
-        self._scores = None if scores is None else dict(zip(texts, scores.tolist(), strict=True))
-        rows = [[texts[place] for place in row] for row in merges.tolist()]
-        self._ranks = {(left, right): rank for rank, (left, right, _) in enumerate(rows)}
+        self._scores = dict(zip(texts, scores.tolist(), strict=True)) if is_unigram else None
+        pairs = zip(left.tolist(), right.tolist(), strict=True)
+        self._ranks = {(texts[one], texts[other]): rank for rank, (one, other) in enumerate(pairs)}
         self._unknown, self._byte_ids = unknown_id, byte_ids.tolist()
-        self._steps, self._splits = steps, splits_every_space
+        self._steps = [(STEP_KINDS[kind], pattern.decode(), by) for kind, pattern, by in steps]
+        self._splits = splits_every_space
 
-    def normalize(self, texts: Texts) -> Texts:
-        return make_texts_from_strings([self._normalize(texts.text(i)) for i in range(texts.num_texts)])
-
-    def encode(self, texts: Texts, threads: int) -> tuple[Ids, Offsets, list[int]]:
-        normalized = self.normalize(texts)
-        rows = [self._encode(normalized.text(i)) for i in range(texts.num_texts)]
-        offsets: Offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
-        return np.array([id for row in rows for id in row], np.int32), offsets, []
-
-    def _normalize(self, data: bytes) -> bytes:
-        text = data.decode(errors="surrogateescape")
+    def normalize_text(self, text: bytes) -> bytes:
         by_kind = "" if any(kind == "ascii-words" for kind, _, _ in self._steps) else "\ufffd"
-        text = "".join(by_kind if "\udc80" <= c <= "\udcff" else c for c in text)
-        stands_for = [*range(len(text))]
+        characters = text.decode(errors="surrogateescape")
+        now = "".join(by_kind if "\udc80" <= c <= "\udcff" else c for c in characters)
+        stands_for = [*range(len(now))]
         for kind, pattern, by in self._steps:
             if kind == "metaspace-start":
                 kind = "metaspace" if stands_for[:1] != [0] else "metaspace-first"
-            stands_for = follow_step(kind, pattern, by, text, stands_for)
-            text = apply_step(kind, pattern, by, text)
-        return text.encode()
+            stands_for = follow_step(kind, pattern, by, now, stands_for)
+            now = apply_step(kind, pattern, by, now)
+        return now.encode()
 
-    def _encode(self, text: bytes) -> list[int]:
+    def encode_piece(self, piece: bytes) -> list[int]:
         space = SPACE.encode()
-        first, *rest = text.split(space) if self._splits else [text]
+        first, *rest = piece.split(space) if self._splits else [piece]
         ids = []
         for word in [first, *(space + part for part in rest)]:
             was_unknown = False
@@ -204,12 +202,14 @@ class ConvertedEncoder:
 
 
 class ByteUnigramEncoder(PretokenEncoder):
-    """As tokcore.kernel.ByteUnigramEncoder. Without a cache; ignores threads."""
+    """As tokcore.kernel.ByteUnigramEncoder."""
 
-    def __init__(self, pattern: str | None, tokens: Texts, token_ids: Ids, scores: npt.NDArray[np.float64]) -> None:
+    def __init__(
+        self, pattern: str, data: Bytes, offsets: Offsets, token_ids: Ids, scores: npt.NDArray[np.float64]
+    ) -> None:
         super().__init__(pattern)
         # As text in which each byte is a character of ASCII or of two bytes: so no byte is part of a character.
-        texts = [tokens.text(i).decode("latin-1").encode() for i in range(tokens.num_texts)]
+        texts = [token.decode("latin-1").encode() for token in list_texts(data, offsets)]
         self._ids = dict(zip(texts, token_ids.tolist(), strict=True))
         self._scores = dict(zip(texts, scores.tolist(), strict=True))
 

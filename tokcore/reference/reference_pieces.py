@@ -10,32 +10,39 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tokcore.count.pretoken_rows import Counts
-from tokcore.learn.piece_rules import PieceTableRules, UnigramRules
+from tokcore.learn.piece_rules import PieceTableRules
+from tokcore.reference.arrays import Ids, list_texts
 from tokcore.text.sentencepiece_tables import INHERITED, load_scripts
-from tokcore.text.texts import Offsets, Texts
+from tokcore.text.texts import Bytes, Offsets, Texts
 
 CodePoints = npt.NDArray[np.uint32]
-Ids = npt.NDArray[np.int32]
+Words = tuple[Bytes, Offsets, Counts]  # pre-tokens as tokcore.text.texts.Texts has them, and how often each occurs
 
 SPACE, BOUNDARY, KEPT_BY_SENTENCEPIECE = "\u2581", "\x1f", "\u2585"
 UNIT, SCORE_UNIT = 2**32, 2**28  # of expected numbers, and of scores
 UNKNOWN = ""
 
 
-def read_words(
-    rows: Texts, counts: Counts, rules: PieceTableRules
-) -> tuple[Counter[str], Counter[str], list[str], int]:
+def unpack_rules(packed: tuple[Any, ...]) -> PieceTableRules:
+    """The rules out of what the native module is given; the tables of scripts among them are read from their file."""
+    data, offsets, _, _, *rules = packed
+    return PieceTableRules(Texts(data, offsets), *rules)
+
+
+def read_words(table: Words, rules: PieceTableRules) -> tuple[Counter[str], Counter[str], list[str], int]:
     """(runs of characters, the count of each character, the characters by count, how much divides runs)."""
-    reserved = sorted((rules.reserved.text(i).decode() for i in range(rules.reserved.num_texts)), key=len)
+    reserved = sorted((text.decode() for text in list_texts(*rules.reserved)), key=len)
     words: Counter[str] = Counter()
-    for i, count in enumerate(counts.tolist()):
+    data, offsets, counts = table
+    for row, count in zip(list_texts(data, offsets), counts.tolist(), strict=True):
         try:
-            word = rows.text(i).decode()
+            word = row.decode()
         except UnicodeDecodeError:
             continue
         if KEPT_BY_SENTENCEPIECE not in word and count:
@@ -100,16 +107,11 @@ def find_script(character: str) -> int:
 
 
 def learn_piece_merges(
-    rows: Texts,
-    counts: Counts,
-    rules: PieceTableRules,
-    num_tokens: int,
-    min_count: int,
-    threads: int,
-    merges_done: npt.NDArray[np.int64],
+    table: Words, packed_rules: tuple[Any, ...], num_tokens: int, min_count: int, threads: int, merges_done: Offsets
 ) -> tuple[CodePoints, CodePoints, Ids, Ids, Counts]:
-    """As kernel.learn_piece_merges."""
-    runs, _, chosen, _ = read_words(rows, counts, rules)
+    """As tokcore.kernel.learn_piece_merges."""
+    rules = unpack_rules(packed_rules)
+    runs, _, chosen, _ = read_words(table, rules)
     words = {run: [*run] for run in runs}
     tokens = sorted(chosen)
     merges: list[tuple[str, str, int]] = []
@@ -218,20 +220,29 @@ class Lattice:
 
 
 def learn_unigram(
-    rows: Texts, counts: Counts, rules: PieceTableRules, unigram: UnigramRules
+    table: Words,
+    packed_rules: tuple[Any, ...],
+    num_pieces: int,
+    num_before_last_cut: int,
+    num_seeds: int,
+    scale: float,
+    min_seed_count: int,
+    threads: int,
+    rounds_done: Offsets,
 ) -> tuple[CodePoints, Offsets, npt.NDArray[np.float32]]:
-    """As kernel.learn_unigram."""
-    runs, character_counts, chosen, dividers = read_words(rows, counts, rules)
-    seeds = find_seeds(runs, rules, unigram.min_seed_count, unigram.num_seeds)
+    """As tokcore.kernel.learn_unigram."""
+    rules = unpack_rules(packed_rules)
+    runs, character_counts, chosen, dividers = read_words(table, rules)
+    seeds = find_seeds(runs, rules, min_seed_count, num_seeds)
     weights = {c: character_counts[c] for c in chosen} | {text: count * len(text) for text, count in seeds}
     total = sum(weights.values())
     scores = {piece: math.log(weight) - math.log(total) for piece, weight in weights.items()}
     while runs:
         for _ in range(2):
-            scores = estimate(runs, scores, unigram.scale, dividers)
+            scores = estimate(runs, scores, scale, dividers)
         num_before = len(scores)
-        scores = cut(runs, scores, unigram.num_before_last_cut, dividers)
-        if len(scores) <= unigram.num_before_last_cut or len(scores) == num_before:
+        scores = cut(runs, scores, num_before_last_cut, dividers)
+        if len(scores) <= num_before_last_cut or len(scores) == num_before:
             break
     lattice = Lattice(scores)
 
@@ -243,7 +254,7 @@ def learn_unigram(
         for piece, score in scores.items()
         if len(piece) == 1 or lattice.find_best(piece, piece, round_to_single)[0] <= round_to_single(score)
     }
-    return finish(scores, chosen, unigram.num_pieces)
+    return finish(scores, chosen, num_pieces)
 
 
 def estimate(runs: Counter[str], scores: dict[str, float], scale: float, dividers: int) -> dict[str, float]:

@@ -1,14 +1,15 @@
 """Ids that are drawn, in plain Python: BPE and WordPiece with dropout, Unigram by its probabilities.
 
 Everything follows from a seed: draws are a fixed function of it and of their number, sums run in a fixed order. The
-classes at the end have the signatures of those in tokcore.kernel.
+classes at the end are those of tokcore.kernel, with the arguments that they have in the native module.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import heapq
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -16,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 import regex
 
-from tokcore.text.texts import Offsets, Texts
+from tokcore.reference.arrays import Ids, join_ids, list_pieces, list_texts
+from tokcore.text.texts import Bytes, Offsets
 from tokcore.text.unicode import expand
 
-Ids = npt.NDArray[np.int32]
 Seeds = npt.NDArray[np.uint64]
 
 SPACE = "\u2581"
@@ -254,23 +255,25 @@ def _add_up(values: Sequence[float]) -> float:
 # ------------------------------------------------------------------------------------------- as tokcore.kernel has them
 
 
-def _encode_split(
-    texts: Texts, ends: Offsets, firsts: Offsets, seeds: Seeds, encode: Callable[[bytes, Draws], list[int]]
-) -> tuple[Ids, Offsets]:
-    ids: list[int] = []
-    offsets = [0]
-    for i, seed in enumerate(seeds.tolist()):
-        draws = Draws(seed)
-        begin = int(texts.offsets[i])
-        for end in ends[firsts[i] : firsts[i + 1]].tolist():
-            ids += encode(texts.data[begin:end].tobytes(), draws)
-            begin = end
-        offsets.append(len(ids))
-    return np.array(ids, np.int32), np.array(offsets, np.int64)
+class DropoutEncoder(ABC):
+    """What the next two have in common."""
+
+    @abstractmethod
+    def encode_piece(self, piece: bytes, limit: int, draws: Draws) -> list[int]:
+        """The ids of one pre-token; something is passed over with the probability limit / 2**64."""
+
+    def encode(
+        self, data: Bytes, offsets: Offsets, ends: Offsets, firsts: Offsets, seeds: Seeds, last: int
+    ) -> tuple[Ids, Offsets]:
+        rows = []
+        for seed, pieces in zip(seeds.tolist(), list_pieces(data, offsets, ends, firsts), strict=True):
+            draws = Draws(seed)
+            rows.append([id for piece in pieces for id in self.encode_piece(piece, last + 1, draws)])
+        return join_ids(rows)
 
 
-class DropoutBpe:
-    """See tokcore.kernel.DropoutBpe."""
+class DropoutBpe(DropoutEncoder):
+    """As tokcore.kernel.DropoutBpe."""
 
     def __init__(self, byte_ids: Ids, left: Ids, right: Ids, result: Ids, priority: npt.NDArray[np.uint32]) -> None:
         self._byte_ids = byte_ids.tolist()
@@ -278,81 +281,73 @@ class DropoutBpe:
         for *pair, rank, made in zip(left.tolist(), right.tolist(), priority.tolist(), result.tolist(), strict=True):
             self._merges.setdefault((pair[0], pair[1]), (rank, made))
 
-    def encode(self, texts: Texts, ends: Offsets, firsts: Offsets, seeds: Seeds, last: int) -> tuple[Ids, Offsets]:
-        """See tokcore.kernel.DropoutBpe.encode."""
-
-        def encode(word: bytes, draws: Draws) -> list[int]:
-            return merge_with_dropout([self._byte_ids[byte] for byte in word], self._merges, last + 1, draws)
-
-        return _encode_split(texts, ends, firsts, seeds, encode)
+    def encode_piece(self, piece: bytes, limit: int, draws: Draws) -> list[int]:
+        return merge_with_dropout([self._byte_ids[byte] for byte in piece], self._merges, limit, draws)
 
 
-class DropoutWordpiece:
-    """See tokcore.kernel.DropoutWordpiece."""
+class DropoutWordpiece(DropoutEncoder):
+    """As tokcore.kernel.DropoutWordpiece."""
 
     def __init__(
         self,
-        tokens: Texts,
+        data: Bytes,
+        offsets: Offsets,
         token_ids: Ids,
-        continues: npt.NDArray[np.uint8],
+        continues: Bytes,
         unknown: int,
         max_characters: int,
         drops_space: bool,
     ) -> None:
         self._first: dict[str, int] = {}
         self._further: dict[str, int] = {}
-        for i, (id, goes_on) in enumerate(zip(token_ids.tolist(), continues.tolist(), strict=True)):
-            (self._further if goes_on else self._first)[tokens.text(i).decode()] = id
+        for token, id, goes_on in zip(list_texts(data, offsets), token_ids.tolist(), continues.tolist(), strict=True):
+            (self._further if goes_on else self._first)[token.decode()] = id
         self._unknown = unknown
         self._max_characters = max_characters
         self._drops_space = drops_space
 
-    def encode(self, texts: Texts, ends: Offsets, firsts: Offsets, seeds: Seeds, last: int) -> tuple[Ids, Offsets]:
-        """See tokcore.kernel.DropoutWordpiece.encode."""
-
-        def encode(word: bytes, draws: Draws) -> list[int]:
-            text = word.decode("utf-8", "surrogateescape")
-            if self._drops_space and _SPACE.fullmatch(text):
-                return []
-            if self._max_characters and len(text) > self._max_characters:
-                return [self._unknown]
-            found = match_with_dropout(text, self._first, self._further, last + 1, draws)
-            return [self._unknown] if found is None else found
-
-        return _encode_split(texts, ends, firsts, seeds, encode)
+    def encode_piece(self, piece: bytes, limit: int, draws: Draws) -> list[int]:
+        text = piece.decode("utf-8", "surrogateescape")
+        if self._drops_space and _SPACE.fullmatch(text):
+            return []
+        if self._max_characters and len(text) > self._max_characters:
+            return [self._unknown]
+        found = match_with_dropout(text, self._first, self._further, limit, draws)
+        return [self._unknown] if found is None else found
 
 
 class SampledUnigram:
-    """See tokcore.kernel.SampledUnigram."""
+    """As tokcore.kernel.SampledUnigram."""
 
     def __init__(
         self,
-        texts: Texts,
+        data: Bytes,
+        offsets: Offsets,
         ids: Ids,
         weights: npt.NDArray[np.float64],
-        scales: npt.NDArray[np.int32],
+        scales: Ids,
         unknown: int,
         byte_ids: Ids,
         splits: bool,
         fuses: bool,
     ) -> None:
         *of_pieces, last = zip(weights.tolist(), scales.tolist(), strict=True)
-        known = {texts.text(i): (id, *row) for i, (id, row) in enumerate(zip(ids.tolist(), of_pieces, strict=True))}
+        rows = zip(list_texts(data, offsets), ids.tolist(), of_pieces, strict=True)
+        known = {text: (id, *row) for text, id, row in rows}
         self._pieces = Pieces(known, max(map(len, known)), last[0], unknown, byte_ids.tolist(), splits, last[1])
         self._fuses = fuses
 
-    def encode(self, texts: Texts, seeds: Seeds) -> tuple[Ids, Offsets, Offsets]:
-        """See tokcore.kernel.SampledUnigram.encode."""
-        ids: list[int] = []
-        offsets, num_words = [0], []
-        for i, seed in enumerate(seeds.tolist()):
+    def encode(self, data: Bytes, offsets: Offsets, seeds: Seeds) -> tuple[Ids, Offsets, Offsets]:
+        rows, num_words = [], []
+        for seed, text in zip(seeds.tolist(), list_texts(data, offsets), strict=True):
             draws = Draws(seed)
-            words = self._pieces.split_words(texts.text(i))
+            words = self._pieces.split_words(text)
             was_unknown = False
+            ids: list[int] = []
             for word in words:
                 cut = sample_cut(word, self._pieces, draws)
                 ids += self._pieces.spell(word, cut, was_unknown and self._fuses)
                 was_unknown = cut[-1].id is None
-            offsets.append(len(ids))
+            rows.append(ids)
             num_words.append(len(words))
-        return np.array(ids, np.int32), np.array(offsets, np.int64), np.array(num_words, np.int64)
+        return *join_ids(rows), np.array(num_words, np.int64)

@@ -7,30 +7,20 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from tokcore.text.texts import Offsets, Texts, make_texts_from_strings
-
-Ids = npt.NDArray[np.int32]
+from tokcore.reference.arrays import Ids, list_texts
+from tokcore.reference.reference import NormalizingEncoder
+from tokcore.text.text_steps import PieceRules
+from tokcore.text.texts import Bytes, Offsets
 
 SPACE = "\u2581".encode()
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 MAX_RULES, MAX_USER_DEFINED, MAX_DEPTH = 32, 64, 100
 MAX_SUM = np.float32(100_000)
-
-
-class Rules(NamedTuple):
-    """What is done to a text before pieces are looked for."""
-
-    charsmap: bytes
-    add_dummy_prefix: bool
-    remove_extra_whitespaces: bool
-    escape_whitespaces: bool
-    whitespace_is_suffix: bool
 
 
 def find_rule(charsmap: bytes, text: bytes) -> tuple[int, bytes]:
@@ -83,7 +73,7 @@ def find_longest(pieces: Mapping[bytes, int], text: bytes, limit: int) -> bytes:
     return found[:limit][-1] if found else b""
 
 
-def normalize_text(text: bytes, rules: Rules, user_defined: Mapping[bytes, int]) -> bytes:
+def normalize_text(text: bytes, rules: PieceRules, user_defined: Mapping[bytes, int]) -> bytes:
     """The text as pieces are looked for in it."""
     steps: list[bytes] = []
     while text:
@@ -219,53 +209,39 @@ def encode_unigram(text: bytes, vocabulary: Vocabulary) -> list[tuple[bytes, boo
     return parts[::-1]
 
 
-class SentencepieceEncoder:
+class SentencepieceEncoder(NormalizingEncoder):
     """As tokcore.kernel.SentencepieceEncoder."""
 
     def __init__(
         self,
         is_unigram: bool,
-        pieces: Texts,
+        data: Bytes,
+        offsets: Offsets,
         ids: Ids,
-        scores: npt.NDArray[np.float32],
-        types: npt.NDArray[np.uint8],
+        scores: npt.NDArray[np.float64],
+        types: Bytes,
         unknown_id: int,
         byte_ids: Ids,
-        rules: Rules,
+        charsmap: Bytes,
+        *rules: bool,
     ) -> None:
-        texts = [pieces.text(i) for i in range(pieces.num_texts)]
+        texts = list_texts(data, offsets)
         kinds = dict(zip(texts, types.tolist(), strict=True))
         numbers = dict(zip(texts, ids.tolist(), strict=True))
         user_defined = {piece: id for piece, id in numbers.items() if kinds[piece] == USER_DEFINED}
-        by_text = dict(zip(texts, scores, strict=True))
+        by_text = dict(zip(texts, scores.astype(np.float32), strict=True))
         self._vocabulary = Vocabulary(numbers, by_text, kinds, user_defined, unknown_id, byte_ids.tolist())
         self._cut = encode_unigram if is_unigram else encode_bpe
-        self._rules = rules
+        self._rules = PieceRules(charsmap.tobytes(), *rules)
 
-    def normalize(self, texts: Texts) -> Texts:
-        user_defined = self._vocabulary.user_defined
-        return make_texts_from_strings(
-            [normalize_text(texts.text(i), self._rules, user_defined) for i in range(texts.num_texts)]
-        )
+    def normalize_text(self, text: bytes) -> bytes:
+        return normalize_text(text, self._rules, self._vocabulary.user_defined)
 
-    def encode(self, texts: Texts, threads: int) -> tuple[Ids, Offsets, Offsets]:
-        normalized = self.normalize(texts)
-        rows = [self._encode_normalized(normalized.text(i)) for i in range(texts.num_texts)]
-        return self._gather(rows, [self._count_words(normalized.text(i)) for i in range(texts.num_texts)])
-
-    def encode_pieces(self, texts: Texts, ends: Offsets, firsts: Offsets, threads: int) -> tuple[Ids, Offsets, Offsets]:
-        rows = []
-        for i in range(texts.num_texts):
-            starts = [int(texts.offsets[i]), *ends[firsts[i] : firsts[i + 1]].tolist()]
-            cut = [texts.data[start:end].tobytes() for start, end in pairwise(starts)]
-            rows.append([id for piece in cut for id in self._encode_normalized(piece)])
-        return self._gather(rows, np.diff(firsts).tolist())
-
-    def _encode_normalized(self, text: bytes) -> list[int]:
+    def encode_piece(self, piece: bytes) -> list[int]:
         vocabulary = self._vocabulary
         ids: list[int] = []
         was_unknown = False
-        for part, is_piece in self._cut(text, vocabulary) if text else []:
+        for part, is_piece in self._cut(piece, vocabulary) if piece else []:
             if is_piece:
                 ids.append(vocabulary.ids[part])
             elif vocabulary.byte_ids:
@@ -275,8 +251,8 @@ class SentencepieceEncoder:
             was_unknown = not is_piece
         return ids
 
-    def _count_words(self, text: bytes) -> int:
-        """How many words the kernel cuts a text into: it cuts where no piece crosses."""
+    def count_words(self, text: bytes) -> int:
+        """It cuts where no piece crosses."""
         symbols = [piece.split(SPACE) for piece in self._vocabulary.ids]
         has_before = any(any(parts[i] for i in range(len(parts) - 1)) for parts in symbols)
         has_behind = any(any(parts[i] for i in range(1, len(parts))) for parts in symbols)
@@ -291,11 +267,6 @@ class SentencepieceEncoder:
                 words += previous == SPACE and character != SPACE
             previous = character
         return words
-
-    @staticmethod
-    def _gather(rows: list[list[int]], pretokens: list[int]) -> tuple[Ids, Offsets, Offsets]:
-        offsets: Any = np.cumsum([0, *map(len, rows)], dtype=np.int64)
-        return np.array([id for row in rows for id in row], np.int32), offsets, np.array(pretokens, np.int64)
 
 
 def split_characters(text: bytes) -> list[bytes]:

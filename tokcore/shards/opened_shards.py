@@ -15,7 +15,7 @@ import operator
 import os
 import sys
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar, overload
@@ -68,6 +68,9 @@ class ShardDocument(NamedTuple):
     ordinal: int
 
 
+Beside = TypeVar("Beside", Provenance, PiecesFile)
+
+
 class OpenableShard(NamedTuple):
     """A shard in one format, not open yet, and what it is known to hold."""
 
@@ -97,23 +100,22 @@ class OpenableShard(NamedTuple):
         """Its provenance file; None if it has none, as in a build that is not shuffled."""
         if not self.files:
             return FormatFile(self.format, self.path).find_provenance()
-        named = [file for file in self.files if file.name.endswith(PROVENANCE)]
-        if not named:
-            return None
-        with tempfile.TemporaryDirectory(prefix="tokcore-shards-") as folder:
-            named[0].copy_to(self.cache or folder)
-            return Provenance(f"{self.cache or folder}/{named[0].name}")
+        return self._open_beside(PROVENANCE, Provenance)
 
     def find_pieces(self) -> PiecesFile | None:
         """What its rows are made of, if it is a packed shard; else None."""
         if not self.files:
             return FormatFile(self.format, self.path).find_pieces()
-        named = [file for file in self.files if file.name.endswith(PIECES)]
-        if not named:
-            return None
-        with tempfile.TemporaryDirectory(prefix="tokcore-shards-") as folder:
-            named[0].copy_to(self.cache or folder)
-            return PiecesFile(f"{self.cache or folder}/{named[0].name}")
+        return self._open_beside(PIECES, PiecesFile)
+
+    def _open_beside(self, suffix: str, open_file: Callable[[str], Beside]) -> Beside | None:
+        """A copy of the file with that suffix at a URL, opened; None if there is none."""
+        for file in self.files:
+            if file.name.endswith(suffix):
+                with tempfile.TemporaryDirectory(prefix="tokcore-shards-") as folder:
+                    file.copy_to(self.cache or folder)
+                    return open_file(f"{self.cache or folder}/{file.name}")
+        return None
 
     def _open_copies(self, folder: str) -> ShardReader:
         for file in self.files:

@@ -10,5 +10,5 @@ code_points: texts as code points. byte_alphabet: order and printable names of t
 unicode: categories and lowercase of one pinned version. unicode_data: its tables.
 scripts: the script of each character, for reports. bert_characters: what BERT's tokenizer does to a character.
 bert_characters_data: its tables. sentencepiece_tables: SentencePiece's scripts, and its normalizer nmt_nfkc.
-sentencepiece_data: their data, with nmt_nfkc.bin.
+sentencepiece_data: their data, with nmt_nfkc.bin. text_steps: what is done to a text before its pieces are looked for.
 """

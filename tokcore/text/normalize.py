@@ -33,6 +33,7 @@ from tokcore.errors import ConfigError
 from tokcore.text import unicode
 from tokcore.text.normalizer_steps import make_step
 from tokcore.text.sentencepiece_tables import NORMALIZER, load_charsmap
+from tokcore.text.text_steps import PieceRules
 from tokcore.text.texts import Texts, make_texts_from_strings
 
 # Unicode's default-ignorable characters without the two joiners. Bidirectional controls, tags and variation selectors
@@ -222,7 +223,7 @@ def _make_piece_normalizer(
     charsmap: bytes, add_dummy_prefix: bool, remove_extra_whitespaces: bool, escape_whitespaces: bool, chosen: str
 ) -> kernel.SentencepieceEncoder:
     """An encoder without pieces, for its normalizer. chosen: the kernel's implementation, which each has its own."""
-    rules = kernel.PieceRules(charsmap, add_dummy_prefix, remove_extra_whitespaces, escape_whitespaces, False)
+    rules = PieceRules(charsmap, add_dummy_prefix, remove_extra_whitespaces, escape_whitespaces, False)
     none = np.zeros(0, np.int32)
     nothing = make_texts_from_strings([])
     return kernel.SentencepieceEncoder(

@@ -17,10 +17,10 @@ import orjson
 from tokcore.errors import FormatError
 from tokcore.formats.tokenizers.json_floats import write_float
 from tokcore.formats.tokenizers.sentencepiece import check_charsmap
-from tokcore.kernel import TextStep
 from tokcore.models.model import ID_LIMIT
 from tokcore.models.sentencepiece.converted import ConvertedModel, PieceBpeModel, WordUnigramModel
 from tokcore.models.sentencepiece.piece_text import BYTE_NAMES, SPACE
+from tokcore.text.text_steps import TextStep
 from tokcore.tokenizer.tokenizer_spec import UNKNOWN, SpecialToken, TokenizerSpec
 
 _SPANS = {"Regex": " {2,}"}

@@ -10,11 +10,12 @@ from __future__ import annotations
 import numpy as np
 
 from tokcore.errors import FormatError
-from tokcore.kernel import Ids, TextStep
+from tokcore.kernel import Ids
 from tokcore.models.model import Model
 from tokcore.models.sentencepiece.converted import ConvertedModel, PieceBpeModel, WordUnigramModel
 from tokcore.models.sentencepiece.piece_text import BYTE, SPACE, UNUSED, USER_DEFINED
 from tokcore.models.sentencepiece.scored_pieces import PieceModel, is_piece_model, require_pieces
+from tokcore.text.text_steps import TextStep
 from tokcore.text.texts import make_texts_from_strings
 from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
 

@@ -14,10 +14,10 @@ import numpy as np
 
 from tokcore.errors import FormatError
 from tokcore.formats.protobuf import Field, read_message, write_field
-from tokcore.kernel import PieceRules
 from tokcore.models.model import MAX_VOCABULARY_BYTES
 from tokcore.models.sentencepiece.piece_text import BYTE, NORMAL, UNUSED
 from tokcore.models.sentencepiece.scored_pieces import PieceModel, SentencepieceBpeModel, UnigramModel, require_pieces
+from tokcore.text.text_steps import PieceRules
 from tokcore.tokenizer.tokenizer_spec import PLAIN, UNKNOWN, SpecialToken, TokenizerSpec
 
 FILE_NAME = "tokenizer.model"

@@ -17,10 +17,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from tokcore.errors import FormatError
-from tokcore.kernel import TextStep
 from tokcore.models.model import ID_LIMIT, MAX_TOKEN_BYTES, MAX_VOCABULARY_BYTES, make_too_long_error
 from tokcore.models.sentencepiece.converted import PieceBpeModel
 from tokcore.models.sentencepiece.piece_text import SPACE
+from tokcore.text.text_steps import TextStep
 from tokcore.tokenizer.tokenizer_spec import UNKNOWN, SpecialToken, TokenizerSpec
 
 _SPECIAL = (("<UNK>", UNKNOWN), ("<PAD>", "padding"), ("<BOS>", "document_begin"), ("<EOS>", "document_end"))

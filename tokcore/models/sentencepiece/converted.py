@@ -21,6 +21,7 @@ from tokcore.models.bpe import Pairs
 from tokcore.models.model import Encode, Ids, Model, Unreachable, describe_kind, find_unlike_themselves
 from tokcore.models.sentencepiece.piece_text import BYTE, BYTE_NAMES, NORMAL, SpaceMarkedPieces, Types
 from tokcore.models.sentencepiece.scored_pieces import Base64, IdList, Names, UnigramModel, read_base64, write_base64
+from tokcore.text.text_steps import STEP_KINDS, PieceRules, TextStep
 from tokcore.text.texts import make_texts_from_strings
 
 M = TypeVar("M", bound="ConvertedModel")
@@ -43,11 +44,11 @@ class ConvertedModel(SpaceMarkedPieces):
     spells_bytes: bool
     unknown: int | None
     unknown_surface: str
-    steps: tuple[kernel.TextStep, ...]
+    steps: tuple[TextStep, ...]
     splits_every_space: bool
     types: Types = dataclasses.field(init=False, repr=False)
     control: tuple[int, ...] = dataclasses.field(init=False, repr=False, default=())
-    text_rules: kernel.PieceRules = dataclasses.field(init=False, repr=False)
+    text_rules: PieceRules = dataclasses.field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.spells_bytes and (missing := sorted(set(BYTE_NAMES).difference(self.tokens))):
@@ -59,7 +60,7 @@ class ConvertedModel(SpaceMarkedPieces):
         types = np.array([BYTE if token in names else NORMAL for token in self.tokens], np.uint8)
         object.__setattr__(self, "types", types)
         puts_space_first = any(step.kind in _PREFIXING for step in self.steps)
-        object.__setattr__(self, "text_rules", kernel.PieceRules(b"", puts_space_first, False, True, False))
+        object.__setattr__(self, "text_rules", PieceRules(b"", puts_space_first, False, True, False))
 
     def piece_encoder(self, cache_bytes: int) -> kernel.ConvertedEncoder:
         named = dict(zip(self.tokens, self.ids.tolist(), strict=True))
@@ -227,7 +228,7 @@ def _make(cls: type[M], read: _ConvertedJson, place: Place, **own: Any) -> M:
             read.spells_bytes,
             read.unknown,
             read.unknown_surface,
-            tuple(kernel.TextStep(step.kind, step.pattern, step.text) for step in read.steps),
+            tuple(TextStep(step.kind, step.pattern, step.text) for step in read.steps),
             read.splits_every_space,
             **own,
         )
@@ -236,8 +237,8 @@ def _make(cls: type[M], read: _ConvertedJson, place: Place, **own: Any) -> M:
 
 
 def _read_kind(value: Any, place: Place) -> str:
-    if value not in kernel.STEP_KINDS:
-        raise place.error(" or ".join(kernel.STEP_KINDS), value)
+    if value not in STEP_KINDS:
+        raise place.error(" or ".join(STEP_KINDS), value)
     return str(value)
 
 

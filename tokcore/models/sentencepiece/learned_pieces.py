@@ -9,9 +9,9 @@ Leaves to others: learning itself (the kernel), encoding (tokcore.models.sentenc
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,15 +19,14 @@ import numpy.typing as npt
 from tokcore import kernel
 from tokcore.count.pretoken_rows import Counts
 from tokcore.errors import LearnError
-from tokcore.files.jsonable import Place
 from tokcore.learn.piece_rules import PieceTableRules, UnigramRules
-from tokcore.models.defaults import ModelTypeDefaults
-from tokcore.models.model import ID_LIMIT, LearnOptions, Model, find_free_ids, find_pinned
+from tokcore.models.model import ID_LIMIT, LearnOptions, Model, ModelType, find_free_ids, find_pinned
 from tokcore.models.sentencepiece.piece_text import BYTE, BYTE_NAMES, NORMAL, USER_DEFINED
 from tokcore.models.sentencepiece.scored_pieces import PieceModel, SentencepieceBpeModel, UnigramModel
 from tokcore.models.unigram.byte_unigram import ByteUnigramModel
 from tokcore.text.byte_alphabet import from_printable, to_printable
 from tokcore.text.sentencepiece_tables import NORMALIZER, load_charsmap
+from tokcore.text.text_steps import PieceRules
 from tokcore.text.texts import Texts, make_texts_from_strings
 
 UNKNOWN_PIECE = "<unk>"
@@ -44,26 +43,21 @@ class Found(NamedTuple):
     num_characters: int  # that are among them
 
 
-class LearnedPieces(ModelTypeDefaults, ABC):
+class LearnedPieces(ModelType, ABC):
     """What the two model types have in common."""
 
     default_size = "8,000"
-    own_special: ClassVar[Mapping[str, str]] = PIECE_ROLES
+    own_special = PIECE_ROLES
     pattern = "metaspace"
     normalizer = (NORMALIZER,)
     marks_spaces = True
     splits_by_any = False
-    text: ClassVar[str]
-    uses: ClassVar[tuple[str, ...]] = (
+    uses: tuple[str, ...] = (
         *("vocab_size", "allow_smaller", "min_documents", "character_coverage", "max_sentencepiece_length"),
         *("split_by_unicode_script", "split_by_number", "split_by_whitespace", "split_digits", "byte_fallback"),
         *("user_defined_symbols", "control_symbols"),
     )
     _model: ClassVar[type[PieceModel]]
-
-    @property
-    def kinds(self) -> Mapping[str, Callable[[Any, Place], Model]]:
-        return {self._model.kind: self._model.from_json}
 
     def wrong_option(self, options: LearnOptions) -> tuple[str, str] | None:
         if options.pieces.as_bytes and options.pieces.user_defined_symbols:
@@ -110,7 +104,7 @@ class LearnedPieces(ModelTypeDefaults, ABC):
             np.array([*(kind for _, kind in fixed), *[NORMAL] * len(found.pieces)], np.uint8),
             unknown,
             (*sorted(pinned.values()), *_find_later_ids(int(ids[-1]) + 1, taken, options.num_special - len(taken))),
-            kernel.PieceRules(
+            PieceRules(
                 load_charsmap() if options.pieces.has_charsmap else b"",
                 options.pieces.add_dummy_prefix,
                 options.pieces.remove_extra_whitespaces,
@@ -130,6 +124,7 @@ class SentencepieceBpe(LearnedPieces):
     text = "merges of characters, as SentencePiece's BPE and Llama 2's"
     uses = (*LearnedPieces.uses, "min_count")
     _model = SentencepieceBpeModel
+    models = (SentencepieceBpeModel,)
 
     def _find(self, texts: Texts, counts: Counts, options: LearnOptions, num_tokens: int) -> Found:
         rules = _make_rules(options)
@@ -151,11 +146,8 @@ class Unigram(LearnedPieces):
     text = "the most probable pieces, as SentencePiece's Unigram and T5's"
     drawn_by = "sampling"
     _model = UnigramModel
+    models = (UnigramModel, ByteUnigramModel)
     splits_by_any = True
-
-    @property
-    def kinds(self) -> Mapping[str, Callable[[Any, Place], Model]]:
-        return {**super().kinds, ByteUnigramModel.kind: ByteUnigramModel.from_json}
 
     def learn(self, rows: Callable[[], tuple[Texts, Counts]], options: LearnOptions) -> Model:
         return self._learn_bytes(*rows(), options) if options.pieces.as_bytes else super().learn(rows, options)

@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tokcore.errors import FormatError, IdentityError
-from tokcore.kernel import NormalizingEncoder, PieceRules
+from tokcore.kernel import NormalizingEncoder
 from tokcore.models.bpe import BpeModel
 from tokcore.models.defaults import ListedVocabulary
 from tokcore.models.model import Decoder, Encoder, Ids
+from tokcore.text.text_steps import PieceRules
 
 SPACE = "\u2581"
 _SPACE = SPACE.encode()

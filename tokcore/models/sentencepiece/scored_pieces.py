@@ -28,6 +28,7 @@ from tokcore.models.sentencepiece.piece_text import (
     SpaceMarkedPieces,
     Types,
 )
+from tokcore.text.text_steps import PieceRules
 from tokcore.text.texts import make_texts_from_strings
 
 _MATCHING = (NORMAL, USER_DEFINED, UNUSED)
@@ -56,7 +57,7 @@ class PieceModel(SpaceMarkedPieces):
     types: Types
     unknown: int | None
     control: tuple[int, ...]
-    text_rules: kernel.PieceRules
+    text_rules: PieceRules
     unknown_surface: str = " \u2047 "
     trainer_spec: bytes = b""
 
@@ -147,7 +148,7 @@ class PieceModel(SpaceMarkedPieces):
                 np.frombuffer(read.types, np.uint8),
                 read.unknown,
                 read.control,
-                kernel.PieceRules(**dataclasses.asdict(read.text_rules)),
+                PieceRules(**dataclasses.asdict(read.text_rules)),
                 read.unknown_surface,
                 read.trainer_spec,
             )

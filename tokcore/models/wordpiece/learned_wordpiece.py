@@ -8,19 +8,17 @@ Leaves to others: merging (the kernel), encoding (tokcore.models.wordpiece.longe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable
 
 from tokcore import kernel
 from tokcore.count.pretoken_rows import Counts
 from tokcore.errors import FormatError, LearnError
-from tokcore.files.jsonable import Place
-from tokcore.models.defaults import ModelTypeDefaults
 from tokcore.models.model import (
     MAX_TOKEN_BYTES,
     MAX_VOCABULARY_BYTES,
     LearnOptions,
     Model,
+    ModelType,
     find_free_ids,
     find_pinned,
     make_too_long_error,
@@ -40,23 +38,20 @@ BERT_ROLES = {
 }
 
 
-class Wordpiece(ModelTypeDefaults):
+class Wordpiece(ModelType):
     """The model type of WordPiece. by_score: a pair's count is divided by those of its two tokens."""
 
     uses = ("vocab_size", "allow_smaller", "min_count", "min_documents", "max_token_bytes")
     default_size = "30,522"
-    own_special: ClassVar[Mapping[str, str]] = BERT_ROLES
+    own_special = BERT_ROLES
     pattern = "bert"
     normalizer = ("bert",)
     drawn_by = "dropout"
+    models = (WordpieceModel,)
 
     def __init__(self, text: str, by_score: bool) -> None:
         self.text = text
         self._by_score = by_score
-
-    @property
-    def kinds(self) -> Mapping[str, Callable[[Any, Place], WordpieceModel]]:
-        return {WordpieceModel.kind: WordpieceModel.from_json}
 
     def learn(self, rows: Callable[[], tuple[Texts, Counts]], options: LearnOptions) -> WordpieceModel:
         pretokens, counts = rows()
