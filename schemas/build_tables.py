@@ -11,7 +11,7 @@ import dataclasses
 import shlex
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from tokcore.files.canonical_json import hash_sha256, write_canonical_json
 from tokcore.learn import language_weights as mixing
@@ -29,7 +29,7 @@ from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
 from tokcore_schemas.document import normalize_lang
 from tokcore_schemas.encodings import ENCODINGS, OTHER_ENCODING_NAMES, UTF8
 from tokcore_schemas.input_format import FileFormat
-from tokcore_schemas.setting import Limits
+from tokcore_schemas.setting import REQUIRED, key
 from tokcore_schemas.stage_manifests import (
     PIECE_SETTINGS,
     CountsConfig,
@@ -74,73 +74,67 @@ def _list_defaults(name: str) -> str:
 class BuildTable:
     """[build]"""
 
-    name: Annotated[str, "for people; changes no byte", Limits(may_be_empty=True)] = ""
-    output: Annotated[
-        str,
-        "a folder, or a URL of s3, gs or az; a relative path starts at the build file's folder",
-        Limits(is_path=True),
-    ]
-    seed: Annotated[
-        int,
-        "decides which documents are sampled, which go to the validation split, and which ids are drawn",
-        Limits(least=0),
-    ] = 0
-    max_rejected: Annotated[
-        Decimal, "share of records or stored bytes above which the build fails; 1 = never", Limits(least=0, most=1)
-    ] = Decimal("0.001")
-    lang_normalize: Annotated[
-        Literal["bcp47", "none"] | None,
+    name: str = key("", "for people; changes no byte", may_be_empty=True)
+    output: str = key(
+        REQUIRED, "a folder, or a URL of s3, gs or az; a relative path starts at the build file's folder", is_path=True
+    )
+    seed: int = key(
+        0, "decides which documents are sampled, which go to the validation split, and which ids are drawn", least=0
+    )
+    max_rejected: Decimal = key(
+        Decimal("0.001"), "share of records or stored bytes above which the build fails; 1 = never", least=0, most=1
+    )
+    lang_normalize: Literal["bcp47", "none"] | None = key(
+        None,
         "how language codes are spelled: bcp47: in its case, zh-Hant-TW, other codes in lower case; none: as they are; "
         "not set: bcp47, in outputs that began without it none",
-    ] = None
-    max_languages: Annotated[
-        int, "a build with more languages, each of which has files of its own, ends early", Limits(least=1)
-    ] = 5_000
+    )
+    max_languages: int = key(
+        5_000, "a build with more languages, each of which has files of its own, ends early", least=1
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """[[source]]"""
 
-    lang: Annotated[str | None, "language of all documents; this or lang_field is required"] = None
-    lang_field: Annotated[str | None, "field or column that holds each record's language"] = None
-    files: Annotated[tuple[str, ...], "URL, glob or list of them", Limits(least=1, or_one=True, is_path=True)]
-    exclude: Annotated[
-        tuple[str, ...],
-        "globs of files to leave out; one without / matches names in any folder",
-        Limits(or_one=True, is_path=True),
-    ] = ()
-    follow_links: Annotated[
-        bool | None,
+    lang: str | None = key(None, "language of all documents; this or lang_field is required")
+    lang_field: str | None = key(None, "field or column that holds each record's language")
+    files: tuple[str, ...] = key(REQUIRED, "URL, glob or list of them", least=1, or_one=True, is_path=True)
+    exclude: tuple[str, ...] = key(
+        (), "globs of files to leave out; one without / matches names in any folder", or_one=True, is_path=True
+    )
+    follow_links: bool | None = key(
+        None,
         "for symbolic links that a pattern meets on a disk: true reads what they lead to, each file once; false leaves "
         "them out; not set: they end planning",
-    ] = None
-    split: Annotated[str | None, "for a Hugging Face folder, which files names: read only this split of it"] = None
-    format: Annotated[FileFormat | None, "not set: follows from each file's suffix"] = None
-    text: Annotated[str, "field or column of the text, or a path: data.body, messages[*].content"] = "text"
-    id: Annotated[str | None, "field or column of the document's id"] = None
-    invalid_utf8: Annotated[Literal["reject", "replace", "bytes"], "what to do with a text that is not valid UTF-8"] = (
-        "reject"
     )
-    max_document_bytes: Annotated[int, "a longer text is rejected", Limits(least=1)] = 268_435_456
-    encoding: Annotated[
-        str,
+    split: str | None = key(None, "for a Hugging Face folder, which files names: read only this split of it")
+    format: FileFormat | None = key(None, "not set: follows from each file's suffix")
+    text: str = key("text", "field or column of the text, or a path: data.body, messages[*].content")
+    id: str | None = key(None, "field or column of the document's id")
+    invalid_utf8: Literal["reject", "replace", "bytes"] = key(
+        "reject", "what to do with a text that is not valid UTF-8"
+    )
+    max_document_bytes: int = key(268_435_456, "a longer text is rejected", least=1)
+    encoding: str = key(
+        UTF8,
         "for jsonl, csv, tsv and text: how the files encode text",
-        Limits(options=ENCODINGS, meant=OTHER_ENCODING_NAMES, instead="or convert the files to UTF-8"),
-    ] = UTF8
-    unit: Annotated[
-        Literal["file", "line", "paragraph"] | None, "for text files: what a document is; not set: a file"
-    ] = None
-    separator: Annotated[str | None, "for text files: what separates two documents; replaces unit"] = None
-    delimiter: Annotated[
-        str | None, "for csv and tsv: the character between two fields; not set: a comma, for tsv a tab"
-    ] = None
-    quotes: Annotated[bool, 'for csv and tsv: fields may be in "quotes"; false: quotes are ordinary characters'] = True
-    validation: Annotated[bool, "all documents go to the validation split, whatever shards.validation is"] = False
-    group: Annotated[
-        str | None, "field or column: records with the same value go to the same split, whatever their source"
-    ] = None
-    name: Annotated[str | None, "for a mixture over sources: what it mixes; several sources may share a name"] = None
+        options=ENCODINGS,
+        meant=OTHER_ENCODING_NAMES,
+        instead="or convert the files to UTF-8",
+    )
+    unit: Literal["file", "line", "paragraph"] | None = key(None, "for text files: what a document is; not set: a file")
+    separator: str | None = key(None, "for text files: what separates two documents; replaces unit")
+    delimiter: str | None = key(
+        None, "for csv and tsv: the character between two fields; not set: a comma, for tsv a tab"
+    )
+    quotes: bool = key(True, 'for csv and tsv: fields may be in "quotes"; false: quotes are ordinary characters')
+    validation: bool = key(False, "all documents go to the validation split, whatever shards.validation is")
+    group: str | None = key(
+        None, "field or column: records with the same value go to the same split, whatever their source"
+    )
+    name: str | None = key(None, "for a mixture over sources: what it mixes; several sources may share a name")
 
     def __repr__(self) -> str:
         return _show_settings(self)
@@ -150,32 +144,34 @@ class Source:
 class NormalizeTable:
     """[normalize]"""
 
-    steps: Annotated[
-        tuple[str, ...],
+    steps: tuple[str, ...] = key(
+        (),
         "applied in this order, before counting and encoding; not set: those of the model ("
         + _list_defaults("normalizer")
         + ")",
-        Limits(options=tuple(STEPS), distinct=True),
-    ] = ()
-    add_dummy_prefix: Annotated[bool, "for unigram and sentencepiece-bpe: a space before each text"] = True
-    remove_extra_whitespaces: Annotated[
-        bool, "for unigram and sentencepiece-bpe: no spaces at the ends of a text, and one where there are several"
-    ] = True
+        options=tuple(STEPS),
+        distinct=True,
+    )
+    add_dummy_prefix: bool = key(True, "for unigram and sentencepiece-bpe: a space before each text")
+    remove_extra_whitespaces: bool = key(
+        True, "for unigram and sentencepiece-bpe: no spaces at the ends of a text, and one where there are several"
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PretokenizeTable:
     """[pretokenize]"""
 
-    pattern: Annotated[
-        str,
+    pattern: str = key(
+        DEFAULT_PATTERN,
         "split pattern by name; not set: that of the model (" + _list_defaults("pattern") + ")",
-        Limits(options=tuple(PATTERNS), instead="or regex = '''...''' for one of your own"),
-    ] = DEFAULT_PATTERN
-    regex: Annotated[str | None, "a split pattern of your own; replaces pattern; slower"] = None
-    steps: Annotated[
-        str | None, "for bpe: a list of steps, as JSON, as pre_tokenizer of tokenizer.json has it; replaces pattern"
-    ] = None
+        options=tuple(PATTERNS),
+        instead="or regex = '''...''' for one of your own",
+    )
+    regex: str | None = key(None, "a split pattern of your own; replaces pattern; slower")
+    steps: str | None = key(
+        None, "for bpe: a list of steps, as JSON, as pre_tokenizer of tokenizer.json has it; replaces pattern"
+    )
 
     def __repr__(self) -> str:
         return _show_settings(self)
@@ -185,62 +181,67 @@ class PretokenizeTable:
 class PlanTable:
     """[plan]"""
 
-    range_bytes: Annotated[int, "size of an input range", Limits(least=1)] = 67_108_864
+    range_bytes: int = key(67_108_864, "size of an input range", least=1)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CountTable:
     """[count]"""
 
-    max_pretoken_bytes: Annotated[
-        int, "a longer pre-token is cut at a character for counting; 0 keeps it whole", Limits(least=0)
-    ] = 1024
-    memory_bytes: Annotated[
-        int, "per worker; a larger table spills to disk, nothing is dropped", Limits(least=1 << 20)
-    ] = 536_870_912
-    sample: Annotated[
-        Decimal, "share of documents counted, by hash of (seed, document key)", Limits(above=0, most=1)
-    ] = Decimal(1)
-    mask: Annotated[
-        tuple[str, ...],
-        "pre-tokens that touch a span of these kinds are not counted",
-        Limits(options=tuple(MASK_PRESETS), distinct=True),
-    ] = ()
+    max_pretoken_bytes: int = key(
+        1024, "a longer pre-token is cut at a character for counting; 0 keeps it whole", least=0
+    )
+    memory_bytes: int = key(536_870_912, "per worker; a larger table spills to disk, nothing is dropped", least=1 << 20)
+    sample: Decimal = key(Decimal(1), "share of documents counted, by hash of (seed, document key)", above=0, most=1)
+    mask: tuple[str, ...] = key(
+        (), "pre-tokens that touch a span of these kinds are not counted", options=tuple(MASK_PRESETS), distinct=True
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class MixTable:
     """[mix]"""
 
-    strategy: Annotated[
-        Literal["temperature", "unimax", "natural", "weights"], "how the counts of languages are weighted"
-    ] = "temperature"
-    alpha: Annotated[
-        Decimal,
+    strategy: Literal["temperature", "unimax", "natural", "weights"] = key(
+        "temperature", "how the counts of languages are weighted"
+    )
+    alpha: Decimal = key(
+        mixing.DEFAULT.alpha,
         "for temperature: shares p become p**alpha; 1 is natural, 0 makes languages equal",
-        Limits(least=0, most=1),
-    ] = mixing.DEFAULT.alpha
-    density: Annotated[
-        Decimal,
+        least=0,
+        most=1,
+        strategies=("temperature",),
+    )
+    density: Decimal = key(
+        mixing.DEFAULT.density,
         "for temperature: p**alpha is multiplied by (bytes per pre-token / their mean)**density; 0: not at all",
-        Limits(least=0, most=mixing.MAX_DENSITY),
-    ] = mixing.DEFAULT.density
-    density_cap: Annotated[
-        Decimal, "for temperature: the most that bytes per pre-token / their mean counts as", Limits(least=1)
-    ] = mixing.DEFAULT.density_cap
-    preset: Annotated[
-        Literal["fair"] | None, "for temperature: sets alpha, density and density_cap for premiums closer to 1"
-    ] = None
-    unit: Annotated[
-        Literal["bytes", "pretokens", "documents"], "for temperature and unimax: the unit of a language's size"
-    ] = "bytes"
-    max_epochs: Annotated[
-        Decimal | None, "for unimax, which requires it: how often a language may be repeated", Limits(above=0)
-    ] = None
-    budget: Annotated[int | None, "for unimax, in units; not set: the size of the corpus", Limits(least=1)] = None
-    weights: Annotated[
-        Mapping[str, Decimal], "for weights: language = factor on its counts; 1 if not named", Limits(above=0)
-    ] = dataclasses.field(default_factory=dict)
+        least=0,
+        most=mixing.MAX_DENSITY,
+        strategies=("temperature",),
+    )
+    density_cap: Decimal = key(
+        mixing.DEFAULT.density_cap,
+        "for temperature: the most that bytes per pre-token / their mean counts as",
+        least=1,
+        strategies=("temperature",),
+    )
+    preset: Literal["fair"] | None = key(
+        None,
+        "for temperature: sets alpha, density and density_cap for premiums closer to 1",
+        strategies=("temperature",),
+    )
+    unit: Literal["bytes", "pretokens", "documents"] = key(
+        "bytes", "for temperature and unimax: the unit of a language's size", strategies=("temperature", "unimax")
+    )
+    max_epochs: Decimal | None = key(
+        None, "for unimax, which requires it: how often a language may be repeated", above=0, strategies=("unimax",)
+    )
+    budget: int | None = key(
+        None, "for unimax, in units; not set: the size of the corpus", least=1, strategies=("unimax",)
+    )
+    weights: Mapping[str, Decimal] = key(
+        {}, "for weights: language = factor on its counts; 1 if not named", above=0, strategies=("weights",)
+    )
 
     @property
     def exponents(self) -> mixing.Temperature:
@@ -254,61 +255,61 @@ class MixTable:
 class LearnTable:
     """[learn]"""
 
-    model: Annotated[
-        str, "; ".join(f"{name}: {model.text}" for name, model in MODELS.items()), Limits(options=tuple(MODELS))
-    ] = DEFAULT_MODEL
-    vocab_size: Annotated[
-        tuple[int, ...] | None,
+    model: str = key(
+        DEFAULT_MODEL, "; ".join(f"{name}: {model.text}" for name, model in MODELS.items()), options=tuple(MODELS)
+    )
+    vocab_size: tuple[int, ...] | None = key(
+        None,
         "a number, or a list of them: a tokenizer of each size; special tokens included; exact, or an error that says "
         "why; not set: " + "; ".join(f"{name}: {model.default_size}" for name, model in MODELS.items()),
-        Limits(least=1, most=MAX_VOCAB_SIZE, or_one=True, distinct=True),
-    ] = None
-    extend: Annotated[
-        str | None,
+        least=1,
+        most=MAX_VOCAB_SIZE,
+        or_one=True,
+        distinct=True,
+    )
+    extend: str | None = key(
+        None,
         "for bpe: a tokenizer, as tokenizer.from names one, whose ids all stay; further merges get ids after its last, "
         "and its normalizer, split pattern and special tokens are taken over",
-    ] = None
-    allow_smaller: Annotated[bool, "accept fewer tokens if the counts give no more"] = False
-    min_count: Annotated[
-        int, "pairs with a smaller weighted count (divided by the scale) are not merged", Limits(least=0)
-    ] = 2
-    min_documents: Annotated[
-        int, "pre-tokens in fewer documents, over all languages, take no part; 0 and 1: all take part", Limits(least=0)
-    ] = 0
-    max_token_bytes: Annotated[int, "no merge makes a longer token; 0: no limit", Limits(least=0)] = 0
-    layout: Annotated[
-        str | None,
+    )
+    allow_smaller: bool = key(False, "accept fewer tokens if the counts give no more")
+    min_count: int = key(2, "pairs with a smaller weighted count (divided by the scale) are not merged", least=0)
+    min_documents: int = key(
+        0, "pre-tokens in fewer documents, over all languages, take no part; 0 and 1: all take part", least=0
+    )
+    max_token_bytes: int = key(0, "no merge makes a longer token; 0: no limit", least=0)
+    layout: str | None = key(
+        None,
         "for byte and codepoint: ids and special tokens of a published tokenizer, ByT5's or CANINE's; "
         "not set: special tokens come last",
-        Limits(options=tuple(sorted({name for model in MODELS.values() for name in model.layouts if name}))),
-    ] = None
-    character_coverage: Annotated[
-        Decimal,
+        options=tuple(sorted({name for model in MODELS.values() for name in model.layouts if name})),
+    )
+    character_coverage: Decimal = key(
+        DEFAULT_COVERAGE,
         "for character, unigram and sentencepiece-bpe: the share of the text that single characters cover",
-        Limits(above=0, most=1),
-    ] = DEFAULT_COVERAGE
-    max_sentencepiece_length: Annotated[
-        int,
+        above=0,
+        most=1,
+    )
+    max_sentencepiece_length: int = key(
+        PieceOptions().max_sentencepiece_length,
         "for unigram and sentencepiece-bpe, as all to control_symbols: the most characters of a piece",
-        Limits(least=1, most=512),
-    ] = PieceOptions().max_sentencepiece_length
-    split_by_unicode_script: Annotated[bool, "no piece has characters of two scripts"] = True
-    split_by_number: Annotated[bool, "digits count as characters of another script than letters"] = True
-    split_by_whitespace: Annotated[
-        bool, "no piece crosses a space; false needs pre-tokens that do: pretokenize.regex"
-    ] = True
-    split_digits: Annotated[bool, "each digit is a piece of its own"] = False
-    byte_fallback: Annotated[bool, "256 pieces spell what no piece matches, which would be unknown"] = True
-    user_defined_symbols: Annotated[tuple[str, ...], "texts that are always one piece", Limits(distinct=True)] = ()
-    control_symbols: Annotated[tuple[str, ...], "special tokens after <unk>, <s> and </s>", Limits(distinct=True)] = ()
-    chat_template: Annotated[
-        str | None, "a file with a Jinja chat template, for tokenizer_config.json; changes no id"
-    ] = None
-    max_length: Annotated[
-        int | None,
+        least=1,
+        most=512,
+    )
+    split_by_unicode_script: bool = key(True, "no piece has characters of two scripts")
+    split_by_number: bool = key(True, "digits count as characters of another script than letters")
+    split_by_whitespace: bool = key(True, "no piece crosses a space; false needs pre-tokens that do: pretokenize.regex")
+    split_digits: bool = key(False, "each digit is a piece of its own")
+    byte_fallback: bool = key(True, "256 pieces spell what no piece matches, which would be unknown")
+    user_defined_symbols: tuple[str, ...] = key((), "texts that are always one piece", distinct=True)
+    control_symbols: tuple[str, ...] = key((), "special tokens after <unk>, <s> and </s>", distinct=True)
+    chat_template: str | None = key(None, "a file with a Jinja chat template, for tokenizer_config.json; changes no id")
+    max_length: int | None = key(
+        None,
         "tokens that a model takes at once, for tokenizer_config.json: its model_max_length; changes no id",
-        Limits(least=1, most=2**31 - 1),
-    ] = None
+        least=1,
+        most=2**31 - 1,
+    )
 
     def __repr__(self) -> str:
         return _show_settings(self)
@@ -329,324 +330,299 @@ class SpecialTable:
     """[special] "TEXT" = { ... }, or just the role"""
 
     text: str
-    role: Annotated[
-        Literal["document_end", "document_begin", "padding", "unknown", "plain"],
-        "what the token is for",
-        Limits(meant=OTHER_ROLE_NAMES),
-    ] = "plain"
-    id: Annotated[
-        int | None,
+    role: Literal["document_end", "document_begin", "padding", "unknown", "plain"] = key(
+        "plain", "what the token is for", meant=OTHER_ROLE_NAMES
+    )
+    id: int | None = key(
+        None,
         "pins the id, after all ordinary tokens unless the model has special tokens of its own; "
         "not set: the lowest free one",
-        Limits(least=0, most=2**31 - 1),
-    ] = None
+        least=0,
+        most=2**31 - 1,
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class EncodeTable:
     """[encode]"""
 
-    vocab_size: Annotated[
-        int | None, "where learn.vocab_size is a list: the size that documents are encoded with; not set: the largest"
-    ] = None
-    prepend: Annotated[
-        tuple[str, ...], "special tokens before each document; not set: the declared ones of role document_begin"
-    ] = ()
-    append: Annotated[
-        tuple[str, ...], "special tokens after each document; not set: the declared ones of role document_end"
-    ] = (END_OF_TEXT,)
-    special_text: Annotated[
-        Literal["ordinary", "special", "reject"], "how to read corpus text that spells a special token; it is counted"
-    ] = "ordinary"
-    max_unknown: Annotated[
-        Decimal,
+    vocab_size: int | None = key(
+        None, "where learn.vocab_size is a list: the size that documents are encoded with; not set: the largest"
+    )
+    prepend: tuple[str, ...] = key(
+        (), "special tokens before each document; not set: the declared ones of role document_begin"
+    )
+    append: tuple[str, ...] = key(
+        (END_OF_TEXT,), "special tokens after each document; not set: the declared ones of role document_end"
+    )
+    special_text: Literal["ordinary", "special", "reject"] = key(
+        "ordinary", "how to read corpus text that spells a special token; it is counted"
+    )
+    max_unknown: Decimal = key(
+        Decimal(1),
         "share of unknown tokens above which the build fails, for tokenizers that have one; 1 = never",
-        Limits(least=0, most=1),
-    ] = Decimal(1)
-    dropout: Annotated[
-        Decimal,
+        least=0,
+        most=1,
+    )
+    dropout: Decimal = key(
+        Decimal(0),
         "for bpe and wordpiece: the probability with which a merge, or a token that matches, is passed over; 0: never",
-        Limits(least=0, most=1),
-    ] = Decimal(0)
-    sampling: Annotated[
-        Mapping[str, Decimal],
+        least=0,
+        most=1,
+    )
+    sampling: Mapping[str, Decimal] = key(
+        {},
         "for unigram: { theta = 0.1 } draws cuts in proportion to exp(theta * sum of scores); not set: the best cut",
-        Limits(least=0, most=MAX_THETA, keys=("theta",)),
-    ] = dataclasses.field(default_factory=dict)
-    epoch: Annotated[
-        int, "for dropout and sampling, beside build.seed: another one draws other tokens", Limits(least=0)
-    ] = 0
+        least=0,
+        most=MAX_THETA,
+        keys=("theta",),
+    )
+    epoch: int = key(0, "for dropout and sampling, beside build.seed: another one draws other tokens", least=0)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ShardsTable:
     """[shards]"""
 
-    formats: Annotated[
-        tuple[str, ...],
+    formats: tuple[str, ...] = key(
+        DEFAULT_FORMATS,
         "file formats of the shards; each holds the same tokens",
-        Limits(least=1, options=tuple(SHARD_FORMATS), distinct=True),
-    ] = DEFAULT_FORMATS
-    target_tokens: Annotated[int, "a shard ends with the document that reaches it", Limits(least=1)] = 10_000_000
-    by: Annotated[Literal["plan", "lang"], "one sequence of shards, or one per language"] = "plan"
-    validation: Annotated[Decimal, "share of documents, by key, for the validation split", Limits(least=0, below=1)] = (
-        Decimal(0)
+        least=1,
+        options=tuple(SHARD_FORMATS),
+        distinct=True,
     )
-    compression: Annotated[Literal["zstd", "lz4", "none"], "for Arrow, Parquet and documents files"] = "zstd"
-    dtype: Annotated[
-        Literal["int32", "uint16", "uint32"],
-        "type of the ids in formats that leave the choice; uint16 is half the size, for at most 65,536 ids",
-    ] = "int32"
+    target_tokens: int = key(10_000_000, "a shard ends with the document that reaches it", least=1)
+    by: Literal["plan", "lang"] = key("plan", "one sequence of shards, or one per language")
+    validation: Decimal = key(Decimal(0), "share of documents, by key, for the validation split", least=0, below=1)
+    compression: Literal["zstd", "lz4", "none"] = key("zstd", "for Arrow, Parquet and documents files")
+    dtype: Literal["int32", "uint16", "uint32"] = key(
+        "int32", "type of the ids in formats that leave the choice; uint16 is half the size, for at most 65,536 ids"
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ShuffleTable:
     """[shuffle]"""
 
-    seed: Annotated[
-        int | None,
+    seed: int | None = key(
+        None,
         "the order of documents follows from it, their keys and texts alone; not set: the order of the plan",
-        Limits(least=0),
-    ] = None
+        least=0,
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class MixtureTable:
     """[mixture]: the training documents of the shards in other proportions, written beside them"""
 
-    strategy: Annotated[
-        Literal["temperature", "unimax", "natural", "weights"] | None,
-        "how many tokens each language or source gets; not set: no mixture is written",
-    ] = None
-    over: Annotated[Literal["languages", "sources"], "what is mixed: languages, or sources by their names"] = (
-        "languages"
+    strategy: Literal["temperature", "unimax", "natural", "weights"] | None = key(
+        None, "how many tokens each language or source gets; not set: no mixture is written"
     )
-    alpha: Annotated[
-        Decimal,
+    over: Literal["languages", "sources"] = key("languages", "what is mixed: languages, or sources by their names")
+    alpha: Decimal = key(
+        mixing.DEFAULT.alpha,
         "for temperature: shares p of tokens become p**alpha; 1 is natural, 0 makes them equal",
-        Limits(least=0, most=1),
-    ] = mixing.DEFAULT.alpha
-    weights: Annotated[
-        Mapping[str, Decimal],
+        least=0,
+        most=1,
+        strategies=("temperature",),
+    )
+    weights: Mapping[str, Decimal] = key(
+        {},
         "for weights: language or source = factor on its tokens; 1 if not named; 0 leaves it out",
-        Limits(least=0),
-    ] = dataclasses.field(default_factory=dict)
-    tokens: Annotated[
-        int | None,
-        "tokens of the mixture; not set: as many as there are, for weights as many as the factors give",
-        Limits(least=1),
-    ] = None
-    max_epochs: Annotated[
-        Decimal | None,
+        least=0,
+        strategies=("weights",),
+    )
+    tokens: int | None = key(
+        None, "tokens of the mixture; not set: as many as there are, for weights as many as the factors give", least=1
+    )
+    max_epochs: Decimal | None = key(
+        None,
         "how often documents may come at most; others get what a language or source then lacks; unimax requires it",
-        Limits(above=0),
-    ] = None
-    formats: Annotated[
-        tuple[str, ...],
-        "file formats of the mixture; not set: those of shards.formats",
-        Limits(options=tuple(SHARD_FORMATS), distinct=True),
-    ] = ()
+        above=0,
+    )
+    formats: tuple[str, ...] = key(
+        (), "file formats of the mixture; not set: those of shards.formats", options=tuple(SHARD_FORMATS), distinct=True
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PackTable:
     """[pack]: rows of one length, written beside the shards"""
 
-    length: Annotated[
-        int | None, "ids of a row; not set: no packed rows are written", Limits(least=1, most=MAX_ROW_LENGTH)
-    ] = None
-    strategy: Annotated[
-        Literal["concatenate", "best-fit", "one"],
+    length: int | None = key(None, "ids of a row; not set: no packed rows are written", least=1, most=MAX_ROW_LENGTH)
+    strategy: Literal["concatenate", "best-fit", "one"] = key(
+        "best-fit",
         "documents back to back, cut where rows end; put together so that rows are full; or in rows of their own",
-    ] = "best-fit"
-    cut: Annotated[
-        Literal["long", "never"],
-        "for best-fit and one: a document longer than a row is cut at multiples of length, or fails the build",
-    ] = "long"
-    last: Annotated[
-        Literal["pad", "keep"], "the last row of each split, if it is partial: filled up, or kept as it is"
-    ] = "pad"
-    padding: Annotated[
-        str | None,
-        "special token that fills rows; not set: the one of role padding, else the last of encode.append",
-    ] = None
-    formats: Annotated[
-        tuple[str, ...],
-        "file formats of the rows; not set: those of shards.formats",
-        Limits(options=tuple(SHARD_FORMATS), distinct=True),
-    ] = ()
+    )
+    cut: Literal["long", "never"] = key(
+        "long", "for best-fit and one: a document longer than a row is cut at multiples of length, or fails the build"
+    )
+    last: Literal["pad", "keep"] = key(
+        "pad", "the last row of each split, if it is partial: filled up, or kept as it is"
+    )
+    padding: str | None = key(
+        None, "special token that fills rows; not set: the one of role padding, else the last of encode.append"
+    )
+    formats: tuple[str, ...] = key(
+        (), "file formats of the rows; not set: those of shards.formats", options=tuple(SHARD_FORMATS), distinct=True
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TokenizerTable:
     """[tokenizer]: an existing one, so no count and no learn"""
 
-    from_: Annotated[
-        str,
+    from_: str = key(
+        REQUIRED,
         "tokcore.json, tokenizer.json, tekken.json, SentencePiece's .model, vocab.txt, YouTokenToMe's model, ByT5's "
         "folder, a rank file, or vocab.json with merges.txt; hf://org/name is a model on the Hugging Face Hub",
-        Limits(is_path=True),
-    ]
-    pattern: Annotated[
-        str | None,
+        is_path=True,
+    )
+    pattern: str | None = key(
+        None,
         "for vocab.json, and for a rank file that is no published one, which require it: the name of the split "
         "pattern, or a regex (for a rank file, as tiktoken reads it)",
-    ] = None
-    normalize: Annotated[
-        tuple[str, ...],
-        "for a vocab.txt: the steps of its normalizer; not set: bert",
-        Limits(options=tuple(STEPS), distinct=True),
-    ] = ()
+    )
+    normalize: tuple[str, ...] = key(
+        (), "for a vocab.txt: the steps of its normalizer; not set: bert", options=tuple(STEPS), distinct=True
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class StorageTable:
     """[storage]: where the stores' libraries find their servers; changes no byte. Never secrets"""
 
-    s3: Annotated[
-        Mapping[str, str | bool],
+    s3: Mapping[str, str | bool] = key(
+        {},
         "for s3: endpoint_url, region, profile, anon, requester_pays",
-        Limits(keys=("endpoint_url", "region", "profile", "anon", "requester_pays")),
-    ] = dataclasses.field(default_factory=dict)
-    gcs: Annotated[
-        Mapping[str, str | bool],
-        "for gs: endpoint_url, project, anon, requester_pays",
-        Limits(keys=("endpoint_url", "project", "anon", "requester_pays")),
-    ] = dataclasses.field(default_factory=dict)
-    azure: Annotated[
-        Mapping[str, str | bool],
-        "for abfs and az: account_name, account_host, anon",
-        Limits(keys=("account_name", "account_host", "anon")),
-    ] = dataclasses.field(default_factory=dict)
-    hf: Annotated[Mapping[str, str | bool], "for hf: endpoint", Limits(keys=("endpoint",))] = dataclasses.field(
-        default_factory=dict
+        keys=("endpoint_url", "region", "profile", "anon", "requester_pays"),
     )
+    gcs: Mapping[str, str | bool] = key(
+        {},
+        "for gs: endpoint_url, project, anon, requester_pays",
+        keys=("endpoint_url", "project", "anon", "requester_pays"),
+    )
+    azure: Mapping[str, str | bool] = key(
+        {}, "for abfs and az: account_name, account_host, anon", keys=("account_name", "account_host", "anon")
+    )
+    hf: Mapping[str, str | bool] = key({}, "for hf: endpoint", keys=("endpoint",))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateTable:
     """[update]: how tokcore update follows the inputs; changes no byte of a build"""
 
-    vanished: Annotated[
-        Literal["keep", "remove", "fail"],
-        "what becomes of the documents of input files that are no longer there; fail: nothing is changed",
-    ] = "keep"
+    vanished: Literal["keep", "remove", "fail"] = key(
+        "keep", "what becomes of the documents of input files that are no longer there; fail: nothing is changed"
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class WatchTable:
     """[watch]: how tokcore watch follows the inputs; changes no byte of a commit, but which files are in it"""
 
-    poll_seconds: Annotated[Decimal, "from one listing of the sources to the next", Limits(above=0)] = Decimal(10)
-    settle_seconds: Annotated[
-        Decimal, "so long a file must look the same before it is taken: it may still be written", Limits(least=0)
-    ] = Decimal(5)
-    marker: Annotated[
-        str | None,
-        "a file is taken once this name is in its folder; * stands for the file's name: *.done, or _SUCCESS",
-    ] = None
-    batch_bytes: Annotated[int, "stored bytes of a batch: a fuller one is begun at once", Limits(least=1)] = 1 << 28
-    batch_files: Annotated[int, "files of a batch", Limits(least=1, most=10_000)] = 10_000
-    batch_seconds: Annotated[
-        Decimal, "a batch is begun once its oldest file has waited for so long", Limits(least=0)
-    ] = Decimal(30)
-    tries: Annotated[int, "so often a file may fail before it is left alone, and named", Limits(least=1)] = 3
-    lease_seconds: Annotated[
-        Decimal, "a watcher without a sign of life for so long is lost, and another one commits", Limits(least=1)
-    ] = Decimal(60)
-    drain_seconds: Annotated[
-        Decimal, "so long a batch may go on after SIGTERM before it is cut short", Limits(least=0)
-    ] = Decimal(30)
-    listen: Annotated[str, "HOST:PORT of /healthz, /readyz and /metrics; empty: none", Limits(may_be_empty=True)] = (
-        "127.0.0.1:9464"
+    poll_seconds: Decimal = key(Decimal(10), "from one listing of the sources to the next", above=0)
+    settle_seconds: Decimal = key(
+        Decimal(5), "so long a file must look the same before it is taken: it may still be written", least=0
     )
-    sorted_names: Annotated[
-        bool, "names of new files sort after earlier ones, as dates do: most looks list only what comes after"
-    ] = False
-    full_looks: Annotated[
-        int, "with sorted_names: every so many looks list everything, for late and changed files", Limits(least=1)
-    ] = 60
-    notifications: Annotated[
-        str | None,
+    marker: str | None = key(
+        None, "a file is taken once this name is in its folder; * stands for the file's name: *.done, or _SUCCESS"
+    )
+    batch_bytes: int = key(1 << 28, "stored bytes of a batch: a fuller one is begun at once", least=1)
+    batch_files: int = key(10_000, "files of a batch", least=1, most=10_000)
+    batch_seconds: Decimal = key(Decimal(30), "a batch is begun once its oldest file has waited for so long", least=0)
+    tries: int = key(3, "so often a file may fail before it is left alone, and named", least=1)
+    lease_seconds: Decimal = key(
+        Decimal(60), "a watcher without a sign of life for so long is lost, and another one commits", least=1
+    )
+    drain_seconds: Decimal = key(Decimal(30), "so long a batch may go on after SIGTERM before it is cut short", least=0)
+    listen: str = key("127.0.0.1:9464", "HOST:PORT of /healthz, /readyz and /metrics; empty: none", may_be_empty=True)
+    sorted_names: bool = key(
+        False, "names of new files sort after earlier ones, as dates do: most looks list only what comes after"
+    )
+    full_looks: int = key(
+        60, "with sorted_names: every so many looks list everything, for late and changed files", least=1
+    )
+    notifications: str | None = key(
+        None,
         "a queue that tells of new files, so that a look need not wait: sqs://QUEUE, or pubsub://PROJECT/SUBSCRIPTION",
-    ] = None
-    drift_baseline: Annotated[
-        str | None,
+    )
+    drift_baseline: str | None = key(
+        None,
         "an output with this tokenizer, to compare what lands with; not set: the one it was learned in, if it is known",
-        Limits(is_path=True),
-    ] = None
-    drift_window_bytes: Annotated[int, "so much text that landed last is compared", Limits(least=1)] = 50_000_000
-    drift_bytes_per_token: Annotated[
-        Decimal, "drift: the bytes of a token fall by more than this share", Limits(least=0, most=1)
-    ] = Decimal("0.1")
-    drift_short_tokens: Annotated[
-        Decimal, "drift: the share of text in tokens of one or two bytes grows by more", Limits(least=0, most=1)
-    ] = Decimal("0.05")
-    drift_unseen: Annotated[
-        Decimal,
+        is_path=True,
+    )
+    drift_window_bytes: int = key(50_000_000, "so much text that landed last is compared", least=1)
+    drift_bytes_per_token: Decimal = key(
+        Decimal("0.1"), "drift: the bytes of a token fall by more than this share", least=0, most=1
+    )
+    drift_short_tokens: Decimal = key(
+        Decimal("0.05"), "drift: the share of text in tokens of one or two bytes grows by more", least=0, most=1
+    )
+    drift_unseen: Decimal = key(
+        Decimal("0.1"),
         "drift: a larger share of pre-tokens is not in the baseline; only if they are counted",
-        Limits(least=0, most=1),
-    ] = Decimal("0.1")
-    drift_language: Annotated[
-        Decimal, "drift: the share of a language in the text grows or falls by more", Limits(least=0, most=1)
-    ] = Decimal("0.1")
+        least=0,
+        most=1,
+    )
+    drift_language: Decimal = key(
+        Decimal("0.1"), "drift: the share of a language in the text grows or falls by more", least=0, most=1
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class EngineTable:
     """[engine]: where the work is done; changes no byte"""
 
-    name: Annotated[
-        Literal["local", "direct", "flink", "prism", "portable", "dataflow"],
+    name: Literal["local", "direct", "flink", "prism", "portable", "dataflow"] = key(
+        "local",
         "processes of this machine, Beam's own runner in this process, Beam's job server for Flink, Prism, any server "
         "of Beam's job API, or Google's Dataflow",
-    ] = "local"
-    endpoint: Annotated[
-        str | None, "HOST:PORT of the job server; not set: for flink 127.0.0.1:8099, for prism 127.0.0.1:8073"
-    ] = None
-    parallelism: Annotated[int | None, "pieces of work at a time; not set: as the engine does", Limits(least=1)] = None
-    processes: Annotated[
-        int | None,
+    )
+    endpoint: str | None = key(
+        None, "HOST:PORT of the job server; not set: for flink 127.0.0.1:8099, for prism 127.0.0.1:8073"
+    )
+    parallelism: int | None = key(None, "pieces of work at a time; not set: as the engine does", least=1)
+    processes: int | None = key(
+        None,
         "worker processes of a TaskManager of flink; not set: one for each slot, at most engine.parallelism",
-        Limits(least=1),
-    ] = None
-    web: Annotated[
-        str | None,
+        least=1,
+    )
+    web: str | None = key(
+        None,
         "HOST:PORT of the engine's pages, for flink of its REST interface; not set: for flink port 8081 of that host",
-    ] = None
-    environment: Annotated[
-        Literal["process", "external"],
-        "who starts workers: the engine, as processes of its hosts, or a pool of Beam's that runs already",
-    ] = "process"
-    worker: Annotated[
-        str | None,
-        "process: path of tokcore-worker on the engine's hosts, not set: as here; external: HOST:PORT of the pool",
-    ] = None
-    shared_filesystem: Annotated[bool, "whether the engine's hosts see the local paths of this one"] = False
-    checkpoints: Annotated[
-        str | None, "URL of a folder where flink keeps checkpoints of streams, which this machine can read, too"
-    ] = None
-    project: Annotated[str | None, "for dataflow, which requires it, as all to max_workers: id of the project"] = None
-    region: Annotated[str | None, "where workers run: us-central1; required"] = None
-    staging: Annotated[str | None, "gs:// URL of a folder for what jobs are started from; required"] = None
-    temp: Annotated[str | None, "gs:// URL of a folder for the service; not set: temp below engine.staging"] = None
-    image: Annotated[
-        str | None, "image of the workers, by tag or digest: HOST/PROJECT/NAME:TAG or NAME@sha256:HASH; required"
-    ] = None
-    network: Annotated[str | None, "name of the workers' network; not set: the subnetwork's, or default"] = None
-    subnetwork: Annotated[
-        str | None, "of the workers: regions/REGION/subnetworks/NAME; its full URL if another project has it"
-    ] = None
-    service_account: Annotated[str | None, "e-mail that the workers act as; not set: the project's default"] = None
-    machine_type: Annotated[str | None, "of the workers; not set: n2-standard-4"] = None
-    learn_machine_type: Annotated[
-        str | None, "of the worker that learns; not set: the smallest n2-highmem that has the memory"
-    ] = None
-    public_addresses: Annotated[
-        bool, "whether workers get public addresses; without them the subnetwork needs Private Google Access"
-    ] = False
-    labels: Annotated[tuple[str, ...], "KEY=VALUE of each label of the jobs"] = ()
-    max_workers: Annotated[int | None, "hosts of a job; not set: as the service does", Limits(least=1)] = None
+    )
+    environment: Literal["process", "external"] = key(
+        "process", "who starts workers: the engine, as processes of its hosts, or a pool of Beam's that runs already"
+    )
+    worker: str | None = key(
+        None, "process: path of tokcore-worker on the engine's hosts, not set: as here; external: HOST:PORT of the pool"
+    )
+    shared_filesystem: bool = key(False, "whether the engine's hosts see the local paths of this one")
+    checkpoints: str | None = key(
+        None, "URL of a folder where flink keeps checkpoints of streams, which this machine can read, too"
+    )
+    project: str | None = key(None, "for dataflow, which requires it, as all to max_workers: id of the project")
+    region: str | None = key(None, "where workers run: us-central1; required")
+    staging: str | None = key(None, "gs:// URL of a folder for what jobs are started from; required")
+    temp: str | None = key(None, "gs:// URL of a folder for the service; not set: temp below engine.staging")
+    image: str | None = key(
+        None, "image of the workers, by tag or digest: HOST/PROJECT/NAME:TAG or NAME@sha256:HASH; required"
+    )
+    network: str | None = key(None, "name of the workers' network; not set: the subnetwork's, or default")
+    subnetwork: str | None = key(
+        None, "of the workers: regions/REGION/subnetworks/NAME; its full URL if another project has it"
+    )
+    service_account: str | None = key(None, "e-mail that the workers act as; not set: the project's default")
+    machine_type: str | None = key(None, "of the workers; not set: n2-standard-4")
+    learn_machine_type: str | None = key(
+        None, "of the worker that learns; not set: the smallest n2-highmem that has the memory"
+    )
+    public_addresses: bool = key(
+        False, "whether workers get public addresses; without them the subnetwork needs Private Google Access"
+    )
+    labels: tuple[str, ...] = key((), "KEY=VALUE of each label of the jobs")
+    max_workers: int | None = key(None, "hosts of a job; not set: as the service does", least=1)
 
 
 # Name in the file -> (attribute of BuildConfig, class). [[source]] and [special] hold several.

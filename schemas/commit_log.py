@@ -19,7 +19,7 @@ from tokcore.files.canonical_json import (
     parse_canonical,
     write_canonical_json,
 )
-from tokcore.files.jsonable import LEFT_OUT, from_jsonable, require_version, to_jsonable
+from tokcore.files.jsonable import from_jsonable, require_version, to_jsonable, written_unless
 from tokcore_schemas.merkle import hash_tree
 from tokcore_schemas.stage_manifests import BuildManifest
 
@@ -49,8 +49,8 @@ class Reason:
     changed: int = 0
     vanished: int = 0  # files whose documents were removed
     read_again: int = 0  # files that were as before, but read for a part that took another's place
-    removed: int = dataclasses.field(default=0, metadata=LEFT_OUT)  # documents that tokcore remove took away
-    restored: int = dataclasses.field(default=0, metadata=LEFT_OUT)  # tombstones that tokcore restore took back
+    removed: int = written_unless(0)  # documents that tokcore remove took away
+    restored: int = written_unless(0)  # tombstones that tokcore restore took back
 
     def describe_files(self) -> str:
         """What became of files, in words; empty if nothing did.
@@ -74,7 +74,7 @@ class CommitTotals:
     tokens: int
     shards: int
     documents_digest: str
-    removed: int = dataclasses.field(default=0, metadata=LEFT_OUT)  # of the records, those that tombstones leave out
+    removed: int = written_unless(0)  # of the records, those that tombstones leave out
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -90,9 +90,9 @@ class Commit:
     root: str  # Merkle root over the roots of parts
     totals: CommitTotals
     # Tombstones that this commit adds to those of earlier ones (tokcore_schemas.tombstones).
-    removed: tuple[str, ...] = dataclasses.field(default=(), metadata=LEFT_OUT)
-    restored: tuple[str, ...] = dataclasses.field(default=(), metadata=LEFT_OUT)  # those that it takes back
-    oldest: int = dataclasses.field(default=0, metadata=LEFT_OUT)  # commit that can be read from now on; 0: all can
+    removed: tuple[str, ...] = written_unless(())
+    restored: tuple[str, ...] = written_unless(())  # those that it takes back
+    oldest: int = written_unless(0)  # commit that can be read from now on; 0: all can
     format: str = COMMIT_FORMAT
     format_version: int = COMMIT_VERSION
 

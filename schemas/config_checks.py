@@ -19,7 +19,7 @@ from tokcore.text.byte_alphabet import from_printable
 from tokcore.text.pretokenizer import Pretokenizer
 from tokcore.text.split_steps import StepList
 from tokcore.tokenizer.tokenizer_spec import PLAIN, TokenizerSpec
-from tokcore_schemas.build_tables import END_OF_TEXT, BuildConfig, Source, SpecialTable
+from tokcore_schemas.build_tables import END_OF_TEXT, BuildConfig, MixTable, MixtureTable, Source, SpecialTable
 from tokcore_schemas.config_reader import BuildFile, show_value, suggest_nearest
 from tokcore_schemas.document import find_twins, is_valid_lang
 from tokcore_schemas.draws import make_randomness
@@ -34,18 +34,6 @@ _ROLES = {"prepend": "document_begin", "append": "document_end"}
 
 # Tables about counting and learning, which an imported tokenizer replaces.
 _OF_LEARNING = ("normalize", "pretokenize", "count", "mix", "learn", "special")
-
-# Settings of [mix] -> the strategies that use them.
-_USED_BY = {
-    "alpha": ("temperature",),
-    "density": ("temperature",),
-    "density_cap": ("temperature",),
-    "preset": ("temperature",),
-    "unit": ("temperature", "unimax"),
-    "max_epochs": ("unimax",),
-    "budget": ("unimax",),
-    "weights": ("weights",),
-}
 
 _MIN_CUT_BYTES = 16  # least count.max_pretoken_bytes: shorter parts would leave nothing to learn
 
@@ -176,15 +164,13 @@ def _check_source(source: Source, number: int, file: BuildFile) -> None:
     if source.unit is not None and source.separator is not None:
         raise file.error((*key, "separator"), "and unit exclude each other: remove one of them.")
     formats = {source.format or (find_format(uri) or ("",))[0] for uri in source.files}
+    changed = _list_changed(source)
     _check_options(source, formats, key, file)
     if formats == {"text"}:
-        for name in ("text", "id"):
-            if getattr(source, name) != list_settings(Source)[name].default:
-                raise file.error((*key, name), "names a field, and text files have none: remove it.")
-    if formats == {"warc"} and source.text != list_settings(Source)["text"].default:
+        for name in [name for name in changed if name in ("text", "id", "group")]:
+            raise file.error((*key, name), "names a field, and text files have none: remove it.")
+    if formats == {"warc"} and "text" in changed:
         raise file.error((*key, "text"), "names a field, and the text of a WARC record is its payload: remove it.")
-    if formats == {"text"} and source.group is not None:
-        raise file.error((*key, "group"), "names a field, and text files have none: remove it.")
     if source.group is not None and source.validation:
         raise file.error((*key, "group"), "and validation = true exclude each other: remove one of them.")
     for name in ("id", "lang_field", "group"):
@@ -206,8 +192,9 @@ _OF_FORMATS = {
 
 def _check_options(source: Source, formats: Set[str | None], key: tuple[str, int], file: BuildFile) -> None:
     """Settings for some formats. formats: those of the source's files as far as their names tell; "" or None if not."""
+    changed = _list_changed(source)
     for name, (used_by, whose) in _OF_FORMATS.items():
-        if getattr(source, name) != list_settings(Source)[name].default and not formats & {*used_by, "", None}:
+        if name in changed and not formats & {*used_by, "", None}:
             advice = f', or set format = "{used_by[0]}"' if "text" in used_by or "csv" in used_by else ""
             raise file.error((*key, name), f"is for {whose}: remove it{advice}.")
     delimiter = source.delimiter
@@ -321,14 +308,7 @@ def _check_count(config: BuildConfig, file: BuildFile) -> None:
 
 def _check_mix(config: BuildConfig, file: BuildFile) -> None:
     mix = config.mix
-    for name, setting in list_settings(type(mix)).items():
-        strategies = _USED_BY.get(name, (mix.strategy,))
-        # A default that is spelled out does no harm.
-        if mix.strategy not in strategies and getattr(mix, name) != setting.default:
-            raise file.error(
-                ("mix", name),
-                f'is for strategy = "{strategies[0]}", and the strategy is "{mix.strategy}": change one of the two.',
-            )
+    _check_strategy("mix", mix, file)
     if mix.preset is not None:
         for name in mixing.Temperature._fields:
             if getattr(mix, name) != getattr(mixing.DEFAULT, name):
@@ -344,6 +324,28 @@ def _check_mix(config: BuildConfig, file: BuildFile) -> None:
             )
     if mix.strategy == "weights":
         _check_weights(config, file)
+
+
+def _list_changed(table: Any) -> list[str]:
+    """The settings that are not the default; one that is spelled out does no harm."""
+    return [name for name, one in list_settings(type(table)).items() if getattr(table, one.attribute) != one.default]
+
+
+def _check_strategy(name: str, table: MixTable | MixtureTable, file: BuildFile) -> None:
+    for setting in _list_changed(table):
+        strategies = list_settings(type(table))[setting].limits.strategies
+        if strategies and table.strategy not in strategies:
+            raise file.error(
+                (name, setting),
+                f'is for strategy = "{strategies[0]}", and the strategy is "{table.strategy}": change one of the two.',
+            )
+
+
+def _check_unused(name: str, table: Any, what: str, example: str, file: BuildFile) -> None:
+    """Raise ConfigError for a setting of a table that does nothing, since the key of the example is not set."""
+    for setting in _list_changed(table):
+        missing = f"{name}.{example.partition(' ')[0]}"
+        raise file.error((name, setting), f"is for {what}, and {missing} is not set: add, for example, {example}.")
 
 
 def _check_weights(config: BuildConfig, file: BuildFile) -> None:
@@ -490,9 +492,8 @@ def check_draws_of(spec: TokenizerSpec, config: BuildConfig) -> None:
 def _check_dtype(config: BuildConfig, file: BuildFile) -> None:
     dtype = config.shards.dtype
     choosing = [name for name, one in SHARD_FORMATS.items() if dtype in one.dtypes]
-    # A default that is spelled out does no harm.
     written = {*config.shards.formats, *config.mixture.formats, *config.pack.formats}
-    if dtype != list_settings(type(config.shards))["dtype"].default and not {*choosing} & written:
+    if "dtype" in _list_changed(config.shards) and not {*choosing} & written:
         raise file.error(
             ("shards", "dtype"),
             f"= {show_value(dtype)}: is for {', '.join(choosing)}, and shards.formats names none of them. "
@@ -524,26 +525,12 @@ def _list_exceeded(config: BuildConfig, formats: Sequence[str]) -> list[tuple[st
     return [(name, limit) for name, limit in limits if limit is not None and config.shards.target_tokens > limit]
 
 
-# Settings of [mixture] -> the strategy that uses them.
-_USED_BY_MIXTURE = {"alpha": "temperature", "weights": "weights"}
-
-
 def _check_mixture(config: BuildConfig, file: BuildFile) -> None:
     mixture = config.mixture
-    changed = [name for name, one in list_settings(type(mixture)).items() if getattr(mixture, name) != one.default]
     if mixture.strategy is None:
-        for name in changed:
-            raise file.error(
-                ("mixture", name),
-                'is for a mixture, and mixture.strategy is not set: add, for example, strategy = "temperature".',
-            )
+        _check_unused("mixture", mixture, "a mixture", 'strategy = "temperature"', file)
         return
-    for name, strategy in _USED_BY_MIXTURE.items():
-        if name in changed and mixture.strategy != strategy:
-            raise file.error(
-                ("mixture", name),
-                f'is for strategy = "{strategy}", and the strategy is "{mixture.strategy}": change one of the two.',
-            )
+    _check_strategy("mixture", mixture, file)
     if config.shuffle.seed is None:
         raise file.error(
             ("mixture", "strategy"),
@@ -596,11 +583,7 @@ def _check_formats(config: BuildConfig, formats: Sequence[str], key: tuple[str, 
 def _check_pack(config: BuildConfig, file: BuildFile) -> None:
     pack = config.pack
     if pack.length is None:
-        for name, setting in list_settings(type(pack)).items():
-            if getattr(pack, name) != setting.default:
-                raise file.error(
-                    ("pack", name), "is for packed rows, and pack.length is not set: add, for example, length = 4096."
-                )
+        _check_unused("pack", pack, "packed rows", "length = 4096", file)
         return
     if pack.strategy == "concatenate" and pack.cut == "never":
         raise file.error(

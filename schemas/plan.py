@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from tokcore.files.jsonable import LEFT_OUT
+from tokcore.files.jsonable import written_unless
 from tokcore_schemas.input_format import Compression, FileFormat
 from tokcore_schemas.packed_rows import PackedRows, Row
 from tokcore_schemas.tombstones import Tombstones
@@ -41,21 +41,21 @@ class ReadSettings:
     unit: Literal["", "file", "line", "paragraph", "separator"]  # of text files: what a document is
     separator: str  # of that unit
     forbidden: tuple[str, ...] = ()  # special texts whose occurrence rejects a document
-    encoding: str = dataclasses.field(default="", metadata=LEFT_OUT)  # one of tokcore_schemas.encodings; empty: UTF-8
-    delimiter: str = dataclasses.field(default="", metadata=LEFT_OUT)  # of csv and tsv: what stands between fields
-    quotes: bool = dataclasses.field(default=True, metadata=LEFT_OUT)  # of csv and tsv: whether fields may be quoted
-    validation: bool = dataclasses.field(default=False, metadata=LEFT_OUT)  # all documents are of that split
-    group: str = dataclasses.field(default="", metadata=LEFT_OUT)  # field or column; its value decides the split
-    name: str = dataclasses.field(default="", metadata=LEFT_OUT)  # of the source, for mixtures; empty: it has none
+    encoding: str = written_unless("")  # one of tokcore_schemas.encodings; empty: UTF-8
+    delimiter: str = written_unless("")  # of csv and tsv: what stands between fields
+    quotes: bool = written_unless(True)  # of csv and tsv: whether fields may be quoted
+    validation: bool = written_unless(False)  # all documents are of that split
+    group: str = written_unless("")  # field or column; its value decides the split
+    name: str = written_unless("")  # of the source, for mixtures; empty: it has none
     # How codes of lang_field are spelled: as BCP 47 does (tokcore_schemas.document); empty: as they are, or there is no
     # field.
-    lang_normalize: Literal["", "bcp47"] = dataclasses.field(default="", metadata=LEFT_OUT)
+    lang_normalize: Literal["", "bcp47"] = written_unless("")
     # Documents to leave out, since they were removed from the output.
-    removed: Tombstones | None = dataclasses.field(default=None, metadata=LEFT_OUT)
+    removed: Tombstones | None = written_unless(None)
     # Path of a part of the output whose tokens are decoded in place of the files, which are gone; empty: none is.
-    decoded_from: str = dataclasses.field(default="", metadata=LEFT_OUT)
+    decoded_from: str = written_unless("")
     # Records are taken and rejected as by releases until 2026-11-27. In memory only: no plan says it.
-    as_before: bool = dataclasses.field(default=False, metadata=LEFT_OUT)
+    as_before: bool = written_unless(False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

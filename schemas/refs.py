@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from tokcore.files.jsonable import LEFT_OUT
+from tokcore.files.jsonable import written_unless
 from tokcore.formats.shard_facts import ShardFacts
 
 
@@ -47,10 +47,10 @@ class RangeLedger:
     text_bytes: int  # of the accepted documents, before normalizing
     rejected: dict[str, int]  # reason -> records
     rejected_file: str  # reason for which the file as a whole was rejected; empty if it was not
-    skipped: dict[str, int] | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # kind of no document -> number
-    num_removed: int = dataclasses.field(default=0, metadata=LEFT_OUT)  # documents that tombstones leave out
+    skipped: dict[str, int] | None = written_unless(None)  # kind of no document -> number
+    num_removed: int = written_unless(0)  # documents that tombstones leave out
     # Language -> documents whose records spell it otherwise, those that tombstones leave out included.
-    respelled: dict[str, int] | None = dataclasses.field(default=None, metadata=LEFT_OUT)
+    respelled: dict[str, int] | None = written_unless(None)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

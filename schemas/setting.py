@@ -1,6 +1,6 @@
-"""A setting of the build file, declared as a field: Annotated[type, meaning] or Annotated[type, meaning, Limits].
+"""A setting of the build file, declared as one row: NAME: TYPE = key(DEFAULT, MEANING, LIMIT=...).
 
-A field without Annotated is not a key of the file.
+A field without key() is not a key of the file.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import types
 import typing
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
+REQUIRED: Any = dataclasses.MISSING  # in place of a default
 MAX_INTEGER = 2**63 - 1  # TOML's largest integer, and the limit of a number without a limit of its own
 Number = int | Decimal
 
@@ -33,6 +34,22 @@ class Limits:
     keys: tuple[str, ...] = ()  # for a table of strings and booleans: its keys
     is_path: bool = False  # `~` and environment variables are replaced
     meant: tuple[tuple[str, str], ...] = ()  # (what others call it, the option that it is)
+    strategies: tuple[str, ...] = ()  # the values of `strategy` beside it that use it; () if all do
+
+
+def key(default: Any, text: str, **limits: Any) -> Any:
+    """A field that is a key of the build file. text: what it means; limits: those of Limits.
+
+    >>> @dataclasses.dataclass
+    ... class PlanTable:
+    ...     range_bytes: int = key(1024, "size of an input range", least=1)
+    >>> list_settings(PlanTable)["range_bytes"].text, PlanTable().range_bytes
+    ('size of an input range', 1024)
+    """
+    told = {"text": text, "limits": Limits(**limits)}
+    if isinstance(default, dict):
+        return dataclasses.field(default_factory=default.copy, metadata=told)
+    return dataclasses.field(default=default, metadata=told)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -63,18 +80,17 @@ def list_settings(table: type) -> Mapping[str, Setting]:
 
 @functools.cache  # each look at a class takes a millisecond, and a build file has many tables
 def _list_settings(table: type) -> Mapping[str, Setting]:
-    hints = typing.get_type_hints(table, include_extras=True)
+    hints = typing.get_type_hints(table)
     return {
         field.name.rstrip("_"): _get_setting(field, hints[field.name])
         for field in dataclasses.fields(table)
-        if typing.get_origin(hints[field.name]) is Annotated
+        if field.metadata
     }
 
 
-def _get_setting(field: dataclasses.Field[Any], hint: Any) -> Setting:
-    kind, text, *limits = typing.get_args(hint)
+def _get_setting(field: dataclasses.Field[Any], kind: Any) -> Setting:
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         kind = next(one for one in typing.get_args(kind) if one is not type(None))
     made = field.default_factory
     default = field.default if made is dataclasses.MISSING else made()
-    return Setting(field.name, kind, text, limits[0] if limits else Limits(), default)
+    return Setting(field.name, kind, default=default, **field.metadata)

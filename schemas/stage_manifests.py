@@ -10,7 +10,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Literal
 
 from tokcore.files.canonical_json import hash_sha256
-from tokcore.files.jsonable import LEFT_OUT
+from tokcore.files.jsonable import written_unless
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore_schemas.manifest import Manifest
 from tokcore_schemas.plan import ReadSettings, Runs
@@ -33,7 +33,7 @@ class Nothing:
 class PlanConfig:
     range_bytes: int
     settings: tuple[ReadSettings, ...]
-    runs: Runs = dataclasses.field(default="", metadata=LEFT_OUT)  # where runs of small files end
+    runs: Runs = written_unless("")  # where runs of small files end
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -61,10 +61,10 @@ class RecordTotals:
     read: int
     documents: int
     rejected: dict[str, int]  # reason -> records
-    skipped: dict[str, int] | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # kind of no document -> number
-    removed: int = dataclasses.field(default=0, metadata=LEFT_OUT)  # documents that tombstones leave out
+    skipped: dict[str, int] | None = written_unless(None)  # kind of no document -> number
+    removed: int = written_unless(0)  # documents that tombstones leave out
     # Language -> documents whose records spell it otherwise, those that tombstones leave out included.
-    respelled: dict[str, int] | None = dataclasses.field(default=None, metadata=LEFT_OUT)
+    respelled: dict[str, int] | None = written_unless(None)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -96,8 +96,8 @@ class CountsConfig:
     sample: str  # exact decimal
     normalize: tuple[str, ...]
     pretokenize: dict[str, str]  # Pretokenizer.spec
-    seed: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # only where documents are sampled
-    mask: tuple[str, ...] = dataclasses.field(default=(), metadata=LEFT_OUT)
+    seed: int | None = written_unless(None)  # only where documents are sampled
+    mask: tuple[str, ...] = written_unless(())
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -108,8 +108,8 @@ class CountedLanguage:
     counted_bytes: int  # their bytes, normalized
     pretokens: int
     rows: int  # of the count table
-    masked_bytes: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # both only with a mask
-    masked: dict[str, int] | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # preset -> spans
+    masked_bytes: int | None = written_unless(None)  # both only with a mask
+    masked: dict[str, int] | None = written_unless(None)  # preset -> spans
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class TableAbout:
     rows: int
     pretokens: int
     pretoken_bytes: int  # of all pre-tokens, each row once
-    result_key: str = dataclasses.field(default="", metadata=LEFT_OUT)  # in the file's name, as of shards
+    result_key: str = written_unless("")  # in the file's name, as of shards
 
 
 CountsManifest = Manifest[CountsConfig, LedgerTotals, CountedLanguage, TableAbout]
@@ -139,8 +139,8 @@ class TemperatureMix:
     strategy: Literal["temperature"]
     unit: str
     alpha: str  # exact decimal
-    density: str = dataclasses.field(default="0", metadata=LEFT_OUT)  # exact decimal
-    density_cap: str = dataclasses.field(default="0", metadata=LEFT_OUT)  # exact decimal; only with a density
+    density: str = written_unless("0")  # exact decimal
+    density_cap: str = written_unless("0")  # exact decimal; only with a density
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -185,22 +185,22 @@ class LearnedConfig:
     special: tuple[SpecialConfig, ...]
     mix: MixConfig
     # Settings that the model does not use are left out.
-    allow_smaller: bool | None = dataclasses.field(default=None, metadata=LEFT_OUT)
-    min_count: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)
-    min_documents: int = dataclasses.field(default=0, metadata=LEFT_OUT)
-    max_token_bytes: int = dataclasses.field(default=0, metadata=LEFT_OUT)
-    layout: str = dataclasses.field(default="", metadata=LEFT_OUT)
-    extends: str = dataclasses.field(default="", metadata=LEFT_OUT)  # fingerprint of the tokenizer whose ids stay
-    character_coverage: str = dataclasses.field(default="", metadata=LEFT_OUT)
-    max_sentencepiece_length: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)
-    split_by_unicode_script: bool | None = dataclasses.field(default=None, metadata=LEFT_OUT)
-    split_by_number: bool | None = dataclasses.field(default=None, metadata=LEFT_OUT)
-    split_by_whitespace: bool | None = dataclasses.field(default=None, metadata=LEFT_OUT)
-    split_digits: bool | None = dataclasses.field(default=None, metadata=LEFT_OUT)
-    byte_fallback: bool | None = dataclasses.field(default=None, metadata=LEFT_OUT)
-    user_defined_symbols: tuple[str, ...] = dataclasses.field(default=(), metadata=LEFT_OUT)
-    chat_template_sha256: str = dataclasses.field(default="", metadata=LEFT_OUT)
-    max_length: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)
+    allow_smaller: bool | None = written_unless(None)
+    min_count: int | None = written_unless(None)
+    min_documents: int = written_unless(0)
+    max_token_bytes: int = written_unless(0)
+    layout: str = written_unless("")
+    extends: str = written_unless("")  # fingerprint of the tokenizer whose ids stay
+    character_coverage: str = written_unless("")
+    max_sentencepiece_length: int | None = written_unless(None)
+    split_by_unicode_script: bool | None = written_unless(None)
+    split_by_number: bool | None = written_unless(None)
+    split_by_whitespace: bool | None = written_unless(None)
+    split_digits: bool | None = written_unless(None)
+    byte_fallback: bool | None = written_unless(None)
+    user_defined_symbols: tuple[str, ...] = written_unless(())
+    chat_template_sha256: str = written_unless("")
+    max_length: int | None = written_unless(None)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -208,12 +208,10 @@ class ImportedConfig:
     """The configuration of a tokenizer that the build file names: which one it is, not where its file is."""
 
     tokenizer: Literal["imported"] = "imported"
-    fingerprint: str = dataclasses.field(
-        default="", metadata=LEFT_OUT
-    )  # the build's configuration knows only that there is one
-    chat_template_sha256: str = dataclasses.field(default="", metadata=LEFT_OUT)  # which no fingerprint covers
-    post_processor_sha256: str = dataclasses.field(default="", metadata=LEFT_OUT)  # which none covers, either
-    max_length: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # nor this
+    fingerprint: str = written_unless("")  # the build's configuration knows only that there is one
+    chat_template_sha256: str = written_unless("")  # which no fingerprint covers
+    post_processor_sha256: str = written_unless("")  # which none covers, either
+    max_length: int | None = written_unless(None)  # nor this
 
     @classmethod
     def of(cls, spec: TokenizerSpec) -> ImportedConfig:
@@ -230,8 +228,8 @@ class TokenizerTotals:
     vocab_size: int
     mix: dict[str, str | int | dict[str, int]]  # Mix.describe(); empty of an imported tokenizer
     # Model.facts() follow.
-    merges: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)
-    lossless: bool | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # False: texts do not come back
+    merges: int | None = written_unless(None)
+    lossless: bool | None = written_unless(None)  # False: texts do not come back
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -270,13 +268,13 @@ class ShardsConfig:
     compression: str
     append: tuple[str, ...]  # special tokens after each document
     special_text: Literal["ordinary", "special", "reject"]
-    seed: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # only for a validation split, or to draw ids
-    prepend: tuple[str, ...] = dataclasses.field(default=(), metadata=LEFT_OUT)  # special tokens before each document
-    dtype: str = dataclasses.field(default="", metadata=LEFT_OUT)  # only where a format leaves the choice
-    shuffle: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # its seed; None: plan order
-    dropout: str = dataclasses.field(default="", metadata=LEFT_OUT)  # exact decimal; empty: none
-    sampling: str = dataclasses.field(default="", metadata=LEFT_OUT)  # theta, exact decimal; empty: none
-    epoch: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # only where ids are drawn
+    seed: int | None = written_unless(None)  # only for a validation split, or to draw ids
+    prepend: tuple[str, ...] = written_unless(())  # special tokens before each document
+    dtype: str = written_unless("")  # only where a format leaves the choice
+    shuffle: int | None = written_unless(None)  # its seed; None: plan order
+    dropout: str = written_unless("")  # exact decimal; empty: none
+    sampling: str = written_unless("")  # theta, exact decimal; empty: none
+    epoch: int | None = written_unless(None)  # only where ids are drawn
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -296,7 +294,7 @@ class EncodedLanguage:
     tokens: int
     bytes_per_token: str  # decimal
     # Of the tokens, those that stand for text without tokens; only where the tokenizer has one for that.
-    unknown: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)
+    unknown: int | None = written_unless(None)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -321,12 +319,12 @@ class MixtureConfig:
     formats: tuple[str, ...]
     target_tokens: int
     compression: str
-    alpha: str = dataclasses.field(default="", metadata=LEFT_OUT)  # exact decimal; only of temperature
+    alpha: str = written_unless("")  # exact decimal; only of temperature
     # Language or source -> exact decimal, where it is not 1.
-    weights: dict[str, str] | None = dataclasses.field(default=None, metadata=LEFT_OUT)
-    tokens: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # None: as many as there are
-    max_epochs: str = dataclasses.field(default="", metadata=LEFT_OUT)  # exact decimal; empty: any number
-    dtype: str = dataclasses.field(default="", metadata=LEFT_OUT)  # only where a format leaves the choice
+    weights: dict[str, str] | None = written_unless(None)
+    tokens: int | None = written_unless(None)  # None: as many as there are
+    max_epochs: str = written_unless("")  # exact decimal; empty: any number
+    dtype: str = written_unless("")  # only where a format leaves the choice
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -343,10 +341,10 @@ class MixtureShare:
     epochs: str  # mixed tokens / tokens, decimal
     # Only of what is mixed: the share and the tokens that were wanted. Each document comes `copies` times, and once
     # more if the second half of its place, a number of 64 bits, is below `cut`, which is hexadecimal.
-    share_wanted: str = dataclasses.field(default="", metadata=LEFT_OUT)
-    tokens_wanted: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)
-    copies: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)
-    cut: str = dataclasses.field(default="", metadata=LEFT_OUT)
+    share_wanted: str = written_unless("")
+    tokens_wanted: int | None = written_unless(None)
+    copies: int | None = written_unless(None)
+    cut: str = written_unless("")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -383,8 +381,8 @@ class PackedConfig:
     formats: tuple[str, ...]
     target_tokens: int
     compression: str
-    padding: str = dataclasses.field(default="", metadata=LEFT_OUT)  # as the build file has it; "": by the tokenizer
-    dtype: str = dataclasses.field(default="", metadata=LEFT_OUT)  # only where a format leaves the choice
+    padding: str = written_unless("")  # as the build file has it; "": by the tokenizer
+    dtype: str = written_unless("")  # only where a format leaves the choice
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -412,10 +410,10 @@ class StageConfigs:
 
     tokenizer: LearnedConfig | ImportedConfig
     shards: ShardsConfig
-    counts: CountsConfig | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # not of an imported tokenizer
-    packed: PackedConfig | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # only with [pack]
-    tokenizers: LearnedConfig | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # only of several sizes
-    mixed: MixtureConfig | None = dataclasses.field(default=None, metadata=LEFT_OUT)  # only with [mixture]
+    counts: CountsConfig | None = written_unless(None)  # not of an imported tokenizer
+    packed: PackedConfig | None = written_unless(None)  # only with [pack]
+    tokenizers: LearnedConfig | None = written_unless(None)  # only of several sizes
+    mixed: MixtureConfig | None = written_unless(None)  # only with [mixture]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -427,12 +425,12 @@ class BuildTotals(ShardsTotals):
 class BuiltLanguage(EncodedLanguage):
     """What the other stages say of a language: the mix is of a learned tokenizer, the last two are of a mask."""
 
-    weight: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)
-    share_of_bytes: Share | None = dataclasses.field(default=None, metadata=LEFT_OUT)
-    share_of_pretokens: Share | None = dataclasses.field(default=None, metadata=LEFT_OUT)
-    share_of_documents: Share | None = dataclasses.field(default=None, metadata=LEFT_OUT)
-    masked_bytes: int | None = dataclasses.field(default=None, metadata=LEFT_OUT)
-    masked: dict[str, int] | None = dataclasses.field(default=None, metadata=LEFT_OUT)
+    weight: int | None = written_unless(None)
+    share_of_bytes: Share | None = written_unless(None)
+    share_of_pretokens: Share | None = written_unless(None)
+    share_of_documents: Share | None = written_unless(None)
+    masked_bytes: int | None = written_unless(None)
+    masked: dict[str, int] | None = written_unless(None)
 
 
 BuildManifest = Manifest[StageConfigs, BuildTotals, BuiltLanguage, Nothing]

@@ -17,8 +17,20 @@ from tokcore.errors import FormatError, VersionError
 
 T = TypeVar("T")
 
-# Metadata of a dataclass field: the JSON form leaves it out while it holds its default, which can then never change.
-LEFT_OUT: Mapping[str, bool] = {"left out": True}
+LEFT_OUT: Mapping[str, bool] = {"left out": True}  # metadata of a dataclass field, see written_unless
+
+
+def written_unless(default: Any) -> Any:
+    """A dataclass field that the JSON form leaves out while it holds its default, which can then never change.
+
+    >>> @dataclasses.dataclass
+    ... class Counted:
+    ...     rows: int
+    ...     masked: int = written_unless(0)
+    >>> to_jsonable(Counted(5)), to_jsonable(Counted(5, 2))
+    ({'rows': 5}, {'rows': 5, 'masked': 2})
+    """
+    return dataclasses.field(default=default, metadata=LEFT_OUT)
 
 
 class Place(NamedTuple):

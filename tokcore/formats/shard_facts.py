@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from tokcore.files.jsonable import LEFT_OUT
+from tokcore.files.jsonable import written_unless
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class ShardFacts:
     tokens: int
     max_token_id: int  # -1 without any token
     # 12 hexadecimal digits that follow from all that determined the shard; "" of those that no build wrote.
-    result_key: str = dataclasses.field(default="", metadata=LEFT_OUT)
+    result_key: str = written_unless("")
 
     @property
     def place(self) -> str:
