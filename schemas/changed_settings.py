@@ -20,6 +20,7 @@ from tokcore_schemas.stage_manifests import (
     SpecialConfig,
     StageConfigs,
 )
+from tokcore_schemas.stage_table import STAGES
 from tokcore_schemas.tombstones import Tombstones
 from tokcore_schemas.toml_lines import spell_key
 
@@ -105,7 +106,8 @@ def _spell(value: object, is_decimal: bool) -> str:
 def _iterate_settings(config: object) -> Iterator[tuple[str, object]]:
     """(key of the build file, value) of each setting that a stage's configuration holds."""
     if isinstance(config, StageConfigs):
-        for part in (config.counts, config.tokenizer, config.tokenizers, config.shards, config.mixed, config.packed):
+        derived = (getattr(config, stage.name, None) for stage in STAGES.values() if stage.is_derived)
+        for part in (config.counts, config.tokenizer, config.tokenizers, config.shards, *derived):
             yield from _iterate_settings(part)
         if config.tokenizers is not None and isinstance(config.tokenizer, LearnedConfig):
             yield "encode.vocab_size", config.tokenizer.vocab_size
