@@ -11,6 +11,7 @@ from tokcore.formats.shard_facts import ShardFacts
 from tokcore.shards.format_table import SHARD_FORMATS, FormatFile, list_paths
 from tokcore.shards.token_batch import join_batches
 from tokcore_pipelines.build.commit import require_manifest
+from tokcore_pipelines.build.shard_files import list_shard_files
 from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, name_inputs, run_stage
 from tokcore_pipelines.build.stored import Each, Stored
 from tokcore_pipelines.build.table import DerivedWork
@@ -79,13 +80,15 @@ def make(run: BuildRun) -> TurnedManifest:
     key = StageKey(
         NAME, TurnedConfig((FORMAT,), of.target_tokens, of.compression, of.dtype), name_inputs(shards, learned)
     )
-    sources = list_named_shards(shards)
+    sources, vocab_size = list_named_shards(shards), learned.totals.vocab_size
 
     def work(attempts: Attempts) -> Made[TurnedTotals, Nothing, ShardFacts | CorpusAbout]:
         numbers = range(1 + max(shard.facts.item for shard in sources))
         turned = [turn(run.output, key.config, learned.totals, attempts, sources, number) for number in numbers]
-        files = [(file, shard.facts) for one in turned for shard in one.shards for file in shard.files]
-        return Made(files, add_up(turned, learned.totals.fingerprint))
+        totals = add_up(turned, learned.totals.fingerprint)
+        job = ShardJob(attempts, key.config, make_shard_settings(key.config, totals.fingerprint, vocab_size))
+        about = CorpusAbout(totals.documents, totals.tokens)
+        return Made(list_shard_files(job, [shard for one in turned for shard in one.shards], about), totals)
 
     return run_stage(run, key, work)
 
