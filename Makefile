@@ -214,8 +214,9 @@ charts: ## build the charts of reports again from their npm packages, and compar
 	cd build/charts && { test -n "$(NEW)" && sha256sum charts.js LICENSES.txt > SHA256SUMS || sha256sum --check SHA256SUMS; }
 	cp build/charts/charts.js build/charts/LICENSES.txt build/charts/SHA256SUMS pipelines/look/report/page_files/charts
 
-schema: $(VENV)/installed ## write the JSON Schema of the build file again
+schema: $(VENV)/installed ## write the JSON Schema of the build file again, and its classes for Python
 	$(BIN)/python -m tokcore_schemas.json_schema > schemas/build.schema.json
+	$(BIN)/python -m tokcore_schemas.generate_build_classes
 
 clean: ## remove what these commands made
 	rm -rf $(VENV) build out tokcore/_native*.so

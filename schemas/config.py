@@ -37,6 +37,7 @@ __all__ = [
     "load_config",
     "make_pretokenizer",
     "parse_config",
+    "read_named_files",
     "spell_plain",
     "take_over_roles",
 ]
@@ -54,7 +55,13 @@ def load_config(path: str, assigned: Sequence[str] = (), read_url: Callable[[str
         raise ConfigError(f"{path}: cannot read the build file: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: a build file is UTF-8, and byte {error.start} is not: save it as UTF-8") from error
-    config = read_extended(parse_config(text, path, assigned), read)
+    return read_named_files(parse_config(text, path, assigned), read_url)
+
+
+def read_named_files(config: BuildConfig, read_url: Callable[[str], bytes] | None = None) -> BuildConfig:
+    """The config with what is in the files that learn.extend and learn.chat_template name. Raises as load_config."""
+    read = functools.partial(_read_file, read_url)
+    config = read_extended(config, read)
     return dataclasses.replace(config, chat_template=_read_chat_template(config, read))
 
 

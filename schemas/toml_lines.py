@@ -1,9 +1,10 @@
-"""The line of a TOML text that sets a key, which tomllib does not tell."""
+"""The line of a TOML text that sets a key, which tomllib does not tell; and how keys and strings are written."""
 
 from __future__ import annotations
 
 import bisect
 import functools
+import json
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -63,9 +64,22 @@ def spell_key(key: Key) -> str:
         if isinstance(part, int):
             text += f"[{part}]"
         else:
-            bare = re.fullmatch(r"[A-Za-z0-9_-]+", part)
-            text += ("." if text else "") + (part if bare else f'"{part}"')
+            text += ("." if text else "") + quote_key(part)
     return text
+
+
+def quote_text(text: str) -> str:
+    """A TOML basic string; JSON's escapes are among TOML's, but for DEL."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def quote_key(name: str) -> str:
+    """The name as a key of TOML.
+
+    >>> quote_key("vocab_size"), quote_key("<|pad|>")
+    ('vocab_size', '"<|pad|>"')
+    """
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else quote_text(name)
 
 
 def parse_names_at_start(text: str) -> tuple[tuple[str, ...], int] | None:

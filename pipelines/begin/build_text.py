@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from tokcore_pipelines.store.patterns import compile_glob, compile_holders, quot
 from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.build_tables import VERSION
 from tokcore_schemas.config import Source, parse_config
+from tokcore_schemas.toml_lines import quote_text
 
 # The sizes that are proposed: the largest one that the corpus surely gives.
 _SIZES = (131_072, 65_536, 32_768, 16_384, 8_192, 4_096, 2_048, 1_024, 512)
@@ -122,7 +122,7 @@ def _write_patterns(key: str, patterns: Sequence[str]) -> Iterable[str]:
         yield _write_setting(key, patterns[0])
         return
     yield f"{key} = ["
-    yield from (f"    {_quote(pattern)}," for pattern in patterns)
+    yield from (f"    {quote_text(pattern)}," for pattern in patterns)
     yield "]"
 
 
@@ -187,12 +187,7 @@ def _describe_size(told: Estimate | None) -> str:
 
 
 def _write_setting(key: str, value: str) -> str:
-    return f"{key} = {_quote(value)}"
-
-
-def _quote(text: str) -> str:
-    """A TOML basic string; JSON's escapes are among TOML's, but for DEL."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return f"{key} = {quote_text(value)}"
 
 
 def _write_comment(text: str) -> str:

@@ -1,0 +1,438 @@
+"""The tables of a build file as classes: what is not given is not set, and the build file's defaults hold.
+
+Written by generate_build_classes.py; do not edit. What each key means, and its default: build_tables.py.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Literal
+
+Number = int | float | Decimal
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BuildKeys:
+    """[build]"""
+
+    # for people; changes no byte
+    name: str | None = None
+    # a folder, or a URL of s3, gs or az; a relative path starts at the build file's folder
+    output: str | None = None
+    # decides which documents are sampled, which go to the validation split, and which ids are drawn
+    seed: int | None = None
+    # share of records or stored bytes above which the build fails; 1 = never
+    max_rejected: Number | None = None
+    # how language codes are spelled: bcp47: in its case, zh-Hant-TW, other codes in lower case; none: as they are; not
+    # set: bcp47, in outputs that began without it none
+    lang_normalize: Literal["bcp47", "none"] | None = None
+    # a build with more languages, each of which has files of its own, ends early
+    max_languages: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Source:
+    """[[source]]
+
+    >>> Source(lang="en", files="en/*.jsonl").text is None
+    True
+    """
+
+    # language of all documents; this or lang_field is required
+    lang: str | None = None
+    # field or column that holds each record's language
+    lang_field: str | None = None
+    # URL, glob or list of them
+    files: str | Sequence[str]
+    # globs of files to leave out; one without / matches names in any folder
+    exclude: str | Sequence[str] | None = None
+    # for symbolic links that a pattern meets on a disk: true reads what they lead to, each file once; false leaves them
+    # out; not set: they end planning
+    follow_links: bool | None = None
+    # for a Hugging Face folder, which files names: read only this split of it
+    split: str | None = None
+    # not set: follows from each file's suffix
+    format: Literal["jsonl", "parquet", "arrow", "text", "csv", "tsv", "warc"] | None = None
+    # field or column of the text, or a path: data.body, messages[*].content
+    text: str | None = None
+    # field or column of the document's id
+    id: str | None = None
+    # what to do with a text that is not valid UTF-8
+    invalid_utf8: Literal["reject", "replace", "bytes"] | None = None
+    # a longer text is rejected
+    max_document_bytes: int | None = None
+    # for jsonl, csv, tsv and text: how the files encode text
+    encoding: str | None = None
+    # for text files: what a document is; not set: a file
+    unit: Literal["file", "line", "paragraph"] | None = None
+    # for text files: what separates two documents; replaces unit
+    separator: str | None = None
+    # for csv and tsv: the character between two fields; not set: a comma, for tsv a tab
+    delimiter: str | None = None
+    # for csv and tsv: fields may be in "quotes"; false: quotes are ordinary characters
+    quotes: bool | None = None
+    # all documents go to the validation split, whatever shards.validation is
+    validation: bool | None = None
+    # field or column: records with the same value go to the same split, whatever their source
+    group: str | None = None
+    # for a mixture over sources: what it mixes; several sources may share a name
+    name: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Normalize:
+    """[normalize]"""
+
+    # applied in this order, before counting and encoding; not set: those of the model (wordpiece: bert, wordpiece-pmi:
+    # bert, unigram: nmt_nfkc, sentencepiece-bpe: nmt_nfkc)
+    steps: str | None = None
+    # for unigram and sentencepiece-bpe: a space before each text
+    add_dummy_prefix: bool | None = None
+    # for unigram and sentencepiece-bpe: no spaces at the ends of a text, and one where there are several
+    remove_extra_whitespaces: bool | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Pretokenize:
+    """[pretokenize]"""
+
+    # split pattern by name; not set: that of the model (wordpiece: bert, wordpiece-pmi: bert, unigram: metaspace,
+    # sentencepiece-bpe: metaspace)
+    pattern: str | None = None
+    # a split pattern of your own; replaces pattern; slower
+    regex: str | None = None
+    # for bpe: a list of steps, as JSON, as pre_tokenizer of tokenizer.json has it; replaces pattern
+    steps: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plan:
+    """[plan]"""
+
+    # size of an input range
+    range_bytes: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Count:
+    """[count]"""
+
+    # a longer pre-token is cut at a character for counting; 0 keeps it whole
+    max_pretoken_bytes: int | None = None
+    # per worker; a larger table spills to disk, nothing is dropped
+    memory_bytes: int | None = None
+    # share of documents counted, by hash of (seed, document key)
+    sample: Number | None = None
+    # pre-tokens that touch a span of these kinds are not counted
+    mask: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Mix:
+    """[mix]"""
+
+    # how the counts of languages are weighted
+    strategy: Literal["temperature", "unimax", "natural", "weights"] | None = None
+    # for temperature: shares p become p**alpha; 1 is natural, 0 makes languages equal
+    alpha: Number | None = None
+    # for temperature: p**alpha is multiplied by (bytes per pre-token / their mean)**density; 0: not at all
+    density: Number | None = None
+    # for temperature: the most that bytes per pre-token / their mean counts as
+    density_cap: Number | None = None
+    # for temperature: sets alpha, density and density_cap for premiums closer to 1
+    preset: Literal["fair"] | None = None
+    # for temperature and unimax: the unit of a language's size
+    unit: Literal["bytes", "pretokens", "documents"] | None = None
+    # for unimax, which requires it: how often a language may be repeated
+    max_epochs: Number | None = None
+    # for unimax, in units; not set: the size of the corpus
+    budget: int | None = None
+    # for weights: language = factor on its counts; 1 if not named
+    weights: Mapping[str, Number] | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Learn:
+    """[learn]
+
+    >>> Learn(vocab_size=65_536).model is None
+    True
+    """
+
+    # bpe: byte-level BPE; byte: a token for each byte, id = its value; wordpiece: words and their parts, by frequent
+    # pairs, as BERT's; wordpiece-pmi: the same by count(ab) / (count(a) count(b)); unigram: the most probable pieces,
+    # as SentencePiece's Unigram and T5's; sentencepiece-bpe: merges of characters, as SentencePiece's BPE and Llama
+    # 2's; character: the most frequent characters, as many as character_coverage asks for; word: the most frequent pre-
+    # tokens, whole; codepoint: a token for each code point, id = its number
+    model: str | None = None
+    # a number, or a list of them: a tokenizer of each size; special tokens included; exact, or an error that says why;
+    # not set: bpe: 32,768; byte: 256 and the special tokens; wordpiece: 30,522; wordpiece-pmi: 30,522; unigram: 8,000;
+    # sentencepiece-bpe: 8,000; character: follows from character_coverage; word: 32,768; codepoint: all code points and
+    # the special tokens
+    vocab_size: int | Sequence[int] | None = None
+    # for bpe: a tokenizer, as tokenizer.from names one, whose ids all stay; further merges get ids after its last, and
+    # its normalizer, split pattern and special tokens are taken over
+    extend: str | None = None
+    # accept fewer tokens if the counts give no more
+    allow_smaller: bool | None = None
+    # pairs with a smaller weighted count (divided by the scale) are not merged
+    min_count: int | None = None
+    # pre-tokens in fewer documents, over all languages, take no part; 0 and 1: all take part
+    min_documents: int | None = None
+    # no merge makes a longer token; 0: no limit
+    max_token_bytes: int | None = None
+    # for byte and codepoint: ids and special tokens of a published tokenizer, ByT5's or CANINE's; not set: special
+    # tokens come last
+    layout: Literal["byt5", "canine"] | None = None
+    # for character, unigram and sentencepiece-bpe: the share of the text that single characters cover
+    character_coverage: Number | None = None
+    # for unigram and sentencepiece-bpe, as all to control_symbols: the most characters of a piece
+    max_sentencepiece_length: int | None = None
+    # no piece has characters of two scripts
+    split_by_unicode_script: bool | None = None
+    # digits count as characters of another script than letters
+    split_by_number: bool | None = None
+    # no piece crosses a space; false needs pre-tokens that do: pretokenize.regex
+    split_by_whitespace: bool | None = None
+    # each digit is a piece of its own
+    split_digits: bool | None = None
+    # 256 pieces spell what no piece matches, which would be unknown
+    byte_fallback: bool | None = None
+    # texts that are always one piece
+    user_defined_symbols: Sequence[str] | None = None
+    # special tokens after <unk>, <s> and </s>
+    control_symbols: Sequence[str] | None = None
+    # a file with a Jinja chat template, for tokenizer_config.json; changes no id
+    chat_template: str | None = None
+    # tokens that a model takes at once, for tokenizer_config.json: its model_max_length; changes no id
+    max_length: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Special:
+    """[special] "TEXT" = { ... }, or just the role"""
+
+    # what the token is for
+    role: Literal["document_end", "document_begin", "padding", "unknown", "plain"] | None = None
+    # pins the id, after all ordinary tokens unless the model has special tokens of its own; not set: the lowest free
+    # one
+    id: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Encode:
+    """[encode]"""
+
+    # where learn.vocab_size is a list: the size that documents are encoded with; not set: the largest
+    vocab_size: int | None = None
+    # special tokens before each document; not set: the declared ones of role document_begin
+    prepend: Sequence[str] | None = None
+    # special tokens after each document; not set: the declared ones of role document_end
+    append: Sequence[str] | None = None
+    # how to read corpus text that spells a special token; it is counted
+    special_text: Literal["ordinary", "special", "reject"] | None = None
+    # share of unknown tokens above which the build fails, for tokenizers that have one; 1 = never
+    max_unknown: Number | None = None
+    # for bpe and wordpiece: the probability with which a merge, or a token that matches, is passed over; 0: never
+    dropout: Number | None = None
+    # for unigram: { theta = 0.1 } draws cuts in proportion to exp(theta * sum of scores); not set: the best cut
+    sampling: Mapping[str, Number] | None = None
+    # for dropout and sampling, beside build.seed: another one draws other tokens
+    epoch: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Shards:
+    """[shards]"""
+
+    # file formats of the shards; each holds the same tokens
+    formats: str | None = None
+    # a shard ends with the document that reaches it
+    target_tokens: int | None = None
+    # one sequence of shards, or one per language
+    by: Literal["plan", "lang"] | None = None
+    # share of documents, by key, for the validation split
+    validation: Number | None = None
+    # for Arrow, Parquet and documents files
+    compression: Literal["zstd", "lz4", "none"] | None = None
+    # type of the ids in formats that leave the choice; uint16 is half the size, for at most 65,536 ids
+    dtype: Literal["int32", "uint16", "uint32"] | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Shuffle:
+    """[shuffle]"""
+
+    # the order of documents follows from it, their keys and texts alone; not set: the order of the plan
+    seed: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Mixture:
+    """[mixture]: the training documents of the shards in other proportions, written beside them"""
+
+    # how many tokens each language or source gets; not set: no mixture is written
+    strategy: Literal["temperature", "unimax", "natural", "weights"] | None = None
+    # what is mixed: languages, or sources by their names
+    over: Literal["languages", "sources"] | None = None
+    # for temperature: shares p of tokens become p**alpha; 1 is natural, 0 makes them equal
+    alpha: Number | None = None
+    # for weights: language or source = factor on its tokens; 1 if not named; 0 leaves it out
+    weights: Mapping[str, Number] | None = None
+    # tokens of the mixture; not set: as many as there are, for weights as many as the factors give
+    tokens: int | None = None
+    # how often documents may come at most; others get what a language or source then lacks; unimax requires it
+    max_epochs: Number | None = None
+    # file formats of the mixture; not set: those of shards.formats
+    formats: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Pack:
+    """[pack]: rows of one length, written beside the shards"""
+
+    # ids of a row; not set: no packed rows are written
+    length: int | None = None
+    # documents back to back, cut where rows end; put together so that rows are full; or in rows of their own
+    strategy: Literal["concatenate", "best-fit", "one"] | None = None
+    # for best-fit and one: a document longer than a row is cut at multiples of length, or fails the build
+    cut: Literal["long", "never"] | None = None
+    # the last row of each split, if it is partial: filled up, or kept as it is
+    last: Literal["pad", "keep"] | None = None
+    # special token that fills rows; not set: the one of role padding, else the last of encode.append
+    padding: str | None = None
+    # file formats of the rows; not set: those of shards.formats
+    formats: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExistingTokenizer:
+    """[tokenizer]: an existing one, so no count and no learn"""
+
+    # tokcore.json, tokenizer.json, tekken.json, SentencePiece's .model, vocab.txt, YouTokenToMe's model, ByT5's folder,
+    # a rank file, or vocab.json with merges.txt; hf://org/name is a model on the Hugging Face Hub
+    from_: str
+    # for vocab.json, and for a rank file that is no published one, which require it: the name of the split pattern, or
+    # a regex (for a rank file, as tiktoken reads it)
+    pattern: str | None = None
+    # for a vocab.txt: the steps of its normalizer; not set: bert
+    normalize: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Storage:
+    """[storage]: where the stores' libraries find their servers; changes no byte. Never secrets"""
+
+    # for s3: endpoint_url, region, profile, anon, requester_pays
+    s3: Mapping[str, str | bool] | None = None
+    # for gs: endpoint_url, project, anon, requester_pays
+    gcs: Mapping[str, str | bool] | None = None
+    # for abfs and az: account_name, account_host, anon
+    azure: Mapping[str, str | bool] | None = None
+    # for hf: endpoint
+    hf: Mapping[str, str | bool] | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Engine:
+    """[engine]: where the work is done; changes no byte"""
+
+    # processes of this machine, Beam's own runner in this process, Beam's job server for Flink, Prism, any server of
+    # Beam's job API, or Google's Dataflow
+    name: Literal["local", "direct", "flink", "prism", "portable", "dataflow"] | None = None
+    # HOST:PORT of the job server; not set: for flink 127.0.0.1:8099, for prism 127.0.0.1:8073
+    endpoint: str | None = None
+    # pieces of work at a time; not set: as the engine does
+    parallelism: int | None = None
+    # worker processes of a TaskManager of flink; not set: one for each slot, at most engine.parallelism
+    processes: int | None = None
+    # HOST:PORT of the engine's pages, for flink of its REST interface; not set: for flink port 8081 of that host
+    web: str | None = None
+    # who starts workers: the engine, as processes of its hosts, or a pool of Beam's that runs already
+    environment: Literal["process", "external"] | None = None
+    # process: path of tokcore-worker on the engine's hosts, not set: as here; external: HOST:PORT of the pool
+    worker: str | None = None
+    # whether the engine's hosts see the local paths of this one
+    shared_filesystem: bool | None = None
+    # URL of a folder where flink keeps checkpoints of streams, which this machine can read, too
+    checkpoints: str | None = None
+    # for dataflow, which requires it, as all to max_workers: id of the project
+    project: str | None = None
+    # where workers run: us-central1; required
+    region: str | None = None
+    # gs:// URL of a folder for what jobs are started from; required
+    staging: str | None = None
+    # gs:// URL of a folder for the service; not set: temp below engine.staging
+    temp: str | None = None
+    # image of the workers, by tag or digest: HOST/PROJECT/NAME:TAG or NAME@sha256:HASH; required
+    image: str | None = None
+    # name of the workers' network; not set: the subnetwork's, or default
+    network: str | None = None
+    # of the workers: regions/REGION/subnetworks/NAME; its full URL if another project has it
+    subnetwork: str | None = None
+    # e-mail that the workers act as; not set: the project's default
+    service_account: str | None = None
+    # of the workers; not set: n2-standard-4
+    machine_type: str | None = None
+    # of the worker that learns; not set: the smallest n2-highmem that has the memory
+    learn_machine_type: str | None = None
+    # whether workers get public addresses; without them the subnetwork needs Private Google Access
+    public_addresses: bool | None = None
+    # KEY=VALUE of each label of the jobs
+    labels: Sequence[str] | None = None
+    # hosts of a job; not set: as the service does
+    max_workers: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Update:
+    """[update]: how tokcore update follows the inputs; changes no byte of a build"""
+
+    # what becomes of the documents of input files that are no longer there; fail: nothing is changed
+    vanished: Literal["keep", "remove", "fail"] | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Watch:
+    """[watch]: how tokcore watch follows the inputs; changes no byte of a commit, but which files are in it"""
+
+    # from one listing of the sources to the next
+    poll_seconds: Number | None = None
+    # so long a file must look the same before it is taken: it may still be written
+    settle_seconds: Number | None = None
+    # a file is taken once this name is in its folder; * stands for the file's name: *.done, or _SUCCESS
+    marker: str | None = None
+    # stored bytes of a batch: a fuller one is begun at once
+    batch_bytes: int | None = None
+    # files of a batch
+    batch_files: int | None = None
+    # a batch is begun once its oldest file has waited for so long
+    batch_seconds: Number | None = None
+    # so often a file may fail before it is left alone, and named
+    tries: int | None = None
+    # a watcher without a sign of life for so long is lost, and another one commits
+    lease_seconds: Number | None = None
+    # so long a batch may go on after SIGTERM before it is cut short
+    drain_seconds: Number | None = None
+    # HOST:PORT of /healthz, /readyz and /metrics; empty: none
+    listen: str | None = None
+    # names of new files sort after earlier ones, as dates do: most looks list only what comes after
+    sorted_names: bool | None = None
+    # with sorted_names: every so many looks list everything, for late and changed files
+    full_looks: int | None = None
+    # a queue that tells of new files, so that a look need not wait: sqs://QUEUE, or pubsub://PROJECT/SUBSCRIPTION
+    notifications: str | None = None
+    # an output with this tokenizer, to compare what lands with; not set: the one it was learned in, if it is known
+    drift_baseline: str | None = None
+    # so much text that landed last is compared
+    drift_window_bytes: int | None = None
+    # drift: the bytes of a token fall by more than this share
+    drift_bytes_per_token: Number | None = None
+    # drift: the share of text in tokens of one or two bytes grows by more
+    drift_short_tokens: Number | None = None
+    # drift: a larger share of pre-tokens is not in the baseline; only if they are counted
+    drift_unseen: Number | None = None
+    # drift: the share of a language in the text grows or falls by more
+    drift_language: Number | None = None
