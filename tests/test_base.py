@@ -19,7 +19,7 @@ import tokcore
 from tokcore.errors import FormatError
 from tokcore.files import url_files
 from tokcore.shards.format_table import SHARD_FORMATS
-from tokcore_pipelines.start import MODULES, describe_missing
+from tokcore_pipelines.local.extras import MODULES, describe_missing
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 BASE = [Requirement(one).name for one in PROJECT["dependencies"]]

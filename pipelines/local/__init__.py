@@ -5,7 +5,8 @@ free_memory: gives unused memory back to the system. spare_pandas: Arrow does no
 run_options: the number of workers, and the runner. cores, memory: how many this process may use, and how much of it.
 control_groups: where the system sets such limits.
 engines, dataflow: what [engine] says, as Beam's options.
-threads: those that cannot start, and too little memory. say: the one door of what is printed.
+extras: what builds need beyond the library. threads: those that cannot start, and too little memory.
+say: the one door of what is printed.
 progress: rate and time left, on stderr.
 terminal: text and tables that fit a terminal.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import datetime
 import shutil
 import sys
@@ -28,6 +29,21 @@ _QUIET_SECONDS = 60.0  # so long a log may be silent, however little is done
 _PACE_SECONDS = 10.0
 
 _BAR_WIDTH = 12
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a stage is, or a line about the build.
+
+    >>> Progress("count", 5_000_000, 20_000_000, "bytes", " 25%  5.0 MB of 20.0 MB, 1.0 MB/s, 15 s left").done
+    5000000
+    """
+
+    stage: str  # empty: text is a line, as the command prints it; a warning begins with "warning: "
+    done: int
+    total: int | None  # None or 0 if it is not known
+    unit: Unit
+    text: str  # done and total, rate and time left, in words
 
 
 class Phase:
@@ -108,13 +124,16 @@ class Phase:
 class StageProgress:
     """Shows the innermost of the stages that are at work, from a thread of its own."""
 
-    def __init__(self, level: int = 0) -> None:
-        """level: -1 shows nothing, 0 progress, 1 also notes."""
+    def __init__(self, level: int = 0, tell: Callable[[Progress], None] | None = None) -> None:
+        """level: -1 shows nothing, 0 progress, 1 also notes. tell: hears of it, and nothing is printed."""
         self.level = level
+        self._tell = tell
         self.as_json = False  # whether each line is a JSON object
         self._lock = threading.RLock()
         self._phases: list[Phase] = []
         self._display: _Display = TerminalLine() if sys.stderr.isatty() else LogLines(self._print)
+        if tell is not None:
+            self._display = _Telling(tell)
 
     def note(self, text: str) -> None:
         """Say what a stage found or made, to those who asked for it."""
@@ -184,7 +203,9 @@ class StageProgress:
             self._print(text)
 
     def _print(self, text: str) -> None:
-        if self.as_json:
+        if self._tell is not None:
+            self._tell(Progress("", 0, None, "bytes", text))
+        elif self.as_json:
             now = datetime.datetime.now(datetime.UTC).isoformat("T", "milliseconds")
             say_json({"time": now, "message": text}, indent=None, err=True)
         else:
@@ -197,6 +218,19 @@ class _Display(Protocol):
 
     def clear(self) -> None:
         """Take back what would be in the way of other output."""
+
+
+class _Telling:
+    """Calls a function."""
+
+    def __init__(self, tell: Callable[[Progress], None]) -> None:
+        self._tell = tell
+
+    def show(self, phase: Phase, now: float) -> None:
+        self._tell(Progress(phase.name, phase.done, phase.total, phase.unit, phase.described(now)))
+
+    def clear(self) -> None:
+        """There is nothing to take back."""
 
 
 class TerminalLine:

@@ -16,8 +16,8 @@ MODULES |= {"subprocess", "pty", "ctypes", "joblib", "torch"}
 NUMPY_CALLS = {"load", "fromfile", "loadtxt", "genfromtxt"}
 KEYWORDS = {"shell", "allow_pickle", "trust_remote_code", "weights_only"}
 # The pipes of a machine's workers, which no other process can write to; modules that its command line names; processes
-# that read columns; a function of the C library, by its name; from tables: public names of tokcore, earlier names of
-# its modules, and modules of commands.
+# that read columns; a function of the C library, by its name; from tables: public names of packages, earlier names
+# of modules, and modules of commands.
 ALLOWED = {
     "pipelines/commands/command_table.py": {"import_module()"},
     "pipelines/run/engines/boot_worker.py": {"import subprocess"},
@@ -25,6 +25,7 @@ ALLOWED = {
     "pipelines/local/worker.py": {"import pickle", "import_module()"},
     "pipelines/reading/column_reader.py": {"import subprocess"},
     "pipelines/local/free_memory.py": {"import ctypes"},
+    "pipelines/__init__.py": {"import_module()"},
     "tokcore/__init__.py": {"import_module()"},
     "tokcore/earlier_names.py": {"import_module()"},
 }

@@ -1,0 +1,44 @@
+"""Lets `tokcore_pipelines.build(...)` and `check(...)` be calls, though folders of these names are there, too.
+
+Whoever imports a module of such a folder binds the folder's module to the package's name of it. So the module itself is
+what is called; all else of it is as ever.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+ROOMS = frozenset({"build", "check"})
+
+
+class CallableRoom(ModuleType):
+    # The module of a folder, which can be called as the function of that name, and has its docstring and signature.
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return _find_function(self)(*arguments, **named)
+
+    @property
+    def __doc__(self) -> str | None:  # type: ignore[override]
+        return str(_find_function(self).__doc__)
+
+    @property
+    def __signature__(self) -> Any:
+        import inspect
+
+        return inspect.signature(_find_function(self))
+
+
+class Package(ModuleType):
+    """The module of the package, which makes rooms callable when they are bound to its names."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ROOMS and type(value) is ModuleType:
+            value.__class__ = CallableRoom
+        super().__setattr__(name, value)
+
+
+def _find_function(room: ModuleType) -> Any:
+    from tokcore_pipelines.api import calls
+
+    return getattr(calls, room.__name__.rpartition(".")[2])

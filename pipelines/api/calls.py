@@ -1,0 +1,213 @@
+"""The functions, each of which does what the command of its name does, with the same code.
+
+All raise ConfigError for a wrong argument or build file, StageError and LearnError if a stage fails, and the other
+errors of tokcore.errors as the commands tell them; ImportError if the extra `build` is not installed. They return when
+the work is done, may be called from any thread, and take turns. Whatever ends one, the same call goes on from there.
+
+progress: a function that hears of progress, from a thread of its own; True: shown on stderr. workers: processes; None:
+one for each core. settings: tables whose keys replace those of the build file: learn={"vocab_size": 65536}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from tokcore.errors import ConfigError
+from tokcore_pipelines.api.open_build import Named, Told, locate, make_progress, open_build, taking_turns
+from tokcore_pipelines.api.outputs import Output
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_schemas.build_in_python import Build
+
+if TYPE_CHECKING:
+    from tokcore.tokenizer.tokenizer import Tokenizer
+    from tokcore_pipelines.check.verify import Report
+    from tokcore_pipelines.history.remove_documents import Removed
+    from tokcore_schemas.commit_log import Commit
+
+
+def build(
+    config: Build | Named,
+    *,
+    output: Named = "",
+    workers: int | None = None,
+    progress: Told = None,
+    replace: str = "",
+    reuse: Named = "",
+    **settings: Any,
+) -> Output:
+    """Run every stage that is not done yet; the output. config: a build file, or its path or URL.
+
+    output: in place of build.output. replace: the command of a stage to make again, with what follows from it. reuse:
+    another output, whose stages are taken over where they still apply.
+
+    >>> from pathlib import Path
+    >>> from tokcore_pipelines import Build, Learn, Source, build
+    >>> _ = Path("en.jsonl").write_text('{"id": "page-1", "text": "low lower lowest"}')
+    >>> pages = Build(sources=[Source(lang="en", files="en.jsonl", id="id")], learn=Learn(model="byte"))
+    >>> built = build(pages, output="out/second", workers=1)
+    >>> built.totals.records.documents, built.tokenizer.decode(built.open_shards()[0])
+    (1, b'low lower lowest<|endoftext|>')
+    """
+    with taking_turns():
+        how = {"replace": replace, "reuse": locate(reuse) if reuse else ""}
+        to_run = open_build(config, output, settings, RunOptions(workers), progress, **how)
+        to_run.run()
+        return Output(to_run.output)
+
+
+def update(
+    config: Build | Named,
+    *,
+    output: Named = "",
+    workers: int | None = None,
+    progress: Told = None,
+    vanished: Literal["keep", "remove", "fail"] | None = None,
+    **settings: Any,
+) -> Commit | None:
+    """Let the output of a finished build follow its inputs; the commit, None if nothing changed.
+
+    vanished: what becomes of documents of files that are gone, in place of update.vanished.
+
+    >>> from pathlib import Path
+    >>> from tokcore_pipelines import Build, Learn, Source, build, update
+    >>> pages = Build(sources=[Source(lang="en", files="en*.jsonl", id="id")], learn=Learn(model="byte"))
+    >>> _ = build(pages, output="out/third", workers=1)
+    >>> _ = Path("en-2.jsonl").write_text('{"id": "page-2", "text": "lower low"}')
+    >>> update(pages, output="out/third", workers=1).totals.documents
+    2
+    >>> update(pages, output="out/third", workers=1) is None
+    True
+    """
+    from tokcore_pipelines.history.update_output import Update
+
+    with taking_turns():
+        made = open_build(config, output, settings, RunOptions(workers), progress)
+        rule = vanished or made.config.update.vanished
+        return Update(made.config, made.options, made.output, made.progress, rule).run()
+
+
+def check(config: Build | Named, *, output: Named = "", progress: Told = None, **settings: Any) -> dict[str, Any]:
+    """What a build would do, and what would stop it, as `tokcore check --json` has it. No work is done.
+
+    "problems" has what would stop it; "refused", whether the output holds a different build.
+
+    >>> from tokcore_pipelines import Build, Learn, Source, check
+    >>> pages = Build(sources=[Source(lang="en", files="en.jsonl", id="key")], learn=Learn(model="byte"))
+    >>> found = check(pages, output="out/fourth")
+    >>> found["files"], found["output_holds"], found["refused"], len(found["problems"]) > 0
+    (1, 'nothing', False, True)
+    """
+    from tokcore_pipelines.begin.check_build import make_check_report
+
+    with taking_turns():
+        made = open_build(config, output, settings, RunOptions(), progress)
+        return make_check_report(made, made.progress)
+
+
+def remove(
+    output: Named | Output,
+    *,
+    ids: Iterable[str] = (),
+    langs: Iterable[str] = (),
+    sources: Iterable[str] = (),
+    base: Named = "",
+    allow_missing: bool = False,
+    dry_run: bool = False,
+    workers: int | None = None,
+    progress: Told = None,
+) -> Removed:
+    """Take documents out of a finished output: those of these ids, languages, or input files (globs).
+
+    base: folder of the build file, if it has moved. allow_missing: accept names that nothing has. dry_run: change
+    nothing. The result has `commit`, `documents` and what else `tokcore remove` tells.
+
+    >>> from tokcore_pipelines import remove
+    >>> remove("out/first", ids=["page-2"], dry_run=True).documents
+    1
+    """
+    from tokcore_pipelines.history.remove_documents import Remove
+
+    names = tuple(ids), tuple(langs), tuple(sources)
+    if not any(names):
+        raise ConfigError("what is to be removed? Name it: ids, langs or sources")
+    with taking_turns():
+        how = RunOptions(workers), make_progress(progress)
+        moved = locate(base) if base else ""
+        return Remove(locate(output), *names, moved, *how, allow_missing=allow_missing, dry_run=dry_run).run()
+
+
+def verify(
+    output: Named | Output,
+    *,
+    decode: int | Literal["all"] = 0,
+    root: str = "",
+    quick: bool = False,
+    base: Named = "",
+    at: int | None = None,
+    workers: int | None = None,
+    progress: Told = None,
+) -> Report:
+    """Check that an output is what was committed: it is, if the report's `problems` are empty.
+
+    decode: how many documents to compare with their source. root: what it must have. quick: only hash the files. at:
+    the number of a commit.
+
+    >>> from tokcore_pipelines import verify
+    >>> report = verify("out/first", decode="all")
+    >>> report.problems, report.num_decoded
+    ((), 2)
+    """
+    from tokcore_pipelines.check.verify import verify as run
+
+    with taking_turns():
+        return run(
+            locate(output),
+            decode=None if decode == "all" else decode,
+            root=root.lower(),
+            quick=quick,
+            base=locate(base) if base else "",
+            at=at,
+            options=RunOptions(workers),
+            progress=make_progress(progress),
+        )
+
+
+def report(
+    output: Named | Output,
+    path: Named = "",
+    *,
+    against: Mapping[str, Tokenizer] | None = None,
+    parallel: Named = "",
+    reference: str = "",
+    sample: int | None = None,
+    force: bool = False,
+    at: int | None = None,
+    progress: Told = None,
+) -> dict[str, Any]:
+    """The numbers of `tokcore report`; path: a file *.html for the page, and beside it *.json for the numbers.
+
+    against: name -> another tokenizer. parallel: a folder of LANG.txt, of which reference is the language to compare
+    with. sample: texts to draw of each language. force: replace files that are there.
+
+    >>> from tokcore_pipelines import report
+    >>> told = report("out/first", "first.html")
+    >>> told["corpus"]["tokens"]
+    11
+    """
+    from tokcore_pipelines.build.output import read_output
+    from tokcore_pipelines.look.report.compose import SAMPLE, Wishes, make_report
+    from tokcore_pipelines.look.report.report_files import check_place, write_report
+
+    with taking_turns():
+        url = locate(output)
+        page = None if not path else Path(path)
+        if page is not None:
+            check_place(page, url, force)
+        wishes = Wishes(against or {}, locate(parallel) if parallel else "", reference, sample or SAMPLE)
+        made = make_report(read_output(url, at), wishes, make_progress(progress))
+        if page is not None:
+            for _ in write_report(made, page):
+                pass
+        return made

@@ -1,0 +1,92 @@
+"""What a build made, and what became of it since: the files of an output, read when they are asked for."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import TYPE_CHECKING
+
+from tokcore.errors import ConfigError
+from tokcore_pipelines.build.output import read_output
+from tokcore_pipelines.build.read_log import read_log
+from tokcore_pipelines.store import urls
+from tokcore_schemas.stage_table import STAGES
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tokcore.shards.opened_shards import Shards
+    from tokcore.tokenizer.tokenizer import Tokenizer
+    from tokcore_schemas.commit_log import Commit
+    from tokcore_schemas.manifest import AnyManifest
+    from tokcore_schemas.stage_manifests import BuildTotals
+
+
+@dataclasses.dataclass(frozen=True)
+class Output:
+    """An output, by its path or URL. What it holds is read anew whenever it is asked for, so it follows updates.
+
+    >>> output = Output("out/first")
+    >>> output.totals.tokens, output.tokenizer.vocab_size, len(output.open_shards())
+    (11, 262, 2)
+    >>> output.counts("en").num_rows, output.manifest("tokenizer").totals.merges
+    (5, 5)
+    >>> output.log(), output.root == output.manifest("build").root
+    ((), True)
+    """
+
+    url: str
+
+    def open_shards(self, split: str = "train", at: int | None = None) -> Shards:
+        """The documents as ids: tokcore.open_shards of this output."""
+        from tokcore.shards.opened_shards import open_shards
+
+        return open_shards(self._place, split, at=at)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer that encoded the documents. Raises FormatError if there is none, or its file is damaged."""
+        from tokcore_pipelines.store.tokenizers import load_tokenizer
+
+        return load_tokenizer(self.url)
+
+    def counts(self, lang: str, at: int | None = None) -> pa.Table:
+        """The counts of one language's pre-tokens: tokcore.open_counts of this output."""
+        from tokcore.count.count_tables import open_counts
+
+        return open_counts(self._place, lang, at)
+
+    def manifest(self, stage: str) -> AnyManifest:
+        """The manifest of a stage of the build: plan, counts, tokenizer, shards, mixed, packed; or build.
+
+        Raises ConfigError if there is no such stage, or it is not made.
+        """
+        from tokcore_pipelines.build.commit import require_manifest
+        from tokcore_schemas.stage_table import BUILD, WHOLE
+
+        known = {**STAGES, BUILD: WHOLE}
+        if stage not in known:
+            raise ConfigError(f"stage = {stage!r}: expected one of {', '.join(known)}")
+        return require_manifest(self.url, known[stage])
+
+    def log(self) -> tuple[Commit, ...]:
+        """The commits after the build, whose number is 0. Raises ConfigError if the build is not finished."""
+        return read_log(self.url).commits
+
+    @property
+    def totals(self) -> BuildTotals:
+        """What the newest commit adds up to: documents, bytes, tokens. Raises ConfigError if it is not finished."""
+        return read_output(self.url).add_up_build().totals
+
+    @property
+    def root(self) -> str:
+        """The hash of all that the newest commit holds. Raises ConfigError if the build is not finished."""
+        return read_output(self.url).add_up_build().root
+
+    @property
+    def _place(self) -> str:
+        return os.fspath(urls.get_local_path(self.url)) if urls.is_local(self.url) else self.url
+
+    def __fspath__(self) -> str:
+        """So that what takes the path of an output takes this, too."""
+        return self._place
