@@ -323,4 +323,12 @@ DEFECTS = (
         "except FormatError:\n    return below",
         in_tests("stores/test_odd_keys.py::test_a_key_below_the_build_file_is_no_place_of_its_own"),
     ),
+    Defect(
+        "runs-in-the-order-of-arrival",
+        "equal sets of runs are merged in the order in which they came",
+        "reduce_runs",
+        "left = sorted(left, key=_order_by_size)",
+        "left = list(left)",
+        in_tests("pipelines/test_merge_tables.py::test_merging_again_finds_the_earlier_result"),
+    ),
 )

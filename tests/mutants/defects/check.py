@@ -1,24 +1,8 @@
-"""Defects in what checks, repairs and explains an output."""
+"""Defects in what verifies and repairs an output."""
 
 from mutants.defect import Defect, in_tests
 
 DEFECTS = (
-    Defect(
-        "each-range-a-source",
-        "each range of a file that was cut counts as a source of its own",
-        "find_top_sources",
-        "if not ranges_left[r.file] and (whole :=",
-        "if (whole :=",
-        in_tests("pipelines/test_token_counts.py::test_table_and_top_sources_are_what_the_shards_hold"),
-    ),
-    Defect(
-        "last-of-equal-sources",
-        "of files that have an id equally often, the last one is named",
-        "_Tops.add",
-        "(counts == count_before) & (file < file_before)",
-        "(counts == count_before) & (file > file_before)",
-        in_tests("pipelines/test_token_counts.py::test_table_and_top_sources_are_what_the_shards_hold"),
-    ),
     Defect(
         "card-unchecked",
         "a dataset card that was edited passes, if its hashes fit",
@@ -58,14 +42,6 @@ DEFECTS = (
         "if removed is not None and not how.quick and not made.problems:",
         "if False:",
         in_tests("pipelines/test_remove.py::test_verification_names_what_a_forged_log_brings_back"),
-    ),
-    Defect(
-        "commits-compared-with-the-newest",
-        "diff reads the counts of the newest commit, whichever is asked for",
-        "_diff_counts",
-        "open_counts(side.url, lang, at=side.number)",
-        "open_counts(side.url, lang)",
-        in_tests("pipelines/test_commands_at.py::test_an_update_brings_inputs_documents_and_counts"),
     ),
     Defect(
         "tokenizers-beside-unchecked",
@@ -196,14 +172,6 @@ DEFECTS = (
         in_tests("pipelines/test_verify_faults.py"),
     ),
     Defect(
-        "sides-swapped",
-        "diff says of A what is true of B",
-        "diff",
-        "a, b = _open_side(one), _open_side(other)",
-        "b, a = _open_side(one), _open_side(other)",
-        in_tests("pipelines/test_diff.py::test_other_settings"),
-    ),
-    Defect(
         "named-files-removed",
         "gc removes what manifests name",
         "_list_named",
@@ -222,14 +190,6 @@ DEFECTS = (
         in_tests("pipelines/test_gc.py::test_nothing_goes_where_a_manifest_cannot_be_read"),
     ),
     Defect(
-        "folder-made-in-place",
-        "a folder has its name before all files are there",
-        "make_folder",
-        'work = target.parent / f".{target.name}.part"',
-        "work = target",
-        in_tests("pipelines/test_convert.py::test_killed_anywhere_the_folder_is_absent_or_complete"),
-    ),
-    Defect(
         "split-of-a-source-not-verified",
         "verify does not look whether documents are in the split of their source",
         "_check_documents",
@@ -244,14 +204,6 @@ DEFECTS = (
         "if any(one > other for one, other in itertools.pairwise(told)):",
         "if False:",
         in_tests("pipelines/test_shuffle.py::test_provenance_that_is_wrong_is_found"),
-    ),
-    Defect(
-        "mixture-not-decided-again",
-        "verify believes how often documents come",
-        "build/mix_corpus.py: sum_up_again",
-        "decided = _decide(job.config, stored.get(SHARDS), measured)",
-        "decided = _read_decision(stored.get(MIXED))",
-        in_tests("pipelines/test_mixture_builds.py::test_an_edit_with_corrected_hashes_is_found"),
     ),
     Defect(
         "pieces-not-verified",

@@ -1,8 +1,16 @@
-"""Defects in how Beam and its engines run a build."""
+"""Defects in steps of tasks, and in who does them: here, workers, slices, Beam and its engines."""
 
 from mutants.defect import Defect, in_tests
 
 DEFECTS = (
+    Defect(
+        "failure-waits",
+        "a step waits for all of its tasks before it says that one has failed",
+        "ByWorkers.do",
+        "pool.forget()",
+        "pool.settle()",
+        in_tests("pipelines/test_executors.py::test_the_first_failure_ends_a_step"),
+    ),
     Defect(
         "stream-remembers-for-ever",
         "the state of a stream grows with each file that it has seen",
@@ -18,14 +26,6 @@ DEFECTS = (
         'restore = "" if found[3] == DRAINED else',
         "restore =",
         in_tests("pipelines/test_stream.py::test_where_a_job_begins"),
-    ),
-    Defect(
-        "rejected-records-dropped",
-        "ReadDocuments gives out no rejected records",
-        "_list_rejected",
-        "return [] if record.rejected is None else [record.rejected]",
-        "return []",
-        in_tests("pipelines/test_own_pipelines.py::test_documents_and_rejects_are_all_there"),
     ),
     Defect(
         "job-without-its-server",
@@ -108,14 +108,6 @@ DEFECTS = (
         in_tests("pipelines/test_jobs.py::test_a_damaged_intermediate_file_heals_on_an_engine"),
     ),
     Defect(
-        "runs-in-the-order-of-arrival",
-        "equal sets of runs are merged in the order in which they came",
-        "reduce_runs",
-        "left = sorted(left, key=_order_by_size)",
-        "left = list(left)",
-        in_tests("pipelines/test_merge_tables.py::test_merging_again_finds_the_earlier_result"),
-    ),
-    Defect(
         "pickled-accumulators",
         "accumulators travel as pickles",
         "MergeToFew.get_accumulator_coder",
@@ -138,6 +130,54 @@ DEFECTS = (
         're.compile(r"^(\\[::\\]|0\\.0\\.0\\.0|\\*|)(?=:\\d+$)")',
         're.compile(r"^(0\\.0\\.0\\.0|\\*|)(?=:\\d+$)")',
         in_tests("pipelines/test_options.py::test_whatever_address_a_server_is_given"),
+    ),
+    Defect(
+        "lost-slices-are-waited-for",
+        "a slice that gives no sign of life is not taken for lost",
+        "Presence.is_lost",
+        "return _has_ended(seen) or seen.silent_s >= self.lease_s",
+        "return _has_ended(seen)",
+        in_tests("pipelines/test_slices.py::test_no_clock_of_another_host_is_read"),
+    ),
+    Defect(
+        "claims-without-generations",
+        "a claim of a lost slice is never taken over",
+        "Claims.take",
+        "generation = self._last.get(key, 0) + 1",
+        "generation = 1",
+        in_tests("pipelines/test_slices.py::test_each_claim_has_one_holder"),
+    ),
+    Defect(
+        "turns-without-claims",
+        "every slice learns and commits",
+        "Session.take_turn",
+        "if claims.take(TURN):",
+        "if holder is None or claims.take(TURN):",
+        in_tests("pipelines/test_slices.py::test_a_turn_is_taken_over"),
+    ),
+    Defect(
+        "one-slice-does-all",
+        "every slice takes all work items for its share",
+        "Step.list_tasks",
+        "owner = rank % of + 1 if self.is_dealt else 0",
+        "owner = rank * 0 + 1 if self.is_dealt else 0",
+        in_tests("pipelines/test_slices.py::test_all_passes_are_shared"),
+    ),
+    Defect(
+        "own-claims-forgotten",
+        "a slice that is started again does not go on with what it had claimed",
+        "Claims.find_holder",
+        'self._holders[key, last] = parse_canonical(data, url)["slice"]',
+        'self._holders[key, last] = parse_canonical(data, url)["slice"] % self._share.of + 1',
+        in_tests("pipelines/test_slices.py::test_each_claim_has_one_holder"),
+    ),
+    Defect(
+        "rejected-records-dropped",
+        "ReadDocuments gives out no rejected records",
+        "_list_rejected",
+        "return [] if record.rejected is None else [record.rejected]",
+        "return []",
+        in_tests("pipelines/test_own_pipelines.py::test_documents_and_rejects_are_all_there"),
     ),
     Defect(
         "cluster-outlives-its-test",
