@@ -13,7 +13,7 @@ from tokcore_schemas.plan import Assignment, Plan
 from tokcore_schemas.refs import LanguageCounts, RangeLedger, RejectRef, ShardRef, StoredFile
 from tokcore_schemas.tombstones import Tombstones
 
-LESS_KEY = "inherited"  # the record key of Less
+SUMS_KEY = "inherited"  # the record key of InheritedSums
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class ThinnedItem:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class GoneItem:
+class ItemNotTakenOver:
     """A work item of the part before, some of whose documents are not in the new one, or come from elsewhere."""
 
     assignment: Assignment
@@ -64,7 +64,7 @@ class GoneItem:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Less:
+class InheritedSums:
     """The sums of the part before, and the items whose share in them is to be taken away."""
 
     output: str  # URL of that part
@@ -73,7 +73,7 @@ class Less:
     special_text: dict[str, int]  # only for the stage that encodes
     masked: dict[str, dict[str, int]]  # this and tables only for the stage that counts
     tables: dict[str, StoredFile]  # by language, below counts/
-    gone: tuple[GoneItem, ...]
+    gone: tuple[ItemNotTakenOver, ...]
     thinned: tuple[ThinnedItem, ...] = ()
     removed: Tombstones | None = None  # what the thinned items lack
 

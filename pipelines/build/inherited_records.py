@@ -16,11 +16,11 @@ from tokcore_pipelines.store.json_lines import read_table
 from tokcore_pipelines.store.parallel_requests import run_at_once
 from tokcore_pipelines.work.read_shards import count_around
 from tokcore_schemas.inheritance import (
-    LESS_KEY,
-    GoneItem,
+    SUMS_KEY,
     Inheritance,
     InheritedItem,
-    Less,
+    InheritedSums,
+    ItemNotTakenOver,
     ThinnedItem,
     make_inherited_key,
 )
@@ -47,7 +47,7 @@ def tell_workers(
     if inheritance is None or part is None or not _is_made_alike(part, config, fingerprint):
         return False
     made = part.find(SHARDS)
-    if attempts.result(LESS_KEY, Less) is not None:
+    if attempts.result(SUMS_KEY, InheritedSums) is not None:
         return True
     reach("inherit.found")
     encodes = isinstance(config, ShardsConfig)
@@ -70,12 +70,12 @@ def tell_workers(
         attempts.record(make_inherited_key(number), own)
 
     run_at_once(tell, [*inheritance.kept.items(), *inheritance.thinned.items()])
-    less = _make_less(inheritance, part, shards, encodes)
+    less = _make_inherited_sums(inheritance, part, shards, encodes)
     if inheritance.thinned:
         thinned = _list_thinned(inheritance, plan, ledgers, shards)
         less = dataclasses.replace(less, thinned=tuple(thinned), removed=plan.settings[0].removed)
     # Last, since it says that the others are there.
-    attempts.record(LESS_KEY, less)
+    attempts.record(SUMS_KEY, less)
     return True
 
 
@@ -105,9 +105,11 @@ def _is_made_alike(part: Stored, config: CountsConfig | ShardsConfig, fingerprin
     return counts is not None and counts.config == config
 
 
-def _make_less(inheritance: Inheritance, part: Stored, shards: Mapping[int, list[ShardRef]], encodes: bool) -> Less:
+def _make_inherited_sums(
+    inheritance: Inheritance, part: Stored, shards: Mapping[int, list[ShardRef]], encodes: bool
+) -> InheritedSums:
     gone = tuple(
-        GoneItem(
+        ItemNotTakenOver(
             inheritance.before.assignment(inheritance.before.items[number]), is_there, tuple(shards.get(number, ()))
         )
         for number, is_there in sorted(inheritance.gone.items())
@@ -120,7 +122,7 @@ def _make_less(inheritance: Inheritance, part: Stored, shards: Mapping[int, list
             lang: LanguageCounts(one.documents, one.text_bytes, 0, 0, one.pretokens, one.tokens, 0, one.unknown or 0)
             for lang, one in made.languages.items()
         }
-        return Less(inheritance.output, around, of_shards, dict(made.totals.special_text), {}, {}, gone)
+        return InheritedSums(inheritance.output, around, of_shards, dict(made.totals.special_text), {}, {}, gone)
     counts = part.get(COUNTS)
     of_counts = {
         lang: LanguageCounts(
@@ -134,7 +136,7 @@ def _make_less(inheritance: Inheritance, part: Stored, shards: Mapping[int, list
         entry.about.lang: StoredFile(entry.path, "", entry.size_bytes, entry.sha256, entry.content_sha256)
         for entry in counts.files
     }
-    return Less(inheritance.output, around, of_counts, {}, masked, tables, gone)
+    return InheritedSums(inheritance.output, around, of_counts, {}, masked, tables, gone)
 
 
 def read_ledgers(output: str) -> dict[str, FileLedger]:

@@ -30,7 +30,7 @@ from tokcore_pipelines.store.tokenizers import load_tokenizer
 from tokcore_pipelines.work.inherit_item import (
     Inherited,
     find_inherited,
-    require_less,
+    require_inherited_sums,
     subtract_counts,
     subtract_languages,
 )
@@ -38,7 +38,7 @@ from tokcore_pipelines.work.item_reader import ItemReader, LanguageTally, add_do
 from tokcore_pipelines.work.left_out_documents import Leaving
 from tokcore_pipelines.work.runs import read_sections, write_section
 from tokcore_schemas.document import is_selected
-from tokcore_schemas.inheritance import Less
+from tokcore_schemas.inheritance import InheritedSums
 from tokcore_schemas.plan import Assignment
 from tokcore_schemas.refs import ItemCounted, RunRef
 
@@ -136,7 +136,7 @@ def _inherit_item(job: CountJob, number: int, own: Inherited) -> ItemCounted:
     """
     if not own.item.bears_sums:
         return ItemCounted(number, own.item.ledgers, {}, (), {}, own.rejects)
-    less = require_less(job.attempts)
+    less = require_inherited_sums(job.attempts)
     tables = LanguageTables(job.attempts, "gone", job.max_pretoken_bytes, 1, job.mask)
     tallies: defaultdict[str, LanguageTally] = defaultdict(LanguageTally)
     leaving = Leaving(less, job.base)
@@ -157,7 +157,7 @@ def _inherit_item(job: CountJob, number: int, own: Inherited) -> ItemCounted:
     return ItemCounted(number, ledgers, languages, tuple(runs), masked if job.mask else {}, own.rejects)
 
 
-def _subtract_table(attempts: Attempts, less: Less, lang: str, gone: Sequence[RunRef]) -> RunRef:
+def _subtract_table(attempts: Attempts, less: InheritedSums, lang: str, gone: Sequence[RunRef]) -> RunRef:
     """A run with the rows of a language's table, less those of runs.
 
     Raises StageError if the table is damaged, LedgerError if more would be subtracted than it holds.

@@ -34,7 +34,7 @@ from tokcore_pipelines.work.hashed_documents import add_up_hashed
 from tokcore_pipelines.work.inherit_item import (
     Inherited,
     find_inherited,
-    require_less,
+    require_inherited_sums,
     subtract_counts,
     subtract_languages,
     take_over_shards,
@@ -142,7 +142,7 @@ class _Left(NamedTuple):
 
 
 def _subtract_leaving(job: EncodeJob) -> _Left:
-    less = require_less(job.attempts)
+    less = require_inherited_sums(job.attempts)
     tokenizer = load_job_tokenizer(job)
     spelled: Counter[str] = Counter()
     tallies: defaultdict[str, LanguageTally] = defaultdict(LanguageTally)

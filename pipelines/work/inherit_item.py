@@ -22,7 +22,7 @@ from tokcore_pipelines.store.parallel_requests import MOST_FILES, run_at_once
 from tokcore_pipelines.store.stored_shards import copy_shard_if_remote, find_main_files
 from tokcore_pipelines.work.item_reader import write_rejects_to
 from tokcore_pipelines.work.read_shards import check_batches
-from tokcore_schemas.inheritance import LESS_KEY, InheritedItem, Less, make_inherited_key
+from tokcore_schemas.inheritance import SUMS_KEY, InheritedItem, InheritedSums, make_inherited_key
 from tokcore_schemas.plan import Assignment
 from tokcore_schemas.refs import HashedDocuments, LanguageCounts, ShardRef, StoredFile, spell_shard_name
 
@@ -46,9 +46,9 @@ def find_inherited(attempts: Attempts, assignment: Assignment) -> Inherited | No
     return Inherited(item, rejects.stored(""))
 
 
-def require_less(attempts: Attempts) -> Less:
+def require_inherited_sums(attempts: Attempts) -> InheritedSums:
     """The sums of the part before, and what is to be taken away. Raises StageError if the record is gone."""
-    if (less := attempts.result(LESS_KEY, Less)) is None:
+    if (less := attempts.result(SUMS_KEY, InheritedSums)) is None:
         raise StageError(f"stage {attempts.stage}: there is no record of what is inherited. Run the command again.")
     return less
 

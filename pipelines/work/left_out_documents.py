@@ -17,7 +17,7 @@ from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.reading.records import Batch
 from tokcore_pipelines.work.item_reader import ItemReader, keep_removed, mark_removed
 from tokcore_pipelines.work.read_shards import decode_texts, read_shard
-from tokcore_schemas.inheritance import GoneItem, Less, ThinnedItem
+from tokcore_schemas.inheritance import InheritedSums, ItemNotTakenOver, ThinnedItem
 from tokcore_schemas.refs import LanguageCounts, RangeLedger, ShardRef
 from tokcore_schemas.tombstones import Tombstones
 
@@ -25,7 +25,7 @@ from tokcore_schemas.tombstones import Tombstones
 class Leaving:
     """Reads the documents that leave. After that it knows the ledgers of the files from which some were removed."""
 
-    def __init__(self, less: Less, base: str) -> None:
+    def __init__(self, less: InheritedSums, base: str) -> None:
         """base: folder against which relative uris are resolved."""
         self._less = less
         self._base = base
@@ -39,7 +39,7 @@ class Leaving:
         for thinned in self._less.thinned:
             yield from self._read_removed(thinned)
 
-    def _read_gone(self, item: GoneItem, load: Callable[[], Tokenizer]) -> Iterator[Batch]:
+    def _read_gone(self, item: ItemNotTakenOver, load: Callable[[], Tokenizer]) -> Iterator[Batch]:
         """The documents of a gone item: from its files as they were read, or else as its tokens spell them."""
         if item.is_there:
             for _, batch in ItemReader(item.assignment, self._base):
