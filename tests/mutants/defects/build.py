@@ -49,7 +49,7 @@ DEFECTS = (
         "find_inheritance",
         "again = frozenset(again)",
         "again = frozenset()",
-        in_tests("pipelines/test_inherit.py::test_a_removal_reads_the_runs_of_its_documents_only"),
+        in_tests("pipelines/test_inherited_records.py::test_a_removal_reads_the_runs_of_its_documents_only"),
     ),
     Defect(
         "removed-before-removed-again",
@@ -57,7 +57,7 @@ DEFECTS = (
         "_list_thinned",
         "removed_before = inheritance.before.settings[0].removed",
         "removed_before = None",
-        in_tests("pipelines/test_inherit.py::test_a_removal_reads_the_runs_of_its_documents_only"),
+        in_tests("pipelines/test_inherited_records.py::test_a_removal_reads_the_runs_of_its_documents_only"),
     ),
     Defect(
         "removed-not-in-ledgers",

@@ -139,6 +139,6 @@ DEFECTS = (
         "_index_runs",
         "np.any(np.diff(found, prepend=0) <= 0) or ",
         "",
-        in_tests("pipelines/test_foreign_columns.py::test_runs_that_are_not_sound_reject_the_file"),
+        in_tests("pipelines/test_column_ids.py::test_runs_that_are_not_sound_reject_the_file"),
     ),
 )

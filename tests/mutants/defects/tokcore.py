@@ -97,7 +97,7 @@ DEFECTS = (
         "_raise_to_power",
         "return Fraction(_CONTEXT.exp(_CONTEXT.multiply(_CONTEXT.ln(number), exponent)))",
         "return Fraction(math.exp(math.log(number) * float(exponent)))",
-        in_tests("tokcore/test_mixing.py::test_weights_have_more_digits_than_a_float"),
+        in_tests("tokcore/test_language_weights.py::test_weights_have_more_digits_than_a_float"),
     ),
     Defect(
         "weight-rounded-down",
@@ -105,7 +105,7 @@ DEFECTS = (
         "_scale_to_fixed_point",
         "lang: max(1, round(r * 2**scale_bits))",
         "lang: max(1, int(r * 2**scale_bits))",
-        in_tests("tokcore/test_mixing.py"),
+        in_tests("tokcore/test_language_weights.py"),
     ),
     Defect(
         "weight-of-zero",
@@ -113,7 +113,7 @@ DEFECTS = (
         "_scale_to_fixed_point",
         "lang: max(1, round(r * 2**scale_bits))",
         "lang: round(r * 2**scale_bits)",
-        in_tests("tokcore/test_mixing.py::test_a_language_never_gets_weight_zero"),
+        in_tests("tokcore/test_language_weights.py::test_a_language_never_gets_weight_zero"),
     ),
     Defect(
         "minimum-rounded-down",
@@ -121,7 +121,7 @@ DEFECTS = (
         "Mix.scaled_min_count",
         "return -(-(min_count << self.scale_bits) // self.scale_divisor)",
         "return (min_count << self.scale_bits) // self.scale_divisor",
-        in_tests("tokcore/test_mixing.py::test_explicit_weights_multiply_counts"),
+        in_tests("tokcore/test_language_weights.py::test_explicit_weights_multiply_counts"),
     ),
     Defect(
         "one-document-too-many",
@@ -193,7 +193,7 @@ DEFECTS = (
         "parse_canonical",
         "if again != data:",
         "if len(again) != len(data):",
-        in_tests("tokcore/test_canonical.py::test_anything_else_is_not_canonical"),
+        in_tests("tokcore/test_canonical_json.py::test_anything_else_is_not_canonical"),
     ),
     Defect(
         "blocks-never-go",

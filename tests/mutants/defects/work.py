@@ -25,7 +25,7 @@ DEFECTS = (
         "_find_full_tier",
         "if tiers[i + last] == tier), None)",
         "if tiers[i + last] >= tier), None)",
-        in_tests("pipelines/test_merge_tables.py::test_what_was_merged_is_read_again_only_with_its_like"),
+        in_tests("pipelines/test_merge_graph.py::test_what_was_merged_is_read_again_only_with_its_like"),
     ),
     Defect(
         "sections-fetched-apart",
@@ -57,7 +57,7 @@ DEFECTS = (
         "_subtract_table",
         'rows = subtract_rows(read_table(f"{folder}/{path}"), merge_rows(read_sections(attempts, gone)))',
         'rows = read_table(f"{folder}/{path}")',
-        in_tests("pipelines/test_inherit.py::test_a_changed_file_costs_its_own_run"),
+        in_tests("pipelines/test_inherited_records.py::test_a_changed_file_costs_its_own_run"),
     ),
     Defect(
         "damage-is-inherited",
@@ -65,7 +65,7 @@ DEFECTS = (
         "check_batches",
         "if content.hexdigest() != shard.content_sha256:",
         "if False:",
-        in_tests("pipelines/test_inherit.py::test_a_damaged_shard_is_not_taken_over"),
+        in_tests("pipelines/test_inherited_records.py::test_a_damaged_shard_is_not_taken_over"),
     ),
     Defect(
         "removed-documents-stay-in-shards",
@@ -73,7 +73,7 @@ DEFECTS = (
         "thin_shards",
         "left = batch.take(np.flatnonzero(~mark_removed(batch.ids, batch.langs, removed)).tolist())",
         "left = batch",
-        in_tests("pipelines/test_inherit.py::test_a_removal_reads_only_files_that_hold_its_documents"),
+        in_tests("pipelines/test_inherited_records.py::test_a_removal_reads_only_files_that_hold_its_documents"),
     ),
     Defect(
         "half-thinned-shards-are-kept",
@@ -81,7 +81,7 @@ DEFECTS = (
         "thin_shards",
         "streams = ShardStreams(job, assignment.number, result_key, stack, resumes=False)",
         "streams = ShardStreams(job, assignment.number, result_key, stack)",
-        in_tests("pipelines/test_inherit.py::test_a_damaged_shard_is_not_thinned"),
+        in_tests("pipelines/test_inherited_records.py::test_a_damaged_shard_is_not_thinned"),
     ),
     Defect(
         "new-file-moves-all-runs",
@@ -193,7 +193,7 @@ DEFECTS = (
         "_read_checked",
         "if hasher.hexdigest() != run.sha256:",
         "if not hasher.hexdigest():",
-        in_tests("pipelines/test_merge_tables.py::test_a_run_that_is_not_what_was_written_is_not_merged"),
+        in_tests("pipelines/test_merge_graph.py::test_a_run_that_is_not_what_was_written_is_not_merged"),
     ),
     Defect(
         "no-end-of-document",
@@ -329,6 +329,6 @@ DEFECTS = (
         "reduce_runs",
         "left = sorted(left, key=_order_by_size)",
         "left = list(left)",
-        in_tests("pipelines/test_merge_tables.py::test_merging_again_finds_the_earlier_result"),
+        in_tests("pipelines/test_merge_graph.py::test_merging_again_finds_the_earlier_result"),
     ),
 )
