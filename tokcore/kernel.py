@@ -287,6 +287,43 @@ class ByteUnigramEncoder(_Encoder):
         self._inner = _inside.Encoder(pattern or "", *tokens, token_ids, *rules)
 
 
+class Symbols(NamedTuple):
+    """What SymbolBpeEncoder knows. Symbols are places in token_ids.
+
+    characters, places, symbols: code points, or bytes if bytewise, and the symbol that each becomes where it is alone
+    in a pre-token (place 0), begins it (1), is within (2) or ends it (3). byte_symbols: of 256 bytes, -1 where there is
+    none; or none at all. unknown: -1 for none. left, right, result: the merges, first merged first, each pair once.
+    whole: pre-tokens that are not merged, and whole_symbols what they become.
+    """
+
+    whole: Texts
+    token_ids: Ids
+    characters: npt.NDArray[np.uint32]
+    places: npt.NDArray[np.uint8]
+    symbols: npt.NDArray[np.uint32]
+    bytewise: bool
+    byte_symbols: Ids
+    unknown: int
+    fuses_unknown: bool
+    left: npt.NDArray[np.uint32]
+    right: npt.NDArray[np.uint32]
+    result: npt.NDArray[np.uint32]
+    whole_symbols: npt.NDArray[np.uint32]
+
+
+class SymbolBpeEncoder(_Encoder):
+    """BPE encoding of batches of texts, split as BpeEncoder does, into symbols that are not the 256 bytes.
+
+    A character that is no symbol at its place becomes the symbols of its bytes if all of them have one, else the
+    unknown symbol (with fuses_unknown, one for several side by side), else nothing.
+    Raises ValueError for a symbol that there is not.
+    """
+
+    def __init__(self, pattern: str | None, symbols: Symbols, cache_bytes: int) -> None:
+        whole, *rules = symbols
+        self._inner = _inside.Encoder(pattern or "", *whole, *rules, cache_bytes, get_implementation())
+
+
 class NormalizingEncoder(_Encoder):
     """An encoder that rewrites texts before it looks for pieces."""
 

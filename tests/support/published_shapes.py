@@ -71,4 +71,18 @@ PRE_TOKENIZERS: dict[str, dict[str, Any]] = {
     "gpt": {"type": "BertPreTokenizer"},
     "words": _list({"type": "WhitespaceSplit"}, {"type": "CharDelimiterSplit", "delimiter": "-"}),
     "fixed": {"type": "FixedLength", "length": 3},
+    "kimi": _list(
+        split(
+            r"[\p{Han}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*"
+            r"[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+            r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+"
+            r"[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+            r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+        ),
+        byte_level(splits=False),
+    ),
+    "word characters": split(r"\w+|[^\w\s]", "Removed", True),
+    "llama without a model of SentencePiece": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always"},
+    "albert": _list({"type": "WhitespaceSplit"}, {"type": "Metaspace", "replacement": "▁", "split": False}),
+    "scripts": {"type": "UnicodeScripts"},
 }

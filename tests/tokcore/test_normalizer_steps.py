@@ -10,6 +10,7 @@ import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
+from support.sentencepiece_models import make_tokenizer_json, train
 
 from tokcore.errors import ConfigError
 from tokcore.formats.tokenizers.huggingface import read_tokenizer_json, write_tokenizer_json
@@ -18,6 +19,7 @@ from tokcore.text.normalizer_steps import STEPS, make_step, spell_step
 from tokcore.tokenizer.tokenizer import Tokenizer
 
 CHARACTERS = "ab \t\n\r\x00\x01\x0b\x1f\x7f\x85\x8f\x9f\u00a0\u1680\u2000\u200b\u200f\u2028\u2581\u3000\ufeff\ufffdéA"
+CHARACTERS += "ﬁ①\u0301\u1cf2\u0897"
 text_of = st.text(st.sampled_from(CHARACTERS), max_size=20)
 
 NORMALIZERS = [
@@ -27,6 +29,8 @@ NORMALIZERS = [
     {"type": "Prepend", "prepend": "▁"},
     *[{"type": "Strip", "strip_left": left, "strip_right": right} for left in (True, False) for right in (True, False)],
     {"type": "Nmt"},
+    {"type": "StripAccents"},
+    make_tokenizer_json("unigram", train("unigram", "plain"), ["Precompiled"], None)["normalizer"]["normalizers"][0],
 ]
 
 
@@ -43,7 +47,7 @@ def theirs_of(normalizer: str) -> tokenizers.Tokenizer:
     )
 
 
-@pytest.mark.parametrize("normalizer", NORMALIZERS, ids=lambda one: json.dumps(one))
+@pytest.mark.parametrize("normalizer", NORMALIZERS, ids=lambda one: json.dumps(one)[:80])
 @given(text_of)
 @examples(40)
 def test_a_step_does_what_theirs_does(normalizer, text):
@@ -78,6 +82,8 @@ def test_every_kind_is_tried():
         ('{"type": "Nmt"}', "canonical form"),
         ('{"content":"","pattern":{"Regex":"("},"type":"Replace"}', "is not closed"),
         ('{"content":5,"pattern":{"Regex":"a"},"type":"Replace"}', "content = 5: expected a str"),
+        ('{"precompiled_charsmap":"?","type":"Precompiled"}', "precompiled_charsmap is not base64"),
+        ('{"precompiled_charsmap":"AAAA","type":"Precompiled"}', "precompiled_charsmap is damaged"),
         ('{"strip_left":1,"strip_right":true,"type":"Strip"}', "strip_left = 1: expected a bool"),
     ],
 )

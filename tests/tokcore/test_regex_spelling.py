@@ -277,9 +277,11 @@ def test_what_differs_is_spelled_otherwise(pattern, spelled):
     content = json.loads(written)
     del content["decoder"]["tokcore"]
     content["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = pattern
-    if "(?s" in pattern or "&&" in pattern:
-        with pytest.raises(FormatError, match=r"'\(\?s' at character 1|'&&' at character 4"):
+    if "(?s" in pattern:
+        with pytest.raises(FormatError, match=r"'\(\?s' at character 1"):
             read_tokenizer_json(json.dumps(content).encode(), "x")
+    if "&&" in pattern:
+        assert read_tokenizer_json(json.dumps(content).encode(), "x").pattern != spec.pattern
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 To add one: write its file (tokcore.models.model says what it must do), its test, and its line here.
 
 bpe: start here; bpe_merges: its merges as the kernel takes them; extended_bpe: goes on from another vocabulary.
+symbol_bpe: BPE of other symbols than the 256 bytes.
 byte, codepoint, word: bytes, code points and words as they are. byte_tokens: what models over bytes share.
 defaults: what most models answer. sentencepiece/, unigram/, wordpiece/: models with folders of their own.
 """
@@ -17,6 +18,7 @@ from tokcore.models.codepoint import Codepoint
 from tokcore.models.model import Ids, LearnOptions, Model, ModelType
 from tokcore.models.sentencepiece.converted import PieceBpeModel, WordUnigramModel
 from tokcore.models.sentencepiece.learned_pieces import SentencepieceBpe, Unigram
+from tokcore.models.symbol_bpe import SymbolBpeModel
 from tokcore.models.word import Character, Word
 from tokcore.models.wordpiece.learned_wordpiece import Wordpiece
 
@@ -36,7 +38,7 @@ DEFAULT_MODEL = next(iter(MODELS))
 # Kind in tokcore.json -> what reads such a model.
 KINDS: Mapping[str, Callable[[Any, Place], Model]] = {
     kind: read for model_type in MODELS.values() for kind, read in model_type.kinds.items()
-} | {cls.kind: cls.from_json for cls in (PieceBpeModel, WordUnigramModel)}
+} | {cls.kind: cls.from_json for cls in (PieceBpeModel, WordUnigramModel, SymbolBpeModel)}
 
 
 def find_own_form(model: BpeModel) -> Model:

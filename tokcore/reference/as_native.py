@@ -40,7 +40,7 @@ from tokcore.reference.reference import (
     split_by_chain,
     unpack_varints,
 )
-from tokcore.reference.reference_converted import ByteUnigramEncoder, ConvertedEncoder
+from tokcore.reference.reference_converted import ByteUnigramEncoder, ConvertedEncoder, SymbolBpeEncoder
 from tokcore.reference.reference_pieces import learn_piece_merges, learn_unigram
 from tokcore.reference.reference_sampling import DropoutBpe, DropoutWordpiece, SampledUnigram
 from tokcore.reference.reference_sentencepiece import SentencepieceEncoder as RawSentencepieceEncoder
@@ -49,7 +49,12 @@ from tokcore.text.texts import Bytes, Offsets
 
 def Encoder(pattern: str, data: Bytes, offsets: Offsets, token_ids: Ids, *rules: Any) -> PretokenEncoder:  # noqa: N802
     """The encoder that these rules are for, as types tell them apart; a budget and an implementation come last."""
-    makers: Any = {np.int32: BpeEncoder, np.uint8: WordpieceEncoder, np.float64: ByteUnigramEncoder}
+    makers: Any = {
+        np.int32: BpeEncoder,
+        np.uint8: WordpieceEncoder,
+        np.float64: ByteUnigramEncoder,
+        np.uint32: SymbolBpeEncoder,
+    }
     made: PretokenEncoder = makers[rules[0].dtype.type](pattern, data, offsets, token_ids, *rules[:-2])
     return made
 

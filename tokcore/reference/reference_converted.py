@@ -215,3 +215,68 @@ class ByteUnigramEncoder(PretokenEncoder):
 
     def encode_piece(self, piece: bytes) -> list[int]:
         return [self._ids[part] for part in encode_unigram(piece.decode("latin-1").encode(), self._scores)]
+
+
+class SymbolBpeEncoder(PretokenEncoder):
+    """As tokcore.kernel.SymbolBpeEncoder."""
+
+    def __init__(
+        self,
+        pattern: str,
+        data: Bytes,
+        offsets: Offsets,
+        token_ids: Ids,
+        characters: npt.NDArray[np.uint32],
+        places: Bytes,
+        symbols: npt.NDArray[np.uint32],
+        bytewise: bool,
+        byte_symbols: Ids,
+        unknown: int,
+        fuses_unknown: bool,
+        left: npt.NDArray[np.uint32],
+        right: npt.NDArray[np.uint32],
+        result: npt.NDArray[np.uint32],
+        whole_symbols: npt.NDArray[np.uint32],
+    ) -> None:
+        super().__init__(pattern)
+        keys = zip(characters.tolist(), places.tolist(), strict=True)
+        self._characters = dict(zip(keys, symbols.tolist(), strict=True))
+        pairs = zip(left.tolist(), right.tolist(), strict=True)
+        self._merges = {pair: (i, merged) for i, (pair, merged) in enumerate(zip(pairs, result.tolist(), strict=True))}
+        self._whole = dict(zip(list_texts(data, offsets), whole_symbols.tolist(), strict=True))
+        self._ids, self._byte_symbols = token_ids.tolist(), byte_symbols.tolist()
+        self._bytewise, self._unknown, self._fuses_unknown = bytewise, unknown, fuses_unknown
+
+    def encode_piece(self, piece: bytes) -> list[int]:
+        symbols = [self._whole[piece]] if piece in self._whole else self._merge(self._split(piece))
+        return [self._ids[symbol] for symbol in symbols]
+
+    def _split(self, piece: bytes) -> list[int]:
+        characters = [*piece] if self._bytewise else [ord(c) for c in piece.decode("utf-8", "surrogateescape")]
+        found: list[int] = []
+        waiting: list[int] = []  # an unknown symbol that is not written yet
+        for i, c in enumerate(characters):
+            is_first, is_last = i == 0, i + 1 == len(characters)
+            place = (0 if is_last else 1) if is_first else (3 if is_last else 2)
+            symbol = self._characters.get((c, place))
+            data = bytes([c]) if self._bytewise else chr(c).encode("utf-8", "surrogateescape")
+            spelled = [self._byte_symbols[byte] for byte in data] if self._byte_symbols else [-1]
+            if symbol is not None:
+                found += [*waiting, symbol]
+                waiting = []
+            elif min(spelled) >= 0:
+                found += spelled
+            elif self._unknown >= 0:
+                found += [] if self._fuses_unknown else waiting
+                waiting = [self._unknown]
+        return [*found, *waiting]
+
+    def _merge(self, symbols: list[int]) -> list[int]:
+        while True:
+            candidates = [
+                (self._merges[pair][0], i) for i, pair in enumerate(pairwise(symbols)) if pair in self._merges
+            ]
+            if not candidates:
+                return symbols
+            _, i = min(candidates)
+            symbols[i : i + 2] = [self._merges[symbols[i], symbols[i + 1]][1]]

@@ -11,4 +11,5 @@ unicode: categories and lowercase of one pinned version. unicode_data: its table
 scripts: the script of each character, for reports. bert_characters: what BERT's tokenizer does to a character.
 bert_characters_data: its tables. sentencepiece_tables: SentencePiece's scripts, and its normalizer nmt_nfkc.
 sentencepiece_data: their data, with nmt_nfkc.bin. text_steps: what is done to a text before its pieces are looked for.
+engine_tables: what parts of tokenizers know of characters.
 """

@@ -7,17 +7,25 @@ settings have names of their own in tokcore.text.normalize. Leaves to others: wh
 
 from __future__ import annotations
 
+import binascii
 import functools
 import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from tokcore.errors import ConfigError, StageError
+import numpy as np
+
+from tokcore import kernel
+from tokcore.errors import ConfigError, FormatError, StageError
 from tokcore.files.canonical_json import write_canonical_json
+from tokcore.text.engine_tables import STRIPPED
 from tokcore.text.regex_spelling import translate
 from tokcore.text.regex_split import SECONDS_PER_TEXT, compile_pattern
-from tokcore.text.unicode import find_ranges
+from tokcore.text.sentencepiece_tables import check_charsmap
+from tokcore.text.text_steps import TextStep
+from tokcore.text.texts import make_texts_from_strings
+from tokcore.text.unicode import find_ranges, unpack_ranges
 
 Apply = Callable[[str], str]
 
@@ -60,11 +68,59 @@ def _make_strip(step: Mapping[str, Any]) -> Apply:
     return (lambda text: text.lstrip(white)) if left else (lambda text: text.rstrip(white) if right else text)
 
 
+def _make_strip_accents(_step: Mapping[str, Any]) -> Apply:
+    spelled = "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in unpack_ranges(STRIPPED))
+    compiled = re.compile(f"[{spelled}]+")
+    return lambda text: compiled.sub("", text)
+
+
+def _make_precompiled(step: Mapping[str, Any]) -> Apply:
+    charsmap = read_charsmap(step["precompiled_charsmap"])
+    if not charsmap:
+        return lambda text: text
+
+    def replace(text: str) -> str:
+        data = text.encode("utf-8", "surrogateescape")
+        encoder = _make_charsmap_encoder(charsmap, kernel.get_implementation())
+        return encoder.normalize(make_texts_from_strings([data])).text(0).decode("utf-8", "surrogateescape")
+
+    return replace
+
+
+def read_charsmap(value: Any) -> bytes:
+    """A precompiled_charsmap. Raises ConfigError for what is damaged."""
+    place = "normalizer.precompiled_charsmap"
+    if value is None or value == "":
+        return b""
+    try:
+        charsmap = binascii.a2b_base64(value, strict_mode=True)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{place} is not base64: {value!r:.80}") from error
+    try:
+        check_charsmap(charsmap, place)
+        _make_charsmap_encoder(charsmap, kernel.get_implementation())
+    except FormatError as error:
+        raise ConfigError(str(error)) from error
+    except ValueError as error:
+        raise ConfigError(f"{place}: {error}") from error
+    return charsmap
+
+
+@functools.lru_cache(maxsize=16)
+def _make_charsmap_encoder(charsmap: bytes, _chosen: str) -> kernel.ConvertedEncoder:
+    """An encoder without pieces, for its normalizer. _chosen: the kernel's implementation, which each has its own."""
+    none, nothing = np.zeros(0, np.int32), make_texts_from_strings([])
+    steps = [TextStep("charsmap", "", charsmap)]
+    return kernel.ConvertedEncoder(nothing, none, None, np.zeros((0, 3), np.uint32), 0, none, steps, False, 0)
+
+
 STEPS: Mapping[str, Kind] = {
     "Replace": Kind({"pattern": None, "content": ""}, _make_replace),
     "Prepend": Kind({"prepend": ""}, lambda step: lambda text: step["prepend"] + text if text else text),
     "Strip": Kind({"strip_left": True, "strip_right": True}, _make_strip),
     "Nmt": Kind({}, lambda _: lambda text: _BLANKS.sub(" ", _REMOVED.sub("", text))),
+    "StripAccents": Kind({}, _make_strip_accents),
+    "Precompiled": Kind({"precompiled_charsmap": ""}, _make_precompiled),
 }
 
 
@@ -88,6 +144,9 @@ def spell_step(value: Mapping[str, Any]) -> str:
                 raise ConfigError(f"normalizer {kind} has {field} = {found!r:.80}: expected a Regex or a String")
             if "Regex" in found:
                 translate(found["Regex"], "oniguruma", "regex")
+        elif kind == "Precompiled":
+            read_charsmap(found)
+            found = found or ""
         elif type(found) is not type(default):
             raise ConfigError(f"normalizer {kind} has {field} = {found!r:.80}: expected a {type(default).__name__}")
         step[field] = found

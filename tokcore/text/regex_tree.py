@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Sequence as Listed
 from typing import Literal, NamedTuple, TypeAlias
 
 from tokcore.errors import ConfigError
+from tokcore.text.engine_tables import SCRIPTS
 from tokcore.text.regex_split import find_cases, find_ranges_of
-from tokcore.text.unicode import find_category
+from tokcore.text.unicode import find_category, find_ranges, unpack_ranges
 
 Dialect = Literal["regex", "oniguruma", "fancy"]
 Ranges = tuple[tuple[int, int], ...]
@@ -88,7 +90,12 @@ _LIGATURES = ("ss", "ff", "fi", "fl", "st")
 _MOST_REPEATS = 1000
 # Where $ is, outside of (?m). Oniguruma's is at every line.
 _LAST: Mapping[Dialect, str] = {"regex": "last-line", "fancy": "end"}
-_OPERATORS: Mapping[Dialect, tuple[str, ...]] = {"regex": (), "oniguruma": ("&&",), "fancy": ("&&", "--", "~~")}
+_OPERATORS: Mapping[Dialect, tuple[str, ...]] = {"regex": (), "oniguruma": (), "fancy": ("&&", "--", "~~")}
+# \w of Oniguruma: what Unicode calls alphabetic, and marks, digits, joining punctuation, and numbers of Latin-1.
+WORD_CLASSES = tuple((name, False) for name in ("L", "M", "Nd", "Nl", "Pc"))
+WORD_RANGES = ((0x24B6, 0x24E9), (0x1F130, 0x1F149), (0x1F150, 0x1F169), (0x1F170, 0x1F189))
+_WORD = Set(((0xB2, 0xB3), (0xB9, 0xB9), (0xBC, 0xBE), *WORD_RANGES), WORD_CLASSES)
+_LAST_CODE_POINT = 0x10FFFF
 
 
 @functools.lru_cache(maxsize=64)
@@ -265,11 +272,15 @@ class _Parser:
     def _parse_escaped(self, start: int) -> int | Set:
         """The code point, or the set, that an escape stands for. The backslash is behind us."""
         if match := self._take(r"([pP])(?:\{(\^?)([^{}]*)\}|([A-Za-z]))"):
+            if self._dialect == "oniguruma" and match[3] in SCRIPTS:
+                return _find_script(match[3])._replace(negated=(match[1] == "P") != bool(match[2]))
             name = find_category(match[3] if match[4] is None else match[4])
             is_theirs = match[4] is None and len(match[3]) <= 2
             if name is None or (self._dialect == "oniguruma" and not is_theirs and match[3] not in _LONG):
                 raise self._refuse(f"\\{match[0]}", start, "is no general category that all engines know alike")
             return Set((), ((name, (match[1] == "P") != bool(match[2])),))
+        if self._dialect == "oniguruma" and (match := self._take(r"[wW]")):
+            return _WORD._replace(negated=match[0] == "W")
         if match := self._take(r"[sSdD]"):
             return Set((), (("White_Space" if match[0] in "sS" else "Nd", match[0] in "SD"),))
         braced = {"oniguruma": "x", "fancy": "[xuU]"}.get(self._dialect)
@@ -294,19 +305,27 @@ class _Parser:
         ranges: list[tuple[int, int]] = []
         classes: list[tuple[str, bool]] = []
         is_first = True
+        others: list[Set] = []  # what && stands between
         while not self._take(r"\]") or is_first:
             if self._at >= len(self._pattern):
                 raise self._refuse("[", start, "is not closed")
             if is_first and self._pattern[self._at - 1] == "]":
                 self._at -= 1
             begin = self._at
+            if self._dialect == "oniguruma" and self._take("&&"):
+                if is_first or self._take(r"(?=\]|&&)"):
+                    raise self._refuse("&&", begin, "has nothing beside it")
+                others.append(Set(tuple(ranges), tuple(classes)))
+                ranges, classes = [], []
+                continue
             one = self._parse_member(is_first)
             is_first = False
             if not isinstance(one, int):
                 if one.negated:
-                    raise self._refuse(self._pattern[begin : self._at], begin, "is a complement within a class")
-                ranges += one.ranges
-                classes += one.classes
+                    ranges += list_code_points(one)
+                else:
+                    ranges += one.ranges
+                    classes += one.classes
                 continue
             last = one
             self._require_no_operator()
@@ -316,6 +335,8 @@ class _Parser:
                     raise self._refuse(self._pattern[begin : self._at], begin, "is no range")
                 last = end
             ranges.append((one, last))
+        if others:
+            ranges, classes = _intersect([*others, Set(tuple(ranges), tuple(classes))]), []
         return Set(tuple(ranges), tuple(classes), negated)
 
     def _parse_member(self, is_first: bool) -> int | Set:
@@ -365,6 +386,34 @@ class _Parser:
 
     def _refuse(self, part: str, at: int, why: str) -> ConfigError:
         return ConfigError(f"{part!r} at character {at} of the regular expression {self._pattern!r:.200} {why}")
+
+
+@functools.cache
+def _find_script(name: str) -> Set:
+    return Set(tuple(unpack_ranges(SCRIPTS[name])))
+
+
+@functools.lru_cache(maxsize=256)
+def list_code_points(found: Set) -> Ranges:
+    """The members of a set as inclusive ranges, ascending."""
+    named = [_complement(find_ranges(name)) if negated else find_ranges(name) for name, negated in found.classes]
+    united: list[tuple[int, int]] = []
+    for first, last in sorted(one for ranges in (found.ranges, *named) for one in ranges):
+        if united and first <= united[-1][1] + 1:
+            united[-1] = united[-1][0], max(last, united[-1][1])
+        else:
+            united.append((first, last))
+    return _complement(united) if found.negated else tuple(united)
+
+
+def _complement(ranges: Iterable[tuple[int, int]]) -> Ranges:
+    edges = [0, *(edge for first, last in ranges for edge in (first, last + 1)), _LAST_CODE_POINT + 1]
+    return tuple((a, b - 1) for a, b in zip(edges[::2], edges[1::2], strict=True) if a < b)
+
+
+def _intersect(sets: Listed[Set]) -> list[tuple[int, int]]:
+    outside = [one for found in sets for one in _complement(list_code_points(found))]
+    return [*_complement(list_code_points(Set(tuple(outside))))]
 
 
 _LONG = frozenset(("Letter", "Mark", "Number", "Symbol", "Separator", "Any"))

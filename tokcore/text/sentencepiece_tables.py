@@ -51,3 +51,24 @@ def load_charsmap() -> bytes:
     if hash_sha256(data) != CHARSMAP_SHA256:
         raise FormatError(f"{CHARSMAP_FILE} is not the one of this release: install tokcore again")
     return data
+
+
+def check_charsmap(charsmap: bytes, place: str) -> None:
+    """Raise FormatError unless what a charsmap replaces characters by is UTF-8. The kernel checks the rest."""
+    if not charsmap:
+        return
+    size = int.from_bytes(charsmap[:4], "little")
+    if len(charsmap) < 5 or size % 1024 or not 1024 <= size < len(charsmap) - 4 or charsmap[-1] != 0:
+        raise FormatError(f"{place} is damaged: its first four bytes are to be the size of a table within it")
+    units = np.frombuffer(charsmap, "<u4", size // 4, 4)
+    starts = np.unique(units[units >= 1 << 31] & 0x7FFF_FFFF)
+    texts = charsmap[4 + size :]
+    if starts.size and int(starts[-1]) >= len(texts):
+        raise FormatError(f"{place} is damaged: it names a text at {int(starts[-1])}, and there are {len(texts)} bytes")
+    for start in starts.tolist():
+        if texts[start] & 0xC0 == 0x80:
+            raise FormatError(f"{place} is damaged: a text begins within a character, at {start}")
+    try:
+        texts.decode()
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{place}: byte {4 + size + error.start} is not UTF-8") from error

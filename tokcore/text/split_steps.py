@@ -23,25 +23,25 @@ import numpy.typing as npt
 from tokcore import kernel
 from tokcore.errors import ConfigError
 from tokcore.files.canonical_json import write_canonical_json
+from tokcore.text.engine_tables import SCRIPTS_OF_STEPS
 from tokcore.text.patterns import PATTERNS
 from tokcore.text.regex_automaton import make_automaton
 from tokcore.text.regex_spelling import spell
 from tokcore.text.regex_split import SECONDS_PER_TEXT, find_matches_with_regex
-from tokcore.text.regex_tree import Choice, Node, Repeat, Set, parse
+from tokcore.text.regex_tree import WORD_CLASSES, WORD_RANGES, Choice, Node, Repeat, Set, list_code_points, parse
+from tokcore.text.regex_tree import Sequence as Parts
 from tokcore.text.texts import Offsets, Texts
-from tokcore.text.unicode import find_ranges
+from tokcore.text.unicode import find_ranges, unpack_ranges
 
 BEHAVIORS = ("Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous")
 _SPACE = ord(" ")
 
 # Digits are those of Unicode 17 there, which has more than the pinned version.
 _MORE_DIGITS = ((0x11DE0, 0x11DE9), (0x16FF4, 0x16FF6))
-# As \w is there: what Unicode calls alphabetic, and marks, digits, joining punctuation and the two joiners.
-_CIRCLED = ((0x24B6, 0x24E9), (0x1F130, 0x1F149), (0x1F150, 0x1F169), (0x1F170, 0x1F189))
-_WORD_CLASSES = tuple((name, False) for name in ("L", "M", "Nd", "Nl", "Pc"))
-_WORD = Set(((0x200C, 0x200D), *_CIRCLED), _WORD_CLASSES)
+# As \w is in Rust: what Unicode calls alphabetic, and marks, digits, joining punctuation and the two joiners.
+_WORD = Set(((0x200C, 0x200D), *WORD_RANGES), WORD_CLASSES)
 _WHITE = Set((), (("White_Space", False),))
-_NEITHER = Set(_WORD.ranges, (*_WORD_CLASSES, *_WHITE.classes), True)
+_NEITHER = Set(_WORD.ranges, (*WORD_CLASSES, *_WHITE.classes), True)
 _ANY = Set((), (("Any", False),))
 
 
@@ -52,7 +52,7 @@ def is_word_character(character: str) -> bool:
     (True, False)
     """
     c = ord(character)
-    return any(first <= c <= last for name, _ in _WORD_CLASSES for first, last in find_ranges(name)) or any(
+    return any(first <= c <= last for name, _ in WORD_CLASSES for first, last in find_ranges(name)) or any(
         first <= c <= last for first, last in _WORD.ranges
     )
 
@@ -148,17 +148,43 @@ def _can_chain(operation: Operation) -> bool:
 
 
 class Prefix(NamedTuple):
-    """A blank before each text that does not begin with one."""
+    """A character before each text that is not empty and does not begin with it."""
 
+    character: bytes = b" "
     changes_text: bool = True
 
     def apply(self, texts: Texts) -> tuple[Texts, Offsets]:
-        starts, ends = texts.offsets[:-1], texts.offsets[1:]
-        lacks = ends > starts
-        lacks[lacks] = texts.data[starts[lacks]] != _SPACE
+        starts, sizes = texts.offsets[:-1], np.diff(texts.offsets)
+        lacks = sizes > 0
+        begins = lacks & (sizes >= len(self.character))
+        for i, byte in enumerate(self.character):
+            begins[begins] = texts.data[starts[begins] + i] == byte
+        lacks &= ~begins
         first = texts.offsets[0]
-        data = np.insert(texts.data[first : texts.offsets[-1]], starts[lacks] - first, _SPACE)
-        return Texts(data, texts.offsets - first + _count_before(lacks)), np.arange(texts.num_texts + 1)
+        places = np.repeat(starts[lacks] - first, len(self.character))
+        added = np.tile(np.frombuffer(self.character, np.uint8), int(lacks.sum()))
+        data = np.insert(texts.data[first : texts.offsets[-1]], places, added)
+        offsets = texts.offsets - first + len(self.character) * _count_before(lacks)
+        return Texts(data, offsets), np.arange(texts.num_texts + 1)
+
+
+class MarkBlanks(NamedTuple):
+    """Another character for each blank."""
+
+    character: bytes
+    changes_text: bool = True
+
+    def apply(self, texts: Texts) -> tuple[Texts, Offsets]:
+        first = texts.offsets[0]
+        used = texts.data[first : texts.offsets[-1]]
+        is_blank = used == _SPACE
+        sizes = np.where(is_blank, len(self.character), 1)
+        data = np.repeat(used, sizes)
+        starts = np.cumsum(sizes) - sizes
+        for i, byte in enumerate(self.character):
+            data[starts[is_blank] + i] = byte
+        offsets = texts.offsets - first + (len(self.character) - 1) * _count_before(is_blank)[texts.offsets - first]
+        return Texts(data, offsets), np.arange(texts.num_texts + 1)
 
 
 def _keep(pieces: Texts, firsts: Offsets, kept: npt.NDArray[np.bool_]) -> tuple[Texts, Offsets]:
@@ -260,6 +286,28 @@ def _make_byte_level(step: Mapping[str, Any]) -> list[Operation]:
     return [*prefix, *([Cut(parse(PATTERNS["gpt2"], "regex"))] if step["use_regex"] else [])]
 
 
+def _read_scheme(value: Any) -> str:
+    if value not in ("always", "never"):
+        raise ValueError("always or never (first is followed only in files that were made from SentencePiece models)")
+    return str(value)
+
+
+def _make_metaspace(step: Mapping[str, Any]) -> list[Operation]:
+    mark = step["replacement"]
+    prefix: list[Operation] = [Prefix(mark.encode())] if step["prepend_scheme"] == "always" else []
+    cut: list[Operation] = [Cut(Set(((ord(mark),) * 2,)), "MergedWithNext")] if step["split"] else []
+    return [MarkBlanks(mark.encode()), *prefix, *cut]
+
+
+@functools.cache
+def _make_script_cut() -> Cut:
+    """Runs of one script; characters of none go with what is before them, and go where nothing is."""
+    scripts = [Set(tuple(unpack_ranges(packed))) for packed in SCRIPTS_OF_STEPS]
+    none = list_code_points(Set(tuple(one for script in scripts for one in script.ranges), (), True))
+    runs = (Parts((script, Repeat(Set((*script.ranges, *none)), 0, None, False))) for script in scripts)
+    return Cut(Choice(tuple(runs)), "Removed", True)
+
+
 def _make_punctuation_cut(behavior: str) -> Cut:
     # Runs of one set, isolated, are what its members are when they stay together: it is what the kernel has in chains.
     if behavior == "Contiguous":
@@ -303,6 +351,15 @@ STEPS: Mapping[str, Kind] = {
         {"add_prefix_space": (_read_bool, True), "use_regex": (_read_bool, True)},
         _make_byte_level,
     ),
+    "Metaspace": Kind(
+        {
+            "replacement": (_read_delimiter, "\u2581"),
+            "prepend_scheme": (_read_scheme, "always"),
+            "split": (_read_bool, True),
+        },
+        _make_metaspace,
+    ),
+    "UnicodeScripts": Kind({}, lambda _: [_make_script_cut()]),
 }
 
 BYTES = "ByteLevel"  # after it, characters are bytes, by their printable names
@@ -383,6 +440,8 @@ def _list_steps(value: Any, place: str) -> list[dict[str, Any]]:
         return _list_steps(value.get("pretokenizers", []), place)
     if kind not in STEPS:
         raise ConfigError(f"{place} {kind} is not supported: only {', '.join(STEPS)} and sequences of them")
+    if kind == "Metaspace" and value.get("add_prefix_space") is False:
+        value = {"prepend_scheme": "never"} | value  # as files before 2024 say it
     step: dict[str, Any] = {"type": kind}
     for field, (read, default) in STEPS[kind].fields.items():
         found = value.get(field, None if default is _REQUIRED else default)
@@ -393,7 +452,9 @@ def _list_steps(value: Any, place: str) -> list[dict[str, Any]]:
     return [step]
 
 
-def write_steps(listed: StepList) -> dict[str, Any]:
-    """The pre_tokenizer of a list of steps."""
+def write_steps(listed: StepList) -> dict[str, Any] | None:
+    """The pre_tokenizer of a list of steps; None of an empty one."""
     steps = [step | ({"trim_offsets": True} if step["type"] == BYTES else {}) for step in listed.steps]
-    return steps[0] if len(steps) == 1 else {"type": "Sequence", "pretokenizers": steps}
+    if len(steps) == 1:
+        return steps[0]
+    return {"type": "Sequence", "pretokenizers": steps} if steps else None

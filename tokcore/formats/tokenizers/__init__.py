@@ -3,6 +3,7 @@
 exports: the formats that are written, by name: start here. foreign: tells files by their content.
 as_earlier_releases: what earlier releases made of them. huggingface: tokenizer.json.
 wordpiece_json: its parts for WordPiece. word_level_json: for words and characters.
+symbol_bpe_json: for BPE of other symbols than the 256 bytes.
 byte_unigram_json: for Unigram in byte form. converted_json: for what was made from a .model.
 converted_pieces: makes that from a .model. json_floats: its numbers. sentencepiece: .model files.
 tiktoken: rank files. tekken: Mistral's tekken.json. gpt2: vocab.json and merges.txt.

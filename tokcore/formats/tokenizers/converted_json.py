@@ -16,10 +16,10 @@ import orjson
 
 from tokcore.errors import FormatError
 from tokcore.formats.tokenizers.json_floats import write_float
-from tokcore.formats.tokenizers.sentencepiece import check_charsmap
 from tokcore.models.model import ID_LIMIT
 from tokcore.models.sentencepiece.converted import ConvertedModel, PieceBpeModel, WordUnigramModel
 from tokcore.models.sentencepiece.piece_text import BYTE_NAMES, SPACE
+from tokcore.text.sentencepiece_tables import check_charsmap
 from tokcore.text.text_steps import TextStep
 from tokcore.tokenizer.tokenizer_spec import UNKNOWN, SpecialToken, TokenizerSpec
 
@@ -41,16 +41,38 @@ def is_converted(content: Mapping[str, Any]) -> bool:
         return True
     if model.get("type", "BPE") != "BPE":
         return False
-    kinds = {step.get("type") for step in _list_parts(content.get("pre_tokenizer"), "pretokenizers")}
+    kinds = {step.get("type") for step in list_parts(content.get("pre_tokenizer"), "pretokenizers")}
     return "ByteLevel" not in kinds and (
         bool(model.get("byte_fallback")) or "Metaspace" in kinds or SPACE in (model.get("vocab") or {})
     )
 
 
-def read_converted(content: Mapping[str, Any], special: Sequence[SpecialToken]) -> TokenizerSpec:
-    """The tokenizer of a tokenizer.json; special: its added tokens with their roles.
+def split_normalizers(content: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[TextStep]]:
+    """(normalizers that come first, what the model's own steps are made of) of a tokenizer.json.
 
-    Raises FormatError, naming the part, for what we cannot follow exactly.
+    The first ones are those that the model's steps cannot do, and what is before them. All of them are, if there is an
+    added token that is looked for in normalized text.
+    """
+    parts = list_parts(content.get("normalizer"), "normalizers")
+    num_first = 0
+    for i, part in enumerate(parts):
+        try:
+            _read_normalizer(part)
+        except FormatError:
+            num_first = i + 1
+    for token in content.get("added_tokens") or []:
+        if not token.get("special") and token.get("normalized", True):
+            num_first = len(parts)
+    return parts[:num_first], [step for part in parts[num_first:] for step in _read_normalizer(part)]
+
+
+def read_converted(
+    content: Mapping[str, Any], steps: list[TextStep], special: Sequence[SpecialToken], *, has_normalizer: bool
+) -> TokenizerSpec:
+    """The tokenizer of a tokenizer.json; steps: what split_normalizers gives; special: its added tokens with roles.
+
+    has_normalizer: whether something is done to a text before. Raises FormatError, naming the part, for what we cannot
+    follow exactly.
     """
     model = content["model"]
     is_unigram = model.get("type") == "Unigram"
@@ -58,19 +80,17 @@ def read_converted(content: Mapping[str, Any], special: Sequence[SpecialToken]) 
     if not isinstance(model.get("vocab"), expected):
         found = type(model.get("vocab")).__name__
         raise FormatError(f"model.vocab is {found}: expected {form} for {'Unigram' if is_unigram else 'BPE'}")
-    steps = _read_normalizer(content.get("normalizer"))
-    for token in content.get("added_tokens") or []:
-        if steps and not token.get("special") and token.get("normalized", True):
-            raise FormatError(
-                f"added_tokens: {token['content']!r:.80} is not special and normalized: tokenizers looks for it in "
-                f"text that its normalizer has changed, which is not supported"
-            )
     splits = _read_pre_tokenizer(content.get("pre_tokenizer"), steps)
+    if has_normalizer and any(step.kind == "metaspace-start" for step in steps):
+        raise FormatError(
+            "pre_tokenizer Metaspace with the prepend_scheme first is supported only after the normalizers Prepend, "
+            "Strip, Precompiled and Replace: set it to always or never"
+        )
     read = _read_unigram if is_unigram else _read_bpe
     return read(model, list(special), tuple(steps), splits)
 
 
-def _list_parts(value: Any, key: str) -> list[dict[str, Any]]:
+def list_parts(value: Any, key: str) -> list[dict[str, Any]]:
     """The parts of a Sequence, also of those in it; any other part alone. key: where a Sequence lists its parts."""
     if value is None:
         return []
@@ -78,30 +98,23 @@ def _list_parts(value: Any, key: str) -> list[dict[str, Any]]:
         raise FormatError(f"{key}: expected an object, found {value!r:.80}")
     if value.get("type") != "Sequence":
         return [value]
-    return [one for part in value[key] for one in _list_parts(part, key)]
+    return [one for part in value[key] for one in list_parts(part, key)]
 
 
-def _read_normalizer(value: Any) -> list[TextStep]:
-    steps = []
-    for part in _list_parts(value, "normalizers"):
-        kind, pattern = part.get("type"), part.get("pattern")
-        if kind == "Prepend":
-            steps.append(TextStep("prepend", "", part["prepend"].encode()))
-        elif kind == "Replace" and pattern == _SPANS:
-            steps.append(TextStep("replace-spans", "", part["content"].encode()))
-        elif kind == "Replace" and isinstance(pattern, dict) and pattern.get("String"):
-            steps.append(TextStep("replace", pattern["String"], part["content"].encode()))
-        elif kind == "Strip":
-            sides = [side for side in ("left", "right") if part[f"strip_{side}"]]
-            steps += [TextStep(f"strip-{side}", "", b"") for side in sides]
-        elif kind == "Precompiled":
-            steps += _read_charsmap(part.get("precompiled_charsmap"))
-        else:
-            raise FormatError(
-                f"normalizer {kind} with {dict(part)!r:.200} is not supported: only Prepend, Strip, Precompiled, and "
-                f"Replace of a String or of {_SPANS['Regex']!r}"
-            )
-    return steps
+def _read_normalizer(part: Mapping[str, Any]) -> list[TextStep]:
+    kind, pattern = part.get("type"), part.get("pattern")
+    if kind == "Prepend":
+        return [TextStep("prepend", "", part["prepend"].encode())]
+    if kind == "Replace" and pattern == _SPANS:
+        return [TextStep("replace-spans", "", part["content"].encode())]
+    if kind == "Replace" and isinstance(pattern, dict) and pattern.get("String"):
+        return [TextStep("replace", pattern["String"], part["content"].encode())]
+    if kind == "Strip":
+        sides = [side for side in ("left", "right") if part[f"strip_{side}"]]
+        return [TextStep(f"strip-{side}", "", b"") for side in sides]
+    if kind == "Precompiled":
+        return _read_charsmap(part.get("precompiled_charsmap"))
+    raise FormatError(f"normalizer {kind} is none of the model's own steps")
 
 
 def _read_charsmap(value: Any) -> list[TextStep]:
@@ -118,7 +131,7 @@ def _read_charsmap(value: Any) -> list[TextStep]:
 
 def _read_pre_tokenizer(value: Any, steps: list[TextStep]) -> bool:
     """Whether each U+2581 begins a word. Adds to steps what the part does to the text."""
-    parts = _list_parts(value, "pretokenizers")
+    parts = list_parts(value, "pretokenizers")
     kinds = [part.get("type") for part in parts]
     if not kinds:
         return False
@@ -212,7 +225,7 @@ def _read_unigram(
 def _read_bpe(
     model: Mapping[str, Any], special: list[SpecialToken], steps: tuple[TextStep, ...], splits: bool
 ) -> TokenizerSpec:
-    for option in ("dropout", "continuing_subword_prefix", "end_of_word_suffix", "ignore_merges"):
+    for option in ("continuing_subword_prefix", "end_of_word_suffix", "ignore_merges"):
         if model.get(option):
             raise FormatError(f"model option {option} = {model[option]!r:.80} is not supported")
     vocab: dict[str, Any] = model["vocab"]

@@ -1,5 +1,5 @@
-"""Hugging Face's tokenizer.json, for byte-level BPE, WordPiece (whose parts are in wordpiece_json), words and
-characters (word_level_json), and what was made from SentencePiece models (converted_json).
+"""Hugging Face's tokenizer.json, for BPE of bytes and of other symbols (symbol_bpe_json), WordPiece (whose parts are in
+wordpiece_json), words and characters (word_level_json), and what was made from SentencePiece models (converted_json).
 
 What we cannot represent exactly is refused by name, never approximated. What a post_processor puts around a text
 becomes the role of these tokens, and it is written again as it was. Not kept, because it does not change the ids of
@@ -14,6 +14,7 @@ import dataclasses
 import functools
 import json
 import re
+import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import count
 from operator import add, itemgetter, lt
@@ -29,10 +30,18 @@ from tokcore.formats.tokenizers.byte_unigram_json import (
     make_byte_unigram_model,
     read_byte_unigram_model,
 )
-from tokcore.formats.tokenizers.converted_json import is_converted, list_shared, make_converted_parts, read_converted
+from tokcore.formats.tokenizers.converted_json import (
+    is_converted,
+    list_parts,
+    list_shared,
+    make_converted_parts,
+    read_converted,
+    split_normalizers,
+)
 from tokcore.formats.tokenizers.converted_pieces import convert_pieces
 from tokcore.formats.tokenizers.gpt2 import make_vocabulary, spell_merges, spell_tokens
 from tokcore.formats.tokenizers.json_floats import parse_float
+from tokcore.formats.tokenizers.symbol_bpe_json import make_symbol_bpe_parts, read_symbol_bpe
 from tokcore.formats.tokenizers.word_level_json import (
     is_split_into_characters,
     make_word_level_parts,
@@ -50,9 +59,11 @@ from tokcore.models.bpe import MergesModel
 from tokcore.models.model import ID_LIMIT, Ids
 from tokcore.models.sentencepiece.converted import is_converted_model, require_converted
 from tokcore.models.sentencepiece.scored_pieces import is_piece_model
+from tokcore.models.symbol_bpe import find_symbol_bpe
 from tokcore.models.unigram.byte_unigram import find_byte_unigram
 from tokcore.models.word import is_word_level
 from tokcore.text.byte_alphabet import from_printable, from_printable_tokens
+from tokcore.text.engine_tables import SCRIPTS
 from tokcore.text.normalize import REMOVED, Normalizer
 from tokcore.text.normalizer_steps import STEPS as NORMALIZER_STEPS
 from tokcore.text.normalizer_steps import spell_step
@@ -95,7 +106,8 @@ def write_tokenizer_json(spec: TokenizerSpec, *, as_before: bool = False) -> byt
 
 def _make_parts(spec: TokenizerSpec, spell: Callable[[Mapping[str, str]], str]) -> dict[str, Any]:
     if is_converted_model(spec.model):
-        return make_converted_parts(spec, require_converted(spec.model))
+        parts = make_converted_parts(spec, require_converted(spec.model))
+        return parts | {"normalizer": _join_normalizers(_make_normalizer(spec.normalizer), parts["normalizer"])}
     if is_piece_model(spec.model):
         if spec.normalizer:
             raise FormatError(
@@ -103,6 +115,8 @@ def _make_parts(spec: TokenizerSpec, spell: Callable[[Mapping[str, str]], str]) 
                 f"place for both"
             )
         return make_converted_parts(spec, convert_pieces(spec.model))
+    if (symbols := find_symbol_bpe(spec.model)) is not None:
+        return {"pre_tokenizer": _make_pretokenizer(spec.pattern, spell), **make_symbol_bpe_parts(spec, symbols)}
     if is_word_level(spec.model):
         return make_word_level_parts(spec, spell)
     if spec.model.unknown is not None:
@@ -144,7 +158,7 @@ def _make_added_token(token: SpecialToken) -> dict[str, Any]:
     }
 
 
-def _make_pretokenizer(pattern: Mapping[str, str], spell: Callable[[Mapping[str, str]], str]) -> dict[str, Any]:
+def _make_pretokenizer(pattern: Mapping[str, str], spell: Callable[[Mapping[str, str]], str]) -> dict[str, Any] | None:
     if (steps := Pretokenizer.from_spec(pattern).steps) is not None:
         return write_steps(steps)
     return {
@@ -224,6 +238,12 @@ def read_tokenizer_content(content: Any, data: bytes, name: str, as_before: bool
             content = json.loads(data, parse_float=parse_float)
         spec = _read_spec(content, as_before)
         AddedTokens(spec.special, Normalizer(spec.normalizer))  # checks their normalized forms
+        if content["model"].get("dropout"):
+            warnings.warn(
+                f"{name}: model.dropout = {content['model']['dropout']}: ids are those without it; to draw them, set "
+                f"dropout where you encode",
+                stacklevel=2,
+            )
         if not any(_read_added_ids(post_processor)):
             return spec
         return dataclasses.replace(spec, post_processor=orjson.dumps(post_processor).decode())
@@ -236,10 +256,60 @@ def read_tokenizer_content(content: Any, data: bytes, name: str, as_before: bool
 
 def _read_spec(content: Any, as_before: bool) -> TokenizerSpec:
     """The tokenizer, but for what its post_processor is beyond the roles of tokens."""
+    content = _move_byte_level(content)
+    try:
+        return _read_usual_spec(content, as_before)
+    except (ConfigError, FormatError) as usual:
+        if content["model"].get("type", "BPE") != "BPE":
+            raise
+        # What is no BPE of the 256 bytes, and is not made from a SentencePiece model, may still be one of symbols.
+        try:
+            return _read_symbol_spec(content)
+        except (ConfigError, FormatError) as error:
+            raise (usual if _is_usual(content) else error) from None
+
+
+def _is_usual(content: Any) -> bool:
+    """Whether a BPE is of bytes or made from a SentencePiece model, so that what is wrong is what it lacks for that."""
+    kinds = [step.get("type") for step in list_parts(content.get("pre_tokenizer"), "pretokenizers")]
+    has_affix = any(content["model"].get(name) for name in ("continuing_subword_prefix", "end_of_word_suffix"))
+    return not has_affix and ("ByteLevel" in kinds or is_converted(content))
+
+
+def _move_byte_level(content: Any) -> Any:
+    """The same with a last normalizer ByteLevel as the first step of the pre-tokenizer, which comes to the same."""
+    value = content.get("normalizer")
+    parts = value.get("normalizers", []) if isinstance(value, dict) and value.get("type") == "Sequence" else [value]
+    if not parts or not isinstance(parts[-1], dict) or parts[-1].get("type") != "ByteLevel":
+        return content
+    steps = content.get("pre_tokenizer")
+    names_bytes = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}
+    return content | {
+        "normalizer": {"type": "Sequence", "normalizers": parts[:-1]},
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [names_bytes, *([steps] if steps else [])]},
+    }
+
+
+def _read_symbol_spec(content: Any) -> TokenizerSpec:
+    """The tokenizer of a BPE of any symbols."""
+    normalizer = _read_normalizer(content.get("normalizer"))
+    listed = StepList(content.get("pre_tokenizer") or [])
+    special = _read_added_tokens(content.get("added_tokens") or [], has_normalizer=bool(normalizer))
+    roles = _read_ours(content.get("decoder")).get("roles", {})
+    special = _add_roles(special, roles, content.get("post_processor"))
+    model, special = read_symbol_bpe(content["model"], special, bytewise=listed.is_bytewise)
+    return TokenizerSpec(tuple(normalizer), {"steps": listed.text}, model, tuple(special))
+
+
+def _read_usual_spec(content: Any, as_before: bool) -> TokenizerSpec:
     if is_converted(content) and not is_byte_unigram(content):
-        tokens = _read_added_tokens(content.get("added_tokens") or [], has_normalizer=False)
+        first, steps = split_normalizers(content)
+        normalizer = [step for part in first for step in _read_normalizer(part)]
+        tokens = _read_added_tokens(content.get("added_tokens") or [], has_normalizer=bool(normalizer))
         roles = _read_ours(content.get("decoder")).get("roles", {})
-        return read_converted(content, _add_roles(tokens, roles, content.get("post_processor")))
+        special = _add_roles(tokens, roles, content.get("post_processor"))
+        spec = read_converted(content, steps, special, has_normalizer=bool(normalizer))
+        return dataclasses.replace(spec, normalizer=tuple(normalizer))
     normalizer = _read_normalizer(content.get("normalizer"))
     ours = _read_ours(content.get("decoder"))
     kind = content["model"].get("type")
@@ -356,6 +426,11 @@ def _make_removing_patterns() -> dict[str, str]:
     }
 
 
+def _join_normalizers(*parts: dict[str, Any] | None) -> dict[str, Any] | None:
+    listed = [one for part in parts if part for one in (part["normalizers"] if part["type"] == "Sequence" else [part])]
+    return {"type": "Sequence", "normalizers": listed} if listed else None
+
+
 def _read_normalizer(value: Any) -> list[str]:
     if value is None:
         return []
@@ -387,14 +462,19 @@ def _read_ours(decoder: Any) -> dict[str, Any]:
 
 def _read_pattern(value: Any, ours: Any, as_before: bool) -> dict[str, str]:
     """Pretokenizer.spec of a pre_tokenizer. ours: the one that our export names, if it is one."""
-    if isinstance(ours, dict) and "steps" in ours and StepList(value).text == ours["steps"]:
+    if (
+        isinstance(ours, dict)
+        and "steps" in ours
+        and (own := StepList(value)).is_bytewise
+        and own.text == ours["steps"]
+    ):
         return {"steps": ours["steps"]}
     steps = value.get("pretokenizers", []) if _find_kind(value, "pre_tokenizer") == "Sequence" else [value]
     kinds = [_find_kind(step, "pre_tokenizer") for step in steps]
     if kinds in (["ByteLevel"], ["Split", "ByteLevel"]):
         byte_level = steps[-1]
         splits_once = byte_level.get("use_regex", True) == (len(steps) == 1)
-        if splits_once and not byte_level.get("add_prefix_space", True):
+        if splits_once and not byte_level.get("add_prefix_space", True) and not _is_engines_own(steps[0]):
             if len(steps) == 1:
                 return {"name": "gpt2"}
             if _is_one_pattern(steps[0]):
@@ -405,6 +485,16 @@ def _read_pattern(value: Any, ours: Any, as_before: bool) -> dict[str, str]:
             f"pre_tokenizer {' + '.join(kinds) or 'of no steps'} of a vocabulary of bytes has no ByteLevel"
         )
     return {"steps": listed.text}
+
+
+def _is_engines_own(split: Mapping[str, Any]) -> bool:
+    """Whether a Split has what only their engine knows, so that it stays a step."""
+    pattern = split.get("pattern")
+    text = str(pattern.get("Regex", "")) if isinstance(pattern, dict) else ""
+    return find_named_pattern(text) is None and _ENGINES_OWN.search(text) is not None
+
+
+_ENGINES_OWN = re.compile(r"\\[wW]|&&|\[\^?[^\]]*\[\^|\\[pP]\{\^?(?:" + "|".join(SCRIPTS) + r")\}")
 
 
 def _is_one_pattern(split: Mapping[str, Any]) -> bool:
@@ -543,9 +633,9 @@ def read_bpe_model(model: Mapping[str, Any], special: Collection[str]) -> Merges
     """The model of the tokens and merges of a BPE in printable names, less those that are special."""
     if (kind := model.get("type", "BPE")) != "BPE":
         raise FormatError(f"model {kind} is not supported: only BPE, WordPiece, WordLevel and Unigram")
-    for option in ("dropout", "continuing_subword_prefix", "end_of_word_suffix"):
+    for option in ("continuing_subword_prefix", "end_of_word_suffix"):
         if model.get(option):
-            raise FormatError(f"model option {option} = {model[option]!r} is not supported")
+            raise FormatError(f"model option {option} = {model[option]!r} is not supported with all 256 bytes")
     # unk_token, fuse_unk and byte_fallback are for characters without a token, and all 256 bytes must have one.
     names: dict[str, int] = model.get("vocab", {})
     if special:

@@ -17,6 +17,7 @@ from tokcore.formats.protobuf import Field, read_message, write_field
 from tokcore.models.model import MAX_VOCABULARY_BYTES
 from tokcore.models.sentencepiece.piece_text import BYTE, NORMAL, UNUSED
 from tokcore.models.sentencepiece.scored_pieces import PieceModel, SentencepieceBpeModel, UnigramModel, require_pieces
+from tokcore.text.sentencepiece_tables import check_charsmap
 from tokcore.text.text_steps import PieceRules
 from tokcore.tokenizer.tokenizer_spec import PLAIN, UNKNOWN, SpecialToken, TokenizerSpec
 
@@ -167,27 +168,6 @@ def _make_special_tokens(pieces: Iterable[_Piece], trainer: dict[str, Any]) -> t
         for piece in pieces
         if piece.type in (_UNKNOWN_TYPE, _CONTROL_TYPE)
     )
-
-
-def check_charsmap(charsmap: bytes, place: str) -> None:
-    """Raise FormatError unless what a charsmap replaces characters by is UTF-8. The kernel checks the rest."""
-    if not charsmap:
-        return
-    size = int.from_bytes(charsmap[:4], "little")
-    if len(charsmap) < 5 or size % 1024 or not 1024 <= size < len(charsmap) - 4 or charsmap[-1] != 0:
-        raise FormatError(f"{place} is damaged: its first four bytes are to be the size of a table within it")
-    units = np.frombuffer(charsmap, "<u4", size // 4, 4)
-    starts = np.unique(units[units >= 1 << 31] & 0x7FFF_FFFF)
-    texts = charsmap[4 + size :]
-    if starts.size and int(starts[-1]) >= len(texts):
-        raise FormatError(f"{place} is damaged: it names a text at {int(starts[-1])}, and there are {len(texts)} bytes")
-    for start in starts.tolist():
-        if texts[start] & 0xC0 == 0x80:
-            raise FormatError(f"{place} is damaged: a text begins within a character, at {start}")
-    try:
-        texts.decode()
-    except UnicodeDecodeError as error:
-        raise FormatError(f"{place}: byte {4 + size + error.start} is not UTF-8") from error
 
 
 def write_sentencepiece_model(spec: TokenizerSpec) -> bytes:

@@ -45,7 +45,7 @@ def make_wordpiece_parts(spec: TokenizerSpec) -> dict[str, Any]:
     }
 
 
-def _make_pretokenizer(pattern: Mapping[str, str]) -> dict[str, Any]:
+def _make_pretokenizer(pattern: Mapping[str, str]) -> dict[str, Any] | None:
     if pattern.get("name") == "bert":
         return {"type": "BertPreTokenizer"}
     if (steps := Pretokenizer.from_spec(pattern).steps) is not None:

@@ -79,6 +79,32 @@ void make_byte_unigram_encoder(Encoder* self, std::string_view pattern, InputArr
                                     scores.data()});
 }
 
+void make_symbol_encoder(Encoder* self, std::string_view pattern, InputArray<uint8_t> whole_data,
+                         InputArray<int64_t> whole_offsets, InputArray<int32_t> token_ids,
+                         InputArray<uint32_t> characters, InputArray<uint8_t> places,
+                         InputArray<uint32_t> symbols, bool bytewise, InputArray<int32_t> byte_symbols,
+                         int32_t unknown, bool fuses_unknown, InputArray<uint32_t> left,
+                         InputArray<uint32_t> right, InputArray<uint32_t> result,
+                         InputArray<uint32_t> whole_symbols, size_t cache_bytes,
+                         std::string_view implementation) {
+  const size_t num_characters = characters.shape(0), num_merges = left.shape(0);
+  check_size("places", places, num_characters);
+  check_size("symbols", symbols, num_characters);
+  if (byte_symbols.shape(0) != 0) check_size("byte_symbols", byte_symbols, 256);
+  check_size("right", right, num_merges);
+  check_size("result", result, num_merges);
+  check_size("whole_offsets", whole_offsets, whole_symbols.shape(0) + 1);
+  std::optional<Scanner> scanner;
+  if (!pattern.empty()) scanner = scanner_from_names(pattern, implementation);
+  new (self) Encoder(scanner, checked_implementation(implementation), cache_bytes);
+  build(self, SymbolVocabulary{token_ids.data(), token_ids.shape(0), characters.data(), places.data(),
+                               symbols.data(), num_characters, bytewise,
+                               byte_symbols.shape(0) == 0 ? nullptr : byte_symbols.data(), unknown,
+                               fuses_unknown, left.data(), right.data(), result.data(), num_merges,
+                               whole_data.data(), whole_data.shape(0), whole_offsets.data(),
+                               whole_symbols.data(), whole_symbols.shape(0)});
+}
+
 }  // namespace
 
 void bind_encoder(nb::module_& module) {
@@ -91,7 +117,12 @@ void bind_encoder(nb::module_& module) {
            nb::arg("token_ids"), nb::arg("continues"), nb::arg("unknown_id"), nb::arg("max_characters"),
            nb::arg("drops_space"), nb::arg("cache_bytes"), nb::arg("implementation"))
       .def("__init__", &make_byte_unigram_encoder, nb::arg("pattern"), nb::arg("data"), nb::arg("offsets"),
-           nb::arg("token_ids"), nb::arg("scores"), nb::arg("cache_bytes"), nb::arg("implementation"));
+           nb::arg("token_ids"), nb::arg("scores"), nb::arg("cache_bytes"), nb::arg("implementation"))
+      .def("__init__", &make_symbol_encoder, nb::arg("pattern"), nb::arg("whole_data"),
+           nb::arg("whole_offsets"), nb::arg("token_ids"), nb::arg("characters"), nb::arg("places"),
+           nb::arg("symbols"), nb::arg("bytewise"), nb::arg("byte_symbols"), nb::arg("unknown"),
+           nb::arg("fuses_unknown"), nb::arg("left"), nb::arg("right"), nb::arg("result"),
+           nb::arg("whole_symbols"), nb::arg("cache_bytes"), nb::arg("implementation"));
   bind_encoding(encoder);
 }
 

@@ -46,6 +46,8 @@ inline std::string describe(const VocabularyResult& result) {
       return "no token for the byte " + at + ": all 256 are needed";
     case VocabularyStatus::kUnknownId:
       return "merge " + at + ": one of its ids is no token";
+    case VocabularyStatus::kUnknownSymbol:
+      return "character " + at + ": its symbol is none of the vocabulary";
     case VocabularyStatus::kNotJoined:
       return "merge " + at + ": the bytes of its result are not those of its parts";
     case VocabularyStatus::kPrioritiesClash:

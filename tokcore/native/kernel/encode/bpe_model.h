@@ -38,6 +38,7 @@ enum class VocabularyStatus : uint8_t {
   kDuplicateToken,   // (token)
   kMissingByte,      // no token for one of the 256 bytes (byte)
   kUnknownId,        // an id of a merge is not a token's (merge)
+  kUnknownSymbol,    // a character becomes what is no symbol (character)
   kNotJoined,        // the bytes of a merge's result are not those of its parts (merge)
   kPrioritiesClash,  // two merges of the same priority make different tokens (merge)
   kNotFinite,        // a score is not a finite number (token)

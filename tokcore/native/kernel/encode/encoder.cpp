@@ -402,6 +402,13 @@ VocabularyResult Encoder::build(const ByteUnigramVocabulary& vocabulary) {
   return result;
 }
 
+VocabularyResult Encoder::build(const SymbolVocabulary& vocabulary) {
+  auto model = std::make_unique<SymbolBpe>();
+  const VocabularyResult result = model->build(vocabulary);
+  model_ = std::move(model);
+  return result;
+}
+
 EncodeResult Encoder::encode(const TextBatch& texts, size_t threads, EncodedBatch* encoded) {
   if (!scanner_) return {EncodeStatus::kNoScanner, 0};
   return workers_.encode(*this, texts, nullptr, threads, encoded);

@@ -14,6 +14,7 @@
 #include "encode/bpe_model.h"
 #include "encode/encoding_pool.h"
 #include "encode/piece_model.h"
+#include "encode/symbol_bpe.h"
 #include "scan/scanner.h"
 #include "unigram/byte_unigram.h"
 #include "wordpiece/wordpiece_model.h"
@@ -31,6 +32,7 @@ class Encoder {
   VocabularyResult build(const Vocabulary& vocabulary);
   VocabularyResult build(const WordpieceVocabulary& vocabulary);
   VocabularyResult build(const ByteUnigramVocabulary& vocabulary);
+  VocabularyResult build(const SymbolVocabulary& vocabulary);
 
   // All throw std::bad_alloc, and std::system_error if a thread cannot start. threads > 0.
   EncodeResult encode(const TextBatch& texts, size_t threads, EncodedBatch* encoded);
