@@ -321,7 +321,9 @@ OTHER_ROLE_NAMES = (
     *((name, "document_begin") for name in ("bos", "bod", "begin", "start")),
     ("pad", "padding"),
     ("unk", "unknown"),
-    *((name, "plain") for name in ("mask", "sep", "cls", "control", "user")),
+    ("sep", "separator"),
+    ("cls", "classifier"),
+    *((name, "plain") for name in ("control", "user")),
 )
 
 
@@ -330,9 +332,9 @@ class SpecialTable:
     """[special] "TEXT" = { ... }, or just the role"""
 
     text: str
-    role: Literal["document_end", "document_begin", "padding", "unknown", "plain"] = key(
-        "plain", "what the token is for", meant=OTHER_ROLE_NAMES
-    )
+    role: Literal[
+        "document_end", "document_begin", "padding", "unknown", "mask", "separator", "classifier", "plain"
+    ] = key("plain", "what the token is for", meant=OTHER_ROLE_NAMES)
     id: int | None = key(
         None,
         "pins the id, after all ordinary tokens unless the model has special tokens of its own; "

@@ -20,7 +20,7 @@ from support.builds import (
     texts,
     tokcore,
 )
-from transformers import AutoTokenizer
+from transformers import AutoTokenizer, DataCollatorForLanguageModeling
 
 import tokcore as api
 from tokcore.errors import ConfigError, LearnError
@@ -53,7 +53,7 @@ def test_a_silent_build_file_follows_bert(folder):
         ("[UNK]", 1, "unknown"),
         ("[CLS]", 2, "document_begin"),
         ("[SEP]", 3, "document_end"),
-        ("[MASK]", 4, "plain"),
+        ("[MASK]", 4, "mask"),
     ]
     assert (config.encode.prepend, config.encode.append) == (("[CLS]",), ("[SEP]",))
     chosen = make_config(
@@ -73,7 +73,7 @@ def test_special_tokens_may_be_pinned_anywhere():
         ("[UNK]", 1, "unknown"),
         ("[CLS]", 2, "document_begin"),
         ("[SEP]", 0, "plain"),
-        ("[MASK]", 3, "plain"),
+        ("[MASK]", 3, "mask"),
         ("<|end|>", None, "document_end"),
     ]
     assert config.encode.append == ("<|end|>",)
@@ -102,6 +102,25 @@ def test_documents_are_encoded_as_transformers_does(folder, tmp_path):
     made = tokenizers.Tokenizer.from_file(str(folder / "out" / "tokenizer" / "tokenizer.json"))
     assert made.encode(texts("en", 1)[0]).ids == tokenizer.encode(texts("en", 1)[0]).tolist()
     assert Tokenizer(read_vocab_txt((tmp_path / "bert" / "vocab.txt").read_bytes(), "x")) == tokenizer
+
+
+def test_a_trainer_of_masked_models_takes_the_output(folder, tmp_path):
+    """transformers' own collator masks ids of a shard, by the folder that the build wrote."""
+    theirs = AutoTokenizer.from_pretrained(folder / "out" / "tokenizer")
+    found = [theirs.mask_token, theirs.cls_token, theirs.sep_token, theirs.pad_token]
+    assert found == ["[MASK]", "[CLS]", "[SEP]", "[PAD]"]
+    tokcore("export", folder / "out", "--to", "bert", "-o", tmp_path / "bert")
+    folders = (folder / "out" / "tokenizer", tmp_path / "bert")
+    named = [json.loads((at / "tokenizer_config.json").read_bytes()) for at in folders]
+    assert {name for name in named[0] if named[0][name] != named[1].get(name)} == {"tokenizer_class"}
+    rows = [ids.tolist() for ids in api.open_shards(folder / "out")[:8]]
+    collate = DataCollatorForLanguageModeling(theirs, mlm_probability=0.5, return_tensors="np", seed=3)
+    batch = collate([{"input_ids": row, "special_tokens_mask": [id < 5 for id in row]} for row in rows])
+    is_masked = batch["labels"] != -100
+    assert (batch["input_ids"][is_masked] == theirs.mask_token_id).mean() > 0.6
+    assert not np.isin(batch["labels"][is_masked], range(5)).any()
+    for row, ids, masked, labels in zip(rows, batch["input_ids"], is_masked, batch["labels"], strict=True):
+        assert np.where(masked, labels, ids)[: len(row)].tolist() == row
 
 
 def test_manifests_say_what_was_learned(folder):

@@ -42,7 +42,8 @@ FORMAT_VERSION = 1
 FILE_NAME = "tokcore.json"
 PLAIN = "plain"
 UNKNOWN = "unknown"
-ROLES = ("document_end", "document_begin", "padding", UNKNOWN, PLAIN)
+MASK = "mask"
+ROLES = ("document_end", "document_begin", "padding", UNKNOWN, MASK, "separator", "classifier", PLAIN)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

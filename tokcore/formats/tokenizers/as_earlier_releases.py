@@ -5,16 +5,20 @@ from __future__ import annotations
 import dataclasses
 
 from tokcore.models.sentencepiece.converted import rename_steps
-from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
+from tokcore.tokenizer.tokenizer_spec import MASK, PLAIN, TokenizerSpec
 
 
 def read_as_before(spec: TokenizerSpec) -> TokenizerSpec:
     """The tokenizer as earlier releases read it from the file that spec was read from.
 
     Added tokens that are not special were ordinary text unless special ones were allowed. Metaspace with the
-    prepend_scheme first put U+2581 before every part of a text. (Of a published rank file they knew no special tokens.)
+    prepend_scheme first put U+2581 before every part of a text. No token had the role mask. (Of a published rank file
+    they knew no special tokens.)
     """
-    special = [dataclasses.replace(token, is_special=True, normalized=False) for token in spec.special]
+    special = [
+        dataclasses.replace(token, is_special=True, normalized=False, role=PLAIN if token.role == MASK else token.role)
+        for token in spec.special
+    ]
     return dataclasses.replace(
         spec, special=tuple(special), model=rename_steps(spec.model, "metaspace-start", "metaspace-first")
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,9 +11,12 @@ import orjson
 
 from tokcore.errors import FormatError
 from tokcore.formats.tokenizers.huggingface import format_indented, write_tokenizer_json
+from tokcore.formats.tokenizers.transformers import write_tokenizer_config
 from tokcore.models.wordpiece.learned_wordpiece import BERT_ROLES, UNKNOWN_TEXT
 from tokcore.models.wordpiece.longest_match import MAX_CHARACTERS, PREFIX, WordpieceModel, require_wordpiece
-from tokcore.tokenizer.tokenizer_spec import SpecialToken, TokenizerSpec
+from tokcore.tokenizer.tokenizer_spec import MASK, SpecialToken, TokenizerSpec
+
+MASK_TEXT = "[MASK]"
 
 
 def is_vocab_txt(data: bytes) -> bool:
@@ -113,15 +116,8 @@ def _make_template(spec: TokenizerSpec) -> dict[str, Any]:
 
 
 def _write_config(spec: TokenizerSpec) -> bytes:
-    content = {
-        "cls_token": "[CLS]",
-        "do_lower_case": spec.normalizer == ("bert",),
-        "mask_token": "[MASK]",
-        "pad_token": "[PAD]",
-        "sep_token": "[SEP]",
-        "strip_accents": None,
-        "tokenize_chinese_chars": True,
-        "tokenizer_class": "BertTokenizer",
-        "unk_token": UNKNOWN_TEXT,
-    }
-    return json.dumps(content, indent=1).encode() + b"\n"
+    # Releases until 2026-11-27 gave [MASK] no role.
+    special = [dataclasses.replace(one, role=MASK) if one.text == MASK_TEXT else one for one in spec.special]
+    more = {"do_lower_case": spec.normalizer == ("bert",), "strip_accents": None, "tokenize_chinese_chars": True}
+    named = dataclasses.replace(spec, special=tuple(special))
+    return write_tokenizer_config(named, more=more | {"tokenizer_class": "BertTokenizer"})

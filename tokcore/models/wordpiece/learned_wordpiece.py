@@ -34,7 +34,7 @@ BERT_ROLES = {
     UNKNOWN_TEXT: "unknown",
     "[CLS]": "document_begin",
     "[SEP]": "document_end",
-    "[MASK]": "plain",
+    "[MASK]": "mask",
 }
 
 
