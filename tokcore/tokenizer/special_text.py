@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import takewhile
+from itertools import groupby, takewhile
 from operator import eq
-from typing import NamedTuple
+from typing import AnyStr, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -133,10 +133,10 @@ class AddedTokens:
     def _always_matchers(self) -> tuple[str, re.Pattern[str], re.Pattern[bytes]]:
         """What all tokens that text always becomes begin with, and what finds one of them."""
         texts = [text for text, id in self.ids.items() if id in self._always]
-        pattern = "|".join(map(re.escape, texts))
         first, last = min(texts), max(texts)  # what these two begin with, all do
         shared = sum(1 for _ in takewhile(bool, map(eq, first, last)))
-        return first[:shared], re.compile(pattern), re.compile(pattern.encode())
+        prefix = first[:shared]
+        return prefix, re.compile(_spell_any(texts)), re.compile(_spell_any([t.encode() for t in texts]))
 
     def cut_text(self, text: bytes, allowed: Mapping[str, int]) -> list[bytes | int] | None:
         """One text cut around allowed special tokens: bytes and ids in turn. Of texts that nothing changes.
@@ -249,8 +249,41 @@ def find_special(texts: Texts, allowed: Mapping[str, int]) -> list[SpecialSpan]:
 
 @functools.lru_cache(maxsize=32)
 def _compile_matcher(allowed: tuple[str, ...]) -> re.Pattern[bytes]:
-    longest_first = sorted((text.encode() for text in allowed), key=lambda text: (-len(text), text))
-    return re.compile(b"|".join(map(re.escape, longest_first)))
+    return re.compile(_spell_any([text.encode() for text in allowed]))
+
+
+_MOST_NESTED = 100  # groups in a regular expression: `re` takes a few times as many
+
+
+def _spell_any(texts: Sequence[AnyStr]) -> AnyStr:
+    """A regular expression of the longest of these texts that is found, as a trie: thousands of texts begin alike.
+
+    >>> _spell_any(["ab", "abc", "x"])
+    '(?:ab(?:c)?|x)'
+    """
+    nothing = texts[0][:0]
+    try:
+        return _spell_trie(sorted(set(texts)), 0, 0)
+    except RecursionError:
+        longest_first = sorted(texts, key=lambda text: (-len(text), text))
+        return (b"|" if isinstance(nothing, bytes) else "|").join(map(re.escape, longest_first))  # type: ignore[arg-type,type-var]
+
+
+def _spell_trie(texts: Sequence[AnyStr], start: int, depth: int) -> AnyStr:
+    """What follows place start in texts, which are ascending and equal up to there."""
+    if depth > _MOST_NESTED:
+        raise RecursionError
+    first, last = texts[0], texts[-1]
+    end = start + sum(1 for _ in takewhile(bool, map(eq, first[start:], last[start:])))
+    shared = re.escape(first[start:end])
+    if len(texts) == 1:
+        return shared
+    ends_here = len(first) == end
+    groups = groupby(texts[ends_here:], key=lambda text: text[end : end + 1])
+    parts = [_spell_trie([*group], end, depth + 1) for _, group in groups]
+    if isinstance(first, bytes):
+        return shared + b"(?:" + b"|".join(parts) + (b")?" if ends_here else b")")  # type: ignore[arg-type]
+    return shared + "(?:" + "|".join(parts) + (")?" if ends_here else ")")
 
 
 def _cut_around(texts: Texts, spans: list[SpecialSpan]) -> Cut:

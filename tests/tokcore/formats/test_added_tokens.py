@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import io
 import json
+import re
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from tokcore.formats.tokenizers.huggingface import read_tokenizer_json
 from tokcore.look.explain import Explainer
 from tokcore.text.texts import make_texts_from_strings
 from tokcore.tokenizer.sampling import Randomness
+from tokcore.tokenizer.special_text import find_special
 from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
 
@@ -204,18 +206,34 @@ def test_files_that_cannot_say_it_are_refused():
 
 
 def test_pieces_are_cut_around_them():
-    """As Gemma has them. Of text that a normalizer has changed, they are refused."""
+    """As Gemma has them, and of text that a normalizer has changed."""
     content = make_tokenizer_json("bpe", train("bpe", "bytes"), [], METASPACE | {"prepend_scheme": "never"})
     own = {"single_word": False, "lstrip": False, "rstrip": False}
     content["added_tokens"].append({"id": 9000, "content": "<mask>", "special": False, "normalized": True, **own})
     content["model"]["vocab"]["<mask>"] = 9000
-    theirs, ours = (
-        tokenizers.Tokenizer.from_str(json.dumps(content)),
-        read_tokenizer_json(json.dumps(content).encode(), "t"),
-    )
-    theirs.encode_special_tokens = True
-    for text in ("a <mask> b<s>", "<mask>", " <mask", "a<mask><mask>b"):
-        assert Tokenizer(ours).encode(text).tolist() == theirs.encode(text, add_special_tokens=False).ids
-    content["normalizer"] = {"type": "Prepend", "prepend": "_"}
-    with pytest.raises(FormatError, match="'<mask>' is not special and normalized"):
-        read_tokenizer_json(json.dumps(content).encode(), "t")
+    for normalizer in (None, {"type": "Prepend", "prepend": "_"}):
+        content["normalizer"] = normalizer
+        theirs = tokenizers.Tokenizer.from_str(json.dumps(content))
+        ours = read_tokenizer_json(json.dumps(content).encode(), "t")
+        theirs.encode_special_tokens = True
+        for text in ("a <mask> b<s>", "<mask>", " <mask", "a<mask><mask>b", "a _<mask>"):
+            assert Tokenizer(ours).encode(text).tolist() == theirs.encode(text, add_special_tokens=False).ids
+
+
+@given(
+    st.lists(st.text("ab(é", min_size=1, max_size=5), min_size=1, max_size=8, unique=True), st.text("ab(é", max_size=30)
+)
+@examples(200)
+def test_the_longest_of_the_leftmost_is_found(texts, text):
+    """By a trie, as by all texts one after the other, the longest first."""
+    longest_first = "|".join(map(re.escape, sorted(texts, key=len, reverse=True)))
+    spans = find_special(make_texts_from_strings([text]), {one: id for id, one in enumerate(texts)})
+    data = text.encode()
+    assert [data[span.start : span.end].decode() for span in spans] == re.findall(longest_first, text)
+    assert [texts[span.id] for span in spans] == re.findall(longest_first, text)
+
+
+def test_many_texts_that_begin_alike_are_found():
+    texts = ["a" * size for size in range(1, 300)]
+    (span,) = find_special(make_texts_from_strings(["b" + "a" * 299]), {one: id for id, one in enumerate(texts)})
+    assert (span.start, span.end, span.id) == (1, 300, 298)

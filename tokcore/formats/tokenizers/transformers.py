@@ -50,7 +50,7 @@ def write_tokenizer_config(
         content["chat_template"] = spec.chat_template
     if spec.max_length is not None:
         content["model_max_length"] = spec.max_length
-    return _to_json(content | more)
+    return _to_json({**content, **more})
 
 
 def write_special_tokens_map(spec: TokenizerSpec, *, as_before: bool = False) -> bytes:
