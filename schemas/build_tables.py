@@ -8,8 +8,9 @@ Schema (json_schema).
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -50,10 +51,13 @@ from tokcore_schemas.toml_lines import OPTION, Key, find_key_lines, find_place, 
 
 VERSION = 1
 END_OF_TEXT = "<|endoftext|>"
+RESERVED = "reserved"  # the key of [special] that is a number of tokens without use
+MAX_RESERVED = 100_000
 MAX_VOCAB_SIZE = 2**31 - 1  # ids are int32
 MAX_ROW_LENGTH = 2**26  # which every format holds as one document
 MAX_THETA = 1_000
-_LATER_KEYS = frozenset({"follow_links", "max_length", "steps"})  # which the first outputs were built without
+# Which the first outputs were built without.
+_LATER_KEYS = frozenset({"follow_links", "max_length", "pad_to_multiple_of", "steps"})
 
 
 def _show_settings(table: Any) -> str:
@@ -310,6 +314,13 @@ class LearnTable:
         least=1,
         most=2**31 - 1,
     )
+    pad_to_multiple_of: int | None = key(
+        None,
+        "special tokens without use are added until vocab_size is a multiple of this, 64 or 128 for speed on GPUs; for "
+        "a vocab_size that is exact",
+        least=1,
+        most=2**20,
+    )
 
     def __repr__(self) -> str:
         return _show_settings(self)
@@ -342,6 +353,17 @@ class SpecialTable:
         least=0,
         most=2**31 - 1,
     )
+
+
+def make_reserved(num: int, special: Iterable[SpecialTable]) -> tuple[SpecialTable, ...]:
+    """So many more special tokens, which no text becomes: named as Llama 3 names them, from the first free number on.
+
+    >>> [token.text for token in make_reserved(2, [SpecialTable(text="<|reserved_special_token_0|>")])]
+    ['<|reserved_special_token_1|>', '<|reserved_special_token_2|>']
+    """
+    taken = {token.text for token in special}
+    names = (f"<|reserved_special_token_{i}|>" for i in itertools.count())
+    return tuple(SpecialTable(text=text) for text in itertools.islice((n for n in names if n not in taken), num))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -627,6 +649,8 @@ class EngineTable:
     max_workers: int | None = key(None, "hosts of a job; not set: as the service does", least=1)
 
 
+DEFAULT_SPECIAL = (SpecialTable(text=END_OF_TEXT, role="document_end"),)
+
 # Name in the file -> (attribute of BuildConfig, class). [[source]] and [special] hold several.
 TABLES: Mapping[str, tuple[str, type]] = {
     "build": ("build", BuildTable),
@@ -669,7 +693,7 @@ class BuildConfig:
     count: CountTable = CountTable()
     mix: MixTable = MixTable()
     learn: LearnTable = LearnTable()
-    special: tuple[SpecialTable, ...] = (SpecialTable(text=END_OF_TEXT, role="document_end"),)
+    special: tuple[SpecialTable, ...] = DEFAULT_SPECIAL
     encode: EncodeTable = EncodeTable()
     shards: ShardsTable = ShardsTable()
     shuffle: ShuffleTable = ShuffleTable()

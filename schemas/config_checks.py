@@ -19,7 +19,17 @@ from tokcore.text.byte_alphabet import from_printable
 from tokcore.text.pretokenizer import Pretokenizer
 from tokcore.text.split_steps import StepList
 from tokcore.tokenizer.tokenizer_spec import PLAIN, TokenizerSpec
-from tokcore_schemas.build_tables import END_OF_TEXT, BuildConfig, MixTable, MixtureTable, Source, SpecialTable
+from tokcore_schemas.build_tables import (
+    DEFAULT_SPECIAL,
+    END_OF_TEXT,
+    RESERVED,
+    BuildConfig,
+    MixTable,
+    MixtureTable,
+    Source,
+    SpecialTable,
+    make_reserved,
+)
 from tokcore_schemas.config_reader import BuildFile, show_value, suggest_nearest
 from tokcore_schemas.document import find_twins, is_valid_lang
 from tokcore_schemas.draws import make_randomness
@@ -41,7 +51,7 @@ _MIN_CUT_BYTES = 16  # least count.max_pretoken_bytes: shorter parts would leave
 def complete(config: BuildConfig, file: BuildFile) -> BuildConfig:
     """The config with defaults that depend on other settings filled in, and lists in the order that identities use."""
     if config.tokenizer is None:
-        config = _follow_model(config, file)
+        config = _pad(_follow_model(config, file), file)
     config = dataclasses.replace(config, declares_special=file.has("special"))
     unset = {name: role for name, role in _ROLES.items() if not file.has("encode", name)}
     if _declares_special(config):
@@ -73,8 +83,8 @@ def _follow_model(config: BuildConfig, file: BuildFile) -> BuildConfig:
     roles = {**own_special, **{text: token.role for text, token in of_layout.items()}}
     if not roles:
         return config
-    silent = "document_end" in roles.values() and not file.has("special")
-    declared = {token.text: token for token in (() if silent else config.special)}
+    silent = "document_end" in roles.values() and not file.content.get("special", {}).keys() - {RESERVED}
+    declared = {token.text: token for token in config.special if not (silent and token in DEFAULT_SPECIAL)}
     for text, token in of_layout.items():
         if text in declared and declared[text].id not in (None, token.id):
             raise file.error(
@@ -91,6 +101,32 @@ def _follow_model(config: BuildConfig, file: BuildFile) -> BuildConfig:
             role = named.role
         own.append(SpecialTable(text=text, role=cast("Any", role), id=ids[text]))
     return dataclasses.replace(config, special=(*own, *declared.values()))
+
+
+def _pad(config: BuildConfig, file: BuildFile) -> BuildConfig:
+    """The config with as many reserved tokens as bring the size of the vocabulary to a multiple."""
+    learn = config.learn
+    multiple = learn.pad_to_multiple_of
+    if multiple is None:
+        return config
+    key = ("learn", "pad_to_multiple_of")
+    if "vocab_size" not in MODELS[learn.model].uses:
+        raise file.error(key, f"is for models whose size vocab_size says, and learn.model is {learn.model}: remove it.")
+    for name in ("extend", "allow_smaller"):
+        if getattr(learn, name):
+            raise file.error(key, f"and {name} exclude each other: remove one of them.")
+    missing = -config.vocab_sizes[-1] % multiple
+    odd = [size for size in config.vocab_sizes if size % multiple]
+    if odd and len(config.vocab_sizes) > 1:
+        raise file.error(key, f"= {multiple}: of several vocab_size each must be a multiple, and {odd[0]} is none.")
+    if not missing:
+        return config
+    special = (*config.special, *make_reserved(missing, config.special))
+    return dataclasses.replace(
+        config,
+        special=special,
+        learn=dataclasses.replace(learn, vocab_size=(config.vocab_sizes[-1] + missing,)),
+    )
 
 
 def _says_role(file: BuildFile, text: str) -> bool:
@@ -239,6 +275,8 @@ def _check_imported(config: BuildConfig, file: BuildFile) -> None:
         # [special] stands beside rank files and vocab.json; only who reads the file knows what it is.
         if file.has(name) and name != "special":
             raise file.error((name,), "cannot stand beside [tokenizer], which brings its own: remove one of the two.")
+    if type(file.content.get("special", {}).get(RESERVED)) is int:
+        raise file.error(("special", RESERVED), "cannot stand beside [tokenizer], whose ids stay: remove it.")
     if config.encode.vocab_size is not None:
         raise file.error(("encode", "vocab_size"), "chooses among tokenizers of [learn], and [tokenizer] names one.")
     if config.tokenizer.pattern is not None:

@@ -17,7 +17,15 @@ from typing import Any, Literal, TypeVar
 
 from tokcore.errors import ConfigError
 from tokcore_schemas.assignments import assign, parse_assignment
-from tokcore_schemas.build_tables import TABLES, VERSION, SpecialTable
+from tokcore_schemas.build_tables import (
+    DEFAULT_SPECIAL,
+    MAX_RESERVED,
+    RESERVED,
+    TABLES,
+    VERSION,
+    SpecialTable,
+    make_reserved,
+)
 from tokcore_schemas.paths import expand
 from tokcore_schemas.setting import MAX_INTEGER, Number, Setting, list_settings
 from tokcore_schemas.toml_lines import Key, find_place, spell_key
@@ -127,14 +135,22 @@ def _read_special(file: BuildFile, value: Any) -> tuple[SpecialTable, ...]:
         raise file.error(
             ("special",), f'= {show_value(value)}: expected a table with lines like "<|pad|>" = "padding".'
         )
-    tokens = []
+    tokens: list[SpecialTable] = []
+    num_reserved = 0
     for text, about in value.items():
         key = ("special", text)
+        if text == RESERVED and type(about) is int:
+            if not 0 <= about <= MAX_RESERVED:
+                raise file.error(key, f"= {about}: expected a number of tokens, 0 to {MAX_RESERVED}.")
+            num_reserved = about
+            continue
         if not isinstance(about, (str, dict)):
             raise file.error(key, f'= {show_value(about)}: expected a role, or a table {{ role = "...", id = N }}.')
         fields = {"role": about} if isinstance(about, str) else about
         tokens.append(_read_table(file, SpecialTable, fields, key, text=text))
-    return tuple(tokens)
+    if not tokens and RESERVED in value:
+        tokens = [*DEFAULT_SPECIAL]
+    return (*tokens, *make_reserved(num_reserved, tokens))
 
 
 def _read_table(file: BuildFile, cls: type[T], value: Any, key: Key, **beside: str) -> T:

@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from tokcore_schemas.build_tables import TABLES, VERSION
+from tokcore_schemas.build_tables import MAX_RESERVED, RESERVED, TABLES, VERSION
 from tokcore_schemas.setting import MAX_INTEGER, Setting, list_settings
+
+RESERVED_TEXT = "that many more special tokens, <|reserved_special_token_0|> and so on, which no text becomes"
 
 
 def make_json_schema() -> dict[str, Any]:
@@ -20,7 +22,10 @@ def make_json_schema() -> dict[str, Any]:
     tables["source"]["oneOf"] = [{"required": ["lang"]}, {"required": ["lang_field"]}]
     tables["source"] = {"type": "array", "items": tables["source"], "minItems": 1}
     role = tables["special"]["properties"]["role"]
-    tables["special"] = {"type": "object", "additionalProperties": {"anyOf": [role, tables["special"]]}}
+    reserved = {"type": "integer", "minimum": 0, "maximum": MAX_RESERVED, "description": RESERVED_TEXT}
+    either = {"anyOf": [role, tables["special"]]}
+    own = {RESERVED: {"anyOf": [reserved, *either["anyOf"]]}}
+    tables["special"] = {"type": "object", "properties": own, "additionalProperties": either}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "tokcore build file",

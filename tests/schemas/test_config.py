@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.builds import make_config
 
 from tokcore.errors import ConfigError
 from tokcore.files.jsonable import to_jsonable
+from tokcore.models.wordpiece.learned_wordpiece import BERT_ROLES
 from tokcore.text.patterns import PATTERNS
 from tokcore_schemas.build_tables import (
     TABLES,
@@ -478,12 +480,14 @@ RANKS = MINIMAL + '[tokenizer]\nfrom = "t.tiktoken"\npattern = "cl100k"\n'
         ),
         (
             SPECIAL + '"<a>" = "EOS"',
-            '8: special."<a>".role = "EOS": expected one of document_end, document_begin, padding, unknown, plain. '
+            '8: special."<a>".role = "EOS": expected one of document_end, document_begin, padding, unknown, mask, '
+            "separator, classifier, plain. "
             'Write "document_end".',
         ),
         (
             SPECIAL + '"<a>" = { role = "pad" }',
-            '8: special."<a>".role = "pad": expected one of document_end, document_begin, padding, unknown, plain. '
+            '8: special."<a>".role = "pad": expected one of document_end, document_begin, padding, unknown, mask, '
+            "separator, classifier, plain. "
             'Write "padding".',
         ),
         (
@@ -924,3 +928,48 @@ def test_without_density_the_mix_is_that_of_earlier_releases():
     config = parse(MINIMAL + "[mix]\nalpha = 0.3\ndensity = 0").learn_identity()
     assert isinstance(config, LearnedConfig)
     assert to_jsonable(config.mix) == {"strategy": "temperature", "unit": "bytes", "alpha": "0.3"}
+
+
+NUMBERED = [f"<|reserved_special_token_{i}|>" for i in range(300)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "size", "special"),
+    [
+        ("[special]\nreserved = 2", 300, ["<|endoftext|>", *NUMBERED[:2]]),
+        ("[special]\nreserved = 0", 300, ["<|endoftext|>"]),
+        (
+            f'[special]\nreserved = 2\n"<|end|>" = "document_end"\n"{NUMBERED[1]}" = "plain"',
+            *(300, ["<|end|>", NUMBERED[1], NUMBERED[0], NUMBERED[2]]),
+        ),
+        ("pad_to_multiple_of = 128", 384, ["<|endoftext|>", *NUMBERED[:84]]),
+        ("pad_to_multiple_of = 100", 300, ["<|endoftext|>"]),
+        ("pad_to_multiple_of = 64\n[special]\nreserved = 5", 320, ["<|endoftext|>", *NUMBERED[:25]]),
+        ('model = "byte"\npad_to_multiple_of = 128', 384, ["<|endoftext|>", *NUMBERED[:127]]),
+        ('model = "wordpiece"\n[special]\nreserved = 1', 300, [*BERT_ROLES, NUMBERED[0]]),
+        ('[special]\nreserved = "document_end"', 300, ["reserved"]),
+    ],
+)
+def test_special_tokens_without_use(settings, size, special):
+    config = make_config(f"[learn]\nvocab_size = {257 if 'byte' in settings else 300}\n{settings}")
+    assert config.vocab_size == size
+    assert [token.text for token in config.special] == special
+    assert {token.role for token in config.special if token.text in NUMBERED} <= {"plain"}
+    assert len(config.encode.append) == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ("[special]\nreserved = -1", "special.reserved = -1: expected a number of tokens, 0 to 100000"),
+        ("[special]\nreserved = true", "special.reserved = true: expected a role"),
+        ("[learn]\npad_to_multiple_of = 0", "pad_to_multiple_of = 0"),
+        ("[learn]\nallow_smaller = true\npad_to_multiple_of = 8", "and allow_smaller exclude each other"),
+        ("[learn]\nvocab_size = [300, 320]\npad_to_multiple_of = 16", "each must be a multiple, and 300 is none"),
+        ('[learn]\nmodel = "character"\npad_to_multiple_of = 16', "learn.model is character: remove it"),
+        ('[tokenizer]\nfrom = "x.json"\n[special]\nreserved = 2', "special.reserved cannot stand beside"),
+    ],
+)
+def test_special_tokens_without_use_that_cannot_be(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        make_config(settings)
