@@ -192,6 +192,7 @@ conformance: $(VENV)/installed ## compare encodings with tiktoken, tokenizers an
 	test -d build/mistral-common || $(BIN)/python -m pip install --quiet --no-deps --target build/mistral-common mistral-common
 	PYTHONPATH=build/mistral-common $(BIN)/python -m pytest -q tests/conformance/test_published_models.py
 	$(BIN)/python tests/conformance/run.py $(CORPUS)
+	$(BIN)/python tests/conformance/published.py $(CORPUS)
 
 $(VENV)/bench-installed: $(VENV)/installed
 	$(BIN)/python .ci/install.py bench
