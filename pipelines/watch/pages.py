@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tokcore.errors import ConfigError
 
 _PLAIN = "text/plain; charset=utf-8"
-METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_METRICS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Page(NamedTuple):
@@ -43,6 +43,24 @@ class Pages:
         """Serve no more."""
         self._server.shutdown()
         self._server.server_close()
+
+
+def serve_pages(
+    listen: str | None, ready: Callable[[], Page], write_metrics: Callable[[], bytes], say: Callable[[str], None]
+) -> Pages | None:
+    """The pages of a watcher, until end(); None if it is not to listen."""
+    if not listen:
+        return None
+    pages = Pages(
+        listen,
+        {
+            "/healthz": lambda: Page(True, b"ok\n"),
+            "/readyz": ready,
+            "/metrics": lambda: Page(True, write_metrics(), _METRICS),
+        },
+    )
+    say(f"watch: http://{pages.address} has /healthz, /readyz and /metrics")
+    return pages
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import gc
-import os
 import re
 import time
 from collections.abc import Callable, Collection, Iterator
@@ -25,23 +24,23 @@ from tokcore_pipelines.local.pool import Workers
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.local.terminal import format_count, format_duration, format_size
-from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.store.options import use_options
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.watch.begin_output import begin_output
 from tokcore_pipelines.watch.blamed_files import blames_machine, shorten
 from tokcore_pipelines.watch.drift_watch import DriftWatch
+from tokcore_pipelines.watch.look_at_sources import list_waiting, look, make_update
 from tokcore_pipelines.watch.marker_files import find_marked
 from tokcore_pipelines.watch.meters import Meters
 from tokcore_pipelines.watch.notifications import Notifications
-from tokcore_pipelines.watch.pages import METRICS_TYPE, Page, Pages
+from tokcore_pipelines.watch.pages import Page, serve_pages
 from tokcore_pipelines.watch.quarantine import Quarantine
 from tokcore_pipelines.watch.queues import open_queue
 from tokcore_pipelines.watch.reach_of_looks import Looks
 from tokcore_pipelines.watch.signals import Wishes
 from tokcore_pipelines.watch.waiting_files import MOST_NEW, Waiting, WaitingFiles
-from tokcore_pipelines.watch.watcher_turns import Turn
+from tokcore_pipelines.watch.watcher_turns import Turn, describe_watcher
 from tokcore_schemas.changed_settings import describe_changed_settings
 from tokcore_schemas.commit_log import Commit
 from tokcore_schemas.config import BuildConfig
@@ -115,7 +114,7 @@ class Service:
         """Begin the output if there is none, and let others see this watcher while the block runs."""
         self.config = begin_output(self.config, self.options, self.output, self._stages, self.progress.say)
         self._update = self._make_update(self.config)
-        pages = self._serve()
+        pages = serve_pages(self.settings.listen, self.show_ready, self.meters.write, self.progress.say)
         self._turn.begin()
         if self._notifications is not None:
             self._notifications.begin()
@@ -130,18 +129,7 @@ class Service:
                 pages.end()
 
     def _make_update(self, config: BuildConfig) -> Update:
-        vanished = "keep" if config.update.vanished == "fail" else config.update.vanished
-        listed_by = self._looks.known.list_files
-        return Update(
-            config,
-            self.options,
-            self.output,
-            self._stages,
-            vanished,
-            grows=True,
-            list_files=listed_by,
-            workers=self._workers,
-        )
+        return make_update(config, self.options, self.output, self._stages, self._looks, workers=self._workers)
 
     def _open_notifications(self) -> Notifications | None:
         if not (url := self.settings.notifications):
@@ -151,20 +139,6 @@ class Service:
 
     def _make_drift(self) -> DriftWatch:
         return DriftWatch(self.config, self.output, self.meters, lambda text: self.progress.say(f"watch: {text}"))
-
-    def _serve(self) -> Pages | None:
-        if not self.settings.listen:
-            return None
-        pages = Pages(
-            self.settings.listen,
-            {
-                "/healthz": lambda: Page(True, b"ok\n"),
-                "/readyz": self.show_ready,
-                "/metrics": lambda: Page(True, self.meters.write(), METRICS_TYPE),
-            },
-        )
-        self.progress.say(f"watch: http://{pages.address} has /healthz, /readyz and /metrics")
-        return pages
 
     def show_ready(self) -> Page:
         if self._trouble:
@@ -245,33 +219,17 @@ class Service:
             return
         self.wishes.wait_for_end(self._looked_at + self._looks.find_gap() - time.monotonic())
 
-    def _begin_look(self) -> None:
-        quarantined = self._quarantine.find(self._changes)
-        waiting = {urls.resolve_name(self.config.base, uri) for uri in self._changes if uri not in quarantined}
-        self._looks.begin(waiting, is_sure=not self._num_failed)
-
     def _look(self) -> Changes:
         """List the sources; what changed, all of it."""
         assert self._update is not None
-        self._begin_look()
-        changes = self._update.look()
-        held = self._update.held
-        if changes.vanished and not changes.plan.files and held:
+        quarantined = self._quarantine.find(self._changes)
+        waiting = [uri for uri in self._changes if uri not in quarantined]
+        changes, are_empty = look(self._update, self._looks, waiting, is_sure=not self._num_failed)
+        if are_empty:
             self.progress.say("watch: the sources are empty: nothing is removed until one of their files is back")
-            changes = changes._replace(vanished=[])
         changes = self._leave_beyond(changes)
-        wanted = {*changes.new, *changes.changed}
-        now = {file.uri: file for file in changes.plan.files if file.uri in wanted}
-        self._changes = {
-            uri: Waiting(
-                now[uri].size_bytes if uri in now else 0,
-                now[uri].version if uri in now else "",
-                held[uri].part if uri in held else "",
-            )
-            for uri in [*changes.new, *changes.changed, *changes.vanished]
-        }
-        marked = find_marked(self.config, self._changes, self.settings.marker) if self.settings.marker else None
-        self._waiting.observe(self._changes, time.monotonic(), marked)
+        self._changes = list_waiting(changes, self._update.held)
+        self._waiting.observe(self._changes, time.monotonic(), find_marked(self.config, self._changes))
         self._quarantine.read()
         if self._has_turn and not self._beyond[0]:
             self._quarantine.forget_others(self._changes)
@@ -434,21 +392,18 @@ class Service:
         """What `tokcore status` is told."""
         quarantined = self._quarantine.find(self._changes)
         files, size = self._count_waiting(quarantined)
-        return {
-            "host": os.uname().nodename,
-            "process": os.getpid(),
-            "role": "commits" if self._has_turn else "stands by",
-            "began": int(self._began),
-            "said": int(time.time()),
-            "waiting_files": files,
-            "waiting_bytes": size,
-            "oldest_waiting_s": round(self._waiting.find_oldest(time.monotonic(), quarantined)),
-            "newest_commit": self._newest,
-            "trouble": self._trouble,
-            "queue_trouble": self._notifications.trouble if self._notifications is not None else "",
-            "listen": self.settings.listen,
-            "drift": self._drift.found,
-        }
+        return describe_watcher(
+            "commits" if self._has_turn else "stands by",
+            self._began,
+            waiting_files=files,
+            waiting_bytes=size,
+            oldest_waiting_s=round(self._waiting.find_oldest(time.monotonic(), quarantined)),
+            newest_commit=self._newest,
+            trouble=self._trouble,
+            queue_trouble=self._notifications.trouble if self._notifications is not None else "",
+            listen=self.settings.listen,
+            drift=self._drift.found,
+        )
 
 
 def _give_back_memory() -> None:

@@ -7,7 +7,6 @@ driver starts it, or finds the one that runs; says what was committed; and has i
 from __future__ import annotations
 
 import dataclasses
-import os
 import time
 from typing import Any
 
@@ -26,11 +25,11 @@ from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.watch.begin_output import begin_output
 from tokcore_pipelines.watch.drift_watch import DriftWatch
 from tokcore_pipelines.watch.meters import Meters
-from tokcore_pipelines.watch.pages import METRICS_TYPE, Page, Pages
+from tokcore_pipelines.watch.pages import Page, serve_pages
 from tokcore_pipelines.watch.signals import Wishes
 from tokcore_pipelines.watch.stream_notes import locate_look, locate_wish, read_look
 from tokcore_pipelines.watch.stream_steps import StreamSteps
-from tokcore_pipelines.watch.watcher_turns import Turn
+from tokcore_pipelines.watch.watcher_turns import Turn, describe_watcher
 from tokcore_schemas.build_tables import EngineTable
 from tokcore_schemas.commit_log import Commit
 from tokcore_schemas.config import BuildConfig
@@ -93,7 +92,7 @@ class Stream:
         follow = FollowSources(steps, poll_s, float(settings.settle_seconds), float(settings.batch_seconds))
         job = self._open_job(poll_s)
         with self.wishes.heard():
-            pages = self._serve()
+            pages = serve_pages(settings.listen, self._show_ready, self.meters.write, self.progress.say)
             self._turn.begin()
             try:
                 self._watch(job, follow)
@@ -220,34 +219,20 @@ class Stream:
 
     # ---------------------------------------------------------------------------------------------------------- status
 
-    def _serve(self) -> Pages | None:
-        if not self.config.watch.listen:
-            return None
-        pages = Pages(
-            self.config.watch.listen,
-            {
-                "/healthz": lambda: Page(True, b"ok\n"),
-                "/readyz": lambda: Page(not self._trouble, f"{self._trouble or 'streams'}\n".encode()),
-                "/metrics": lambda: Page(True, self.meters.write(), METRICS_TYPE),
-            },
-        )
-        self.progress.say(f"watch: http://{pages.address} has /healthz, /readyz and /metrics")
-        return pages
+    def _show_ready(self) -> Page:
+        return Page(not self._trouble, f"{self._trouble or 'streams'}\n".encode())
 
     def _describe(self) -> dict[str, Any]:
         """What `tokcore status` is told."""
-        return {
-            "host": os.uname().nodename,
-            "process": os.getpid(),
-            "role": f"drives a stream of {self.config.engine.name}",
-            "began": int(self._began),
-            "said": int(time.time()),
+        return describe_watcher(
+            f"drives a stream of {self.config.engine.name}",
+            self._began,
             **{name: (self._look or {}).get(name, 0) for name in _WAITING},
-            "newest_commit": self._log.newest if self._log is not None else 0,
-            "trouble": self._trouble,
-            "listen": self.config.watch.listen,
-            "drift": self._drift.found if self._drift is not None else None,
-        }
+            newest_commit=self._log.newest if self._log is not None else 0,
+            trouble=self._trouble,
+            listen=self.config.watch.listen,
+            drift=self._drift.found if self._drift is not None else None,
+        )
 
 
 def _refuse_without_streams(config: BuildConfig, options: RunOptions) -> None:

@@ -13,7 +13,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from tokcore.errors import TokError
 from tokcore.files.canonical_json import write_canonical_json
@@ -24,9 +24,10 @@ from tokcore_pipelines.history.make_commit import NewPart, PartBuilder, create_c
 from tokcore_pipelines.history.update_output import Changes, Update
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
-from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.watch.blamed_files import blames_machine, shorten
+from tokcore_pipelines.watch.look_at_sources import list_waiting, look, make_update
 from tokcore_pipelines.watch.marker_files import find_marked
 from tokcore_pipelines.watch.quarantine import Quarantine
 from tokcore_pipelines.watch.reach_of_looks import Looks
@@ -91,29 +92,15 @@ class StreamSteps:
         opened = self._open()
         update = opened.update
         with opened.lock:
-            shown = {urls.resolve_name(self.config.base, uri) for uri in opened.waiting}
-            opened.looks.begin(shown, is_sure=opened.is_sure)
-            opened.is_sure = False
-            changes = update.look()
+            is_sure, opened.is_sure = opened.is_sure, False
+            changes, _ = look(update, opened.looks, opened.waiting, is_sure=is_sure)
             held = update.held
-            if changes.vanished and not changes.plan.files and held:
-                changes = changes._replace(vanished=[])  # empty sources are a store in trouble
-            wanted = {*changes.new, *changes.changed}
-            now = {file.uri: file for file in changes.plan.files if file.uri in wanted}
-            waiting = {
-                uri: Waiting(
-                    now[uri].size_bytes if uri in now else 0,
-                    now[uri].version if uri in now else "",
-                    held[uri].part if uri in held else "",
-                )
-                for uri in [*changes.new, *changes.changed, *changes.vanished]
-            }
+            waiting = list_waiting(changes, held)
             quarantine = Quarantine(self.output)
             quarantine.read()
             quarantine.forget_others(waiting)
             left_alone = quarantine.find(waiting)
-            marker = self.config.watch.marker
-            marked = {*waiting} if marker is None else find_marked(self.config, waiting, marker)
+            marked = find_marked(self.config, waiting)
             ready = [uri for uri in waiting if uri not in left_alone and uri in marked]
             arrivals = self._list_arrivals(update, changes, ready, left_alone, held)
             opened.waiting, opened.is_sure = {*waiting} - left_alone, True
@@ -284,17 +271,11 @@ class StreamSteps:
 
     def _open(self) -> _Opened:
         """The output as it is known in this process."""
-        rule: Any = "keep" if self.config.update.vanished == "fail" else self.config.update.vanished
-        key = (self.output, self.config.path, rule)
+        key = (self.output, self.config.path, self.config.update.vanished)
         with _opening:
             if key not in _updates:
                 quiet, looks = StageProgress(level=-1), Looks(self.config.watch, None)
-                update = Update(
-                    *(self._local_config(), _HERE, self.output, quiet, rule),
-                    grows=True,
-                    takes_over=False,
-                    list_files=looks.known.list_files,
-                )
+                update = make_update(self._local_config(), _HERE, self.output, quiet, looks, takes_over=False)
                 _updates[key] = _Opened(update, looks)
             return _updates[key]
 

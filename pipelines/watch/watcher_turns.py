@@ -7,6 +7,8 @@ think that it is their turn, both do the same work, and the first commit counts.
 from __future__ import annotations
 
 import contextlib
+import os
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -19,11 +21,17 @@ from tokcore_pipelines.store.signs_of_life import Signs
 SIGN, TURN = "sign", "turn"
 
 
+def describe_watcher(role: str, began: float, **more: Any) -> dict[str, Any]:
+    """What a sign says, for `tokcore status`. began: seconds since 1970."""
+    where = {"host": os.uname().nodename, "process": os.getpid()}
+    return {**where, "role": role, "began": int(began), "said": int(time.time()), **more}
+
+
 class Turn(Signs[str]):
     """One watcher's signs, and what it sees of the others, by their processes."""
 
     def __init__(self, output: str, lease_s: float, describe: Callable[[], dict[str, Any]]) -> None:
-        """describe: what the sign says of this watcher, for `tokcore status`."""
+        """describe: calls describe_watcher."""
         super().__init__(urls.join(output, FOLDER, WATCHERS), SIGN, lease_s, describe)
         self._unfinished = urls.join(output, FOLDER)
         self._holders: dict[int, str] = {}  # generation of a turn -> process

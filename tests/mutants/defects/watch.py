@@ -102,8 +102,8 @@ DEFECTS = (
     Defect(
         "unmounted-disk-removes-all",
         "a watcher removes all documents when its sources look empty",
-        "Service._look",
-        "if changes.vanished and not changes.plan.files and held:",
+        "look",
+        "if changes.vanished and not changes.plan.files and update.held:",
         "if False:",
         in_tests("pipelines/test_watch.py::test_files_that_vanish"),
     ),
