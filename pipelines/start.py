@@ -13,7 +13,7 @@ _EXIT_USAGE = 2
 def main() -> NoReturn:
     """The program `tokcore`."""
     _leave_unless_installed("tokcore")
-    from tokcore_pipelines.cli import main
+    from tokcore_pipelines.cli import main  # needs click
 
     main()
 
@@ -21,14 +21,14 @@ def main() -> NoReturn:
 def work() -> None:
     """The program `tokcore-worker`."""
     _leave_unless_installed("tokcore-worker")
-    from tokcore_pipelines.run.engines.boot_worker import main
+    from tokcore_pipelines.run.engines.boot_worker import main  # needs Beam
 
     main()
 
 
 def _leave_unless_installed(program: str) -> None:
     if missing := describe_missing():
-        from tokcore_pipelines.local.say import say
+        from tokcore_pipelines.local.say import say  # only where something is missing
 
         say(f"{program}: {missing}", err=True)
         sys.exit(_EXIT_USAGE)

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tokcore_pipelines.reading.column_reader import read_columns
+from tokcore_pipelines.reading.delimited import read_delimited
 from tokcore_pipelines.reading.jsonl import read_json_lines
 from tokcore_pipelines.reading.limits import read_to_end_first
 from tokcore_pipelines.reading.plain import read_plain_text
@@ -96,15 +98,13 @@ def _read_as_written(file: FileId, start: int, end: int, settings: ReadSettings,
     if unreadable := explain_unreadable(file.url):
         raise FileRejected("unreadable_name", unreadable)
     if settings.format in ("parquet", "arrow"):
-        # Imported late: few callers need it.
-        from tokcore_pipelines.reading.column_reader import read_columns
-
         return _count_whole_file(read_columns(file, settings), file, meter)
     if settings.format in ("csv", "tsv", "warc"):
-        from tokcore_pipelines.reading.delimited import read_delimited
-        from tokcore_pipelines.reading.warc import read_warc
+        read = read_delimited
+        if settings.format == "warc":
+            from tokcore_pipelines.reading.warc import read_warc  # loads warcio
 
-        read = read_warc if settings.format == "warc" else read_delimited
+            read = read_warc
         return read_to_end_first(lambda: read(read_whole_file(file, settings, meter), settings), _estimate_size)
     if settings.format == "text" and settings.unit != "line":
         start, end = 0, file.size_bytes

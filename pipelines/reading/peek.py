@@ -16,6 +16,7 @@ import orjson
 
 from tokcore_pipelines.reading.column_names import read_arrow_columns, read_parquet_columns
 from tokcore_pipelines.reading.compressed import decompress
+from tokcore_pipelines.reading.delimited import read_delimited
 from tokcore_pipelines.reading.input_range import read_documents
 from tokcore_pipelines.reading.json_line import parse_json_line
 from tokcore_pipelines.reading.jsonl import name_json_type, read_json_lines
@@ -141,8 +142,6 @@ def _read_first_as_written(seen: Peek, settings: ReadSettings) -> Batch | None:
         return next(read_json_lines([data], settings), None)
     if settings.format == "text":
         return next(read_plain_text([data], settings), None)
-    from tokcore_pipelines.reading.delimited import read_delimited
-
     while data:
         try:
             return next(read_delimited([data], settings), None)
@@ -152,7 +151,7 @@ def _read_first_as_written(seen: Peek, settings: ReadSettings) -> Batch | None:
 
 
 def _read_first_answers(seen: Peek, settings: ReadSettings) -> Batch | None:
-    from tokcore_pipelines.reading.warc import read_warc
+    from tokcore_pipelines.reading.warc import read_warc  # loads warcio
 
     end = len(seen.head) if seen.is_whole else seen.head.rfind(_NEXT_ANSWER)
     if end < 0:

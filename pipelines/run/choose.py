@@ -22,7 +22,7 @@ def choose_executor(
     session: Session | None = None,
     is_made: Callable[[], bool] = lambda: False,
 ) -> Executor:
-    """What does the steps of a stage. Beam is imported only for an engine.
+    """What does the steps of a stage.
 
     say: is told of jobs of an engine, and of warnings. session: of slices. is_made: whether the stage was committed.
     """
@@ -33,7 +33,7 @@ def choose_executor(
     if options.is_local:
         return ByWorkers(workers)
     is_first = "apache_beam" not in sys.modules
-    from tokcore_pipelines.run.beam import OnBeam
+    from tokcore_pipelines.run.beam import OnBeam  # loads Beam
 
     if is_first:
         gc.freeze()  # so that collections do not visit the objects of Beam's modules

@@ -74,7 +74,7 @@ class Stream:
         Raises ConfigError if the output or the engine does not fit, StageError if the job fails: what is committed is
         kept, and the same command goes on; KeyboardInterrupt if it did not end in time, and was cancelled.
         """
-        from tokcore_pipelines.run.engines.stream_graph import FollowSources
+        from tokcore_pipelines.run.engines.stream_graph import FollowSources  # loads Beam
 
         settings = self.config.watch
         require_job_server(self.config.engine)
@@ -102,12 +102,13 @@ class Stream:
                     pages.end()
 
     def _open_job(self, poll_s: float) -> Any:
-        """What knows the stream's job at the engine. Imported only now, with Beam, and with what Dataflow needs."""
+        """What knows the stream's job at the engine."""
         if self.config.engine.name == DATAFLOW:
+            # With Beam, and with what an extra brings.
             from tokcore_pipelines.run.engines.dataflow_stream import DataflowStreamJob
 
             return DataflowStreamJob(self.options, self.output, self.progress.say)
-        from tokcore_pipelines.run.engines.stream_job import StreamJob
+        from tokcore_pipelines.run.engines.stream_job import StreamJob  # loads Beam
 
         named = self.config.engine.checkpoints
         checkpoints = urls.resolve(self.config.base, named) if named else ""

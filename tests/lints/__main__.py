@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from lints import code_from_data, layers, seeded_defects, stages
+from lints import code_from_data, late_imports, layers, seeded_defects, stages
 from lints.offence import Offence
 from support.source import no_search_for_garbage
 
@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 # What each checks is the first line of its file.
 LINTS: tuple[Callable[[Path], Iterable[Offence]], ...] = (
     layers.find_offences,
+    late_imports.find_offences,
     code_from_data.find_offences,
     seeded_defects.find_offences,
     stages.find_offences,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from lints import __main__ as program
-from lints import code_from_data, import_graph, layers, seeded_defects, stages
+from lints import code_from_data, import_graph, late_imports, layers, seeded_defects, stages
 from lints.import_graph import NAMES
 from lints.offence import Offence
 from mutants.defect import Defect
@@ -34,7 +34,7 @@ def tree(tmp_path: Path) -> Tree:
     return make
 
 
-@pytest.mark.parametrize("module", [code_from_data, import_graph, stages])
+@pytest.mark.parametrize("module", [code_from_data, import_graph, late_imports, stages])
 def test_examples_of_the_lints(module):
     assert doctest.testmod(module).failed == 0
 
@@ -105,6 +105,22 @@ def test_all_offences_are_listed_at_once(tree):
         ("tokcore/a.py", 1),
         ("tokcore/a.py", 2),
     ]
+
+
+# --------------------------------------------------------------------------------------------------------- late imports
+
+
+def test_imports_in_functions_say_what_they_spare(tree):
+    late = "def f():\n    {}from tokcore.a import b{}\n    import tokcore_schemas.c\n"
+    files = {
+        "pipelines/local/a.py": late.format("", ""),
+        "pipelines/local/b.py": late.format("# Half a second.\n    ", ""),
+        "pipelines/local/c.py": late.format("", "  # half a second"),
+        "pipelines/local/d.py": "from tokcore.a import b\n\n\ndef f():\n    import os",
+        "pipelines/local/e.py": "def f():\n    # Of the call.\n    g()\n    from tokcore.a import b",
+    }
+    found = [(one.path, one.line) for one in late_imports.find_offences(tree(files))]
+    assert found == [("pipelines/local/a.py", 2), ("pipelines/local/a.py", 3), ("pipelines/local/e.py", 4)]
 
 
 # ------------------------------------------------------------------------------------------------------- code from data

@@ -29,6 +29,7 @@ from apache_beam.portability.api import beam_provision_api_pb2, beam_provision_a
 from google.protobuf import json_format, text_format
 
 from tokcore.errors import TokError
+from tokcore_pipelines.local.say import say
 from tokcore_pipelines.run.engines.bind import LOOPBACK, bind_to
 from tokcore_pipelines.run.engines.driver_options import answer_driver, describe_version
 from tokcore_pipelines.run.engines.serve_engine import serve_engine
@@ -116,8 +117,6 @@ def serve_pool(host: str, port: int) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that workers are ended by what Beam leaves for the exit
     with bind_to(host):
         BeamFnExternalWorkerPoolServicer.start(use_process=True, port=port, container_executable=sys.argv[0])
-    from tokcore_pipelines.local.say import say
-
     say(f"tokcore-worker: a pool of {describe_version()} listens on {host}:{port}", err=True)
     threading.Event().wait()
 

@@ -25,6 +25,7 @@ from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.run.engines.across import find_error
 from tokcore_pipelines.run.engines.beam_warnings import tell_warnings
 from tokcore_pipelines.run.engines.bind import bind_to_loopback
+from tokcore_pipelines.run.engines.engine_jobs import find_endpoint, run_job
 from tokcore_pipelines.run.engines.measure import collect_metrics
 from tokcore_pipelines.run.engines.recorded import Recorded, telling
 from tokcore_pipelines.run.engines.stage_on_beam import StageOnBeam
@@ -72,9 +73,6 @@ def _run_on_engine(run: StageOnBeam, options: PipelineOptions) -> Iterator[beam.
         with run_dataflow_job(run, options) as pipeline:
             yield pipeline
         return
-    # Local builds need none of this, and should not wait for its import.
-    from tokcore_pipelines.run.engines.engine_jobs import find_endpoint, run_job
-
     if (endpoint := find_endpoint(options)) is None:
         with telling(Recorded(run.attempts, run.pieces), run.on_progress), beam.Pipeline(options=options) as pipeline:
             yield pipeline
