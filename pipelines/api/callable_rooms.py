@@ -39,6 +39,7 @@ class Package(ModuleType):
 
 
 def _find_function(room: ModuleType) -> Any:
+    # Rooms are imported before the calls, which import rooms.
     from tokcore_pipelines.api import calls
 
     return getattr(calls, room.__name__.rpartition(".")[2])

@@ -17,13 +17,19 @@ from typing import TYPE_CHECKING, Any, Literal
 from tokcore.errors import ConfigError
 from tokcore_pipelines.api.open_build import Named, Told, locate, make_progress, open_build, taking_turns
 from tokcore_pipelines.api.outputs import Output
+from tokcore_pipelines.begin.check_build import make_check_report
+from tokcore_pipelines.build.output import read_output
+from tokcore_pipelines.check.verify import Report
+from tokcore_pipelines.check.verify import verify as verify_output
+from tokcore_pipelines.history.remove_documents import Remove, Removed
+from tokcore_pipelines.history.update_output import Update
 from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.look.report.compose import SAMPLE, Wishes, make_report
+from tokcore_pipelines.look.report.report_files import check_place, write_report
 from tokcore_schemas.build_in_python import Build
 
 if TYPE_CHECKING:
     from tokcore.tokenizer.tokenizer import Tokenizer
-    from tokcore_pipelines.check.verify import Report
-    from tokcore_pipelines.history.remove_documents import Removed
     from tokcore_schemas.commit_log import Commit
 
 
@@ -80,8 +86,6 @@ def update(
     >>> update(pages, output="out/third", workers=1) is None
     True
     """
-    from tokcore_pipelines.history.update_output import Update
-
     with taking_turns():
         made = open_build(config, output, settings, RunOptions(workers), progress)
         rule = vanished or made.config.update.vanished
@@ -99,8 +103,6 @@ def check(config: Build | Named, *, output: Named = "", progress: Told = None, *
     >>> found["files"], found["output_holds"], found["refused"], len(found["problems"]) > 0
     (1, 'nothing', False, True)
     """
-    from tokcore_pipelines.begin.check_build import make_check_report
-
     with taking_turns():
         made = open_build(config, output, settings, RunOptions(), progress)
         return make_check_report(made, made.progress)
@@ -127,8 +129,6 @@ def remove(
     >>> remove("out/first", ids=["page-2"], dry_run=True).documents
     1
     """
-    from tokcore_pipelines.history.remove_documents import Remove
-
     names = tuple(ids), tuple(langs), tuple(sources)
     if not any(names):
         raise ConfigError("what is to be removed? Name it: ids, langs or sources")
@@ -159,10 +159,8 @@ def verify(
     >>> report.problems, report.num_decoded
     ((), 2)
     """
-    from tokcore_pipelines.check.verify import verify as run
-
     with taking_turns():
-        return run(
+        return verify_output(
             locate(output),
             decode=None if decode == "all" else decode,
             root=root.lower(),
@@ -196,10 +194,6 @@ def report(
     >>> told["corpus"]["tokens"]
     11
     """
-    from tokcore_pipelines.build.output import read_output
-    from tokcore_pipelines.look.report.compose import SAMPLE, Wishes, make_report
-    from tokcore_pipelines.look.report.report_files import check_place, write_report
-
     with taking_turns():
         url = locate(output)
         page = None if not path else Path(path)

@@ -6,16 +6,19 @@ import dataclasses
 import os
 from typing import TYPE_CHECKING
 
+from tokcore.count.count_tables import open_counts
 from tokcore.errors import ConfigError
+from tokcore.shards.opened_shards import Shards, open_shards
+from tokcore_pipelines.build.commit import require_manifest
 from tokcore_pipelines.build.output import read_output
 from tokcore_pipelines.build.read_log import read_log
 from tokcore_pipelines.store import urls
-from tokcore_schemas.stage_table import STAGES
+from tokcore_pipelines.store.tokenizers import load_tokenizer
+from tokcore_schemas.stage_table import BUILD, STAGES, WHOLE
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tokcore.shards.opened_shards import Shards
     from tokcore.tokenizer.tokenizer import Tokenizer
     from tokcore_schemas.commit_log import Commit
     from tokcore_schemas.manifest import AnyManifest
@@ -39,21 +42,15 @@ class Output:
 
     def open_shards(self, split: str = "train", at: int | None = None) -> Shards:
         """The documents as ids: tokcore.open_shards of this output."""
-        from tokcore.shards.opened_shards import open_shards
-
         return open_shards(self._place, split, at=at)
 
     @property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer that encoded the documents. Raises FormatError if there is none, or its file is damaged."""
-        from tokcore_pipelines.store.tokenizers import load_tokenizer
-
         return load_tokenizer(self.url)
 
     def counts(self, lang: str, at: int | None = None) -> pa.Table:
         """The counts of one language's pre-tokens: tokcore.open_counts of this output."""
-        from tokcore.count.count_tables import open_counts
-
         return open_counts(self._place, lang, at)
 
     def manifest(self, stage: str) -> AnyManifest:
@@ -61,9 +58,6 @@ class Output:
 
         Raises ConfigError if there is no such stage, or it is not made.
         """
-        from tokcore_pipelines.build.commit import require_manifest
-        from tokcore_schemas.stage_table import BUILD, WHOLE
-
         known = {**STAGES, BUILD: WHOLE}
         if stage not in known:
             raise ConfigError(f"stage = {stage!r}: expected one of {', '.join(known)}")
