@@ -16,7 +16,6 @@ from tokcore_pipelines.commands.fail import EXIT_STAGE, EXIT_USAGE, fail
 from tokcore_pipelines.commands.open_build import open_build
 from tokcore_pipelines.local.dataflow import NAME
 from tokcore_pipelines.local.say import say
-from tokcore_pipelines.run.engines.dataflow_engine import TemplateWritten
 from tokcore_pipelines.watch.stream import Stream
 from tokcore_schemas.stage_table import COUNTS, REJECTED, SHARDS, STAGES
 
@@ -69,6 +68,9 @@ def launch(given: argparse.Namespace, more: Sequence[str]) -> str:
     build: Any = open_build(given.build_file, given.output, tuple(assigned), None, tuple(rest))
     if given.stage == SHARDS.command and build.config.shuffle.seed is not None:
         raise ConfigError("[shuffle]: takes two jobs, one after the other. Run: tokcore encode --engine dataflow")
+    # It loads Beam, and all modules of commands can be had without.
+    from tokcore_pipelines.run.engines.dataflow_engine import TemplateWritten
+
     try:
         _run(build, given.stage)
     except TemplateWritten as written:
