@@ -320,7 +320,8 @@ class SymbolBpeEncoder(_Encoder):
     """
 
     def __init__(self, pattern: str | None, symbols: Symbols, cache_bytes: int) -> None:
-        whole, *rules = symbols
+        fields: tuple[Any, ...] = symbols
+        whole, *rules = fields
         self._inner = _inside.Encoder(pattern or "", *whole, *rules, cache_bytes, get_implementation())
 
 

@@ -266,7 +266,7 @@ def _spell_any(texts: Sequence[AnyStr]) -> AnyStr:
         return _spell_trie(sorted(set(texts)), 0, 0)
     except RecursionError:
         longest_first = sorted(texts, key=lambda text: (-len(text), text))
-        return (b"|" if isinstance(nothing, bytes) else "|").join(map(re.escape, longest_first))  # type: ignore[arg-type,type-var]
+        return (b"|" if isinstance(nothing, bytes) else "|").join(map(re.escape, longest_first))
 
 
 def _spell_trie(texts: Sequence[AnyStr], start: int, depth: int) -> AnyStr:
@@ -279,10 +279,11 @@ def _spell_trie(texts: Sequence[AnyStr], start: int, depth: int) -> AnyStr:
     if len(texts) == 1:
         return shared
     ends_here = len(first) == end
-    groups = groupby(texts[ends_here:], key=lambda text: text[end : end + 1])
-    parts = [_spell_trie([*group], end, depth + 1) for _, group in groups]
+    parts: list[AnyStr] = []
+    for _, alike in groupby(texts[ends_here:], lambda text: text[end : end + 1]):
+        parts.append(_spell_trie(list(alike), end, depth + 1))
     if isinstance(first, bytes):
-        return shared + b"(?:" + b"|".join(parts) + (b")?" if ends_here else b")")  # type: ignore[arg-type]
+        return shared + b"(?:" + b"|".join(parts) + (b")?" if ends_here else b")")
     return shared + "(?:" + "|".join(parts) + (")?" if ends_here else ")")
 
 
