@@ -6,7 +6,7 @@ from typing import Any
 
 from tokcore_pipelines.begin.check_build import make_check_report
 from tokcore_pipelines.commands.answers import answer
-from tokcore_pipelines.commands.command_options import BUILD_FILE, JSON, OUTPUT, SET, command
+from tokcore_pipelines.commands.command_options import BUILD_FILE, JSON, OUTPUT, SET, RunChoices, command
 from tokcore_pipelines.commands.fail import EXIT_USAGE, fail
 from tokcore_pipelines.commands.open_build import open_build
 from tokcore_pipelines.local.progress import StageProgress
@@ -29,7 +29,7 @@ def check(build_file: str, output: str, assigned: tuple[str, ...], as_json: bool
     """
     progress = StageProgress()
     with progress.stage("check", minor=True):
-        report = make_check_report(open_build(build_file, output, assigned, None, ()), progress)
+        report = make_check_report(open_build(build_file, RunChoices(output, assigned)), progress)
     answer(report, as_json, print_check)
     if report["refused"]:  # as `tokcore build` would
         fail(report["output_holds"], EXIT_USAGE)

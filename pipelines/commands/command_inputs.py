@@ -16,7 +16,6 @@ def make_absolute(output: str) -> str:
 
     Raises ConfigError for a build file, with what to write in its place.
     """
-
     url = urls.resolve(os.getcwd(), expand_path(output))  # noqa: PTH109 - resolve wants a str
     if url.endswith(".toml") and urls.is_local(url) and Path(url).is_file():
         raise ConfigError(f"{output}: is a build file; name its output instead: {_find_output(url)}")
@@ -50,7 +49,6 @@ def read_lines(path: str) -> list[str]:
 
 def expand_local_path(path: str) -> Path:
     """The path of a file to write on this machine. Raises ConfigError for a URL."""
-
     if not urls.is_local(expanded := expand_path(path)):
         raise ConfigError(f"-o {path}: is written on this machine only: name a path, then copy the file there")
     return Path(expanded) if urls.find_scheme(expanded) is None else urls.get_local_path(expanded)

@@ -127,13 +127,13 @@ class RunChoices:
 
     output: str
     assigned: tuple[str, ...]
-    engine: str | None
-    shared_filesystem: bool
-    detach: bool
-    workers: int | None
-    quiet: bool
-    verbose: bool
-    runner_options: tuple[str, ...]
+    engine: str | None = None
+    shared_filesystem: bool = False
+    detach: bool = False
+    workers: int | None = None
+    quiet: bool = False
+    verbose: bool = False
+    runner_options: tuple[str, ...] = ()
     share: str | None = None  # these three only of builds
     lease: float = _LEASE_SECONDS
     waits: bool = True

@@ -10,8 +10,7 @@ import click
 from tokcore.errors import ConfigError
 from tokcore_pipelines.commands.command_inputs import make_absolute
 from tokcore_pipelines.commands.command_options import RunChoices
-from tokcore_pipelines.commands.run_stages import make_stage_command, print_as_json, print_for_people
-from tokcore_pipelines.local.say import say
+from tokcore_pipelines.commands.run_stages import make_stage_command, print_made
 from tokcore_schemas.stage_table import SHARDS
 
 _AT = click.option(
@@ -38,13 +37,7 @@ def _encode_at(
         raise ConfigError("--at and --tokenizer make a new output: name it with -o OUTPUT")
     named = tokenizer if not tokenizer or is_fingerprint(tokenizer) else make_absolute(tokenizer)
     encoding = make_encoding(build, make_absolute(target), at, named or "")
-    manifest = encoding.run()
-    if as_json:
-        print_as_json(encoding, manifest)
-    elif chosen.quiet:
-        say(manifest.root)
-    else:
-        print_for_people(encoding, manifest, "encoded", False)
+    print_made(encoding, encoding.run(), "encoded", chosen, as_json)
     return True
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tokcore.errors import ConfigError, TokError
+from tokcore_pipelines.commands.command_options import RunChoices
 from tokcore_pipelines.commands.fail import EXIT_STAGE, EXIT_USAGE, fail
 from tokcore_pipelines.commands.open_build import open_build
 from tokcore_pipelines.local.dataflow import NAME
@@ -65,7 +66,7 @@ def launch(given: argparse.Namespace, more: Sequence[str]) -> str:
     if not any(option.startswith("--template_location=") for option in rest):
         raise ConfigError("--template_location: missing. Google's launcher gives it; for a job, run tokcore itself")
 
-    build: Any = open_build(given.build_file, given.output, tuple(assigned), None, tuple(rest))
+    build: Any = open_build(given.build_file, RunChoices(given.output, tuple(assigned), runner_options=tuple(rest)))
     if given.stage == SHARDS.command and build.config.shuffle.seed is not None:
         raise ConfigError("[shuffle]: takes two jobs, one after the other. Run: tokcore encode --engine dataflow")
     # It loads Beam, and all modules of commands can be had without.

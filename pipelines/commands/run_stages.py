@@ -9,8 +9,6 @@ from typing import Any
 
 import click
 
-from tokcore.errors import ConfigError
-from tokcore_pipelines.commands.command_inputs import make_absolute
 from tokcore_pipelines.commands.command_options import (
     BUILD_FILE,
     BUILD_FILE_OR_OUTPUT,
@@ -21,7 +19,6 @@ from tokcore_pipelines.commands.command_options import (
 )
 from tokcore_pipelines.commands.command_table import list_rows
 from tokcore_pipelines.commands.open_build import open_build
-from tokcore_pipelines.local.run_options import parse_slice
 from tokcore_pipelines.local.say import say, say_json
 from tokcore_pipelines.store.retries import describe_retries, list_retries
 from tokcore_schemas.stage_table import BUILD, REJECTED, STAGES, Stage
@@ -64,18 +61,12 @@ def make_run_command(
         **more: Any,
     ) -> None:
         is_to_work = name == BUILD or name in {STAGES[one].command for one in REJECTED.within}
-        build = open_to_run(
+        build = open_build(
             build_file, chosen, replace, reuse, is_learned=source is BUILD_FILE_OR_OUTPUT, is_to_work=is_to_work
         )
         if of_commit is not None and of_commit(build, chosen, as_json, **more):
             return
-        manifest = run(build)
-        if as_json:
-            print_as_json(build, manifest)
-        elif chosen.quiet:
-            say(manifest.root or manifest.content_id())
-        else:
-            print_for_people(build, manifest, done, show_all)
+        print_made(build, run(build), done, chosen, as_json, show_all)
 
     made: click.Command = command
     for option in options:
@@ -102,59 +93,15 @@ def make_stage_command(
     )
 
 
-def open_to_run(
-    build_file: str,
-    chosen: RunChoices,
-    replace: str | None = None,
-    reuse: str | None = None,
-    *,
-    is_learned: bool = False,
-    is_to_work: bool = False,
-) -> Any:
-    """The build, with the stage to make again and the output to take stages from.
-
-    is_learned, is_to_work: as for open_build.
-    """
-    if chosen.quiet and chosen.verbose:
-        raise click.UsageError("--quiet and --verbose exclude each other: leave one of them out")
-    from_other = make_absolute(reuse) if reuse else ""
-    assigned = chosen.assigned
-    if chosen.engine is not None:
-        assigned += (f"engine.name={chosen.engine}",)
-    if chosen.shared_filesystem:
-        assigned += ("engine.shared_filesystem=true",)
-    build = open_build(
-        build_file,
-        chosen.output,
-        assigned,
-        chosen.workers,
-        chosen.runner_options,
-        chosen.detach,
-        _find_slice(chosen.share, chosen.lease, chosen.waits),
-        is_learned=is_learned,
-        is_to_work=is_to_work,
-        replace=replace or "",
-        reuse=from_other,
-    )
-    build.progress.level = -1 if chosen.quiet else int(chosen.verbose)
-    return build
-
-
-def _find_slice(share: str | None, lease: float, waits: bool) -> Any:
-    if share is not None:
-        return parse_slice(share, lease, waits)
-    if not waits:
-        raise ConfigError("--no-wait: is for --slice I/N. Leave it out.")
-    return None
-
-
-def print_as_json(build: Any, manifest: Any) -> None:
-    facts = {"output": build.output, "retries": list_retries(), "metrics": build.metrics}
-    say_json({**facts, **json.loads(manifest.to_bytes())})
-
-
-def print_for_people(build: Any, manifest: Any, done: str, show_all: bool) -> None:
-    """Print what the stage made. done: what the command has done, for a message. show_all: all rows of tables."""
+def print_made(build: Any, manifest: Any, done: str, chosen: RunChoices, as_json: bool, show_all: bool = False) -> None:
+    """Print what a command made. done: what it has done, for a message. show_all: all rows of tables."""
+    if as_json:
+        facts = {"output": build.output, "retries": list_retries(), "metrics": build.metrics}
+        say_json({**facts, **json.loads(manifest.to_bytes())})
+        return
+    if chosen.quiet:
+        say(manifest.root or manifest.content_id())
+        return
     # Workers start before this is imported.
     from tokcore_pipelines.commands.print_build import print_build, print_metrics, print_no_work, print_stage
 

@@ -9,8 +9,8 @@ import click
 
 from tokcore_pipelines.build.read_log import read_log
 from tokcore_pipelines.commands.command_options import BUILD_FILE, JSON, RunChoices, add_run_options, command
+from tokcore_pipelines.commands.open_build import open_build
 from tokcore_pipelines.commands.print_commits import print_commit
-from tokcore_pipelines.commands.run_stages import open_to_run
 from tokcore_pipelines.history.update_output import Update
 from tokcore_pipelines.local.say import say, say_json
 from tokcore_pipelines.store.redaction import redact
@@ -31,7 +31,7 @@ def update(build_file: str, chosen: RunChoices, vanished: str | None, as_json: b
     of its own; a new version of a file replaces its documents. Ends with one commit, which `tokcore log` shows, or with
     none if nothing changed.
     """
-    build = open_to_run(build_file, chosen)
+    build = open_build(build_file, chosen)
     rule: Any = vanished or build.config.update.vanished
     follow = Update(build.config, build.options, build.output, build.progress, rule)
     commit = follow.run()

@@ -10,7 +10,7 @@ import click
 from tokcore.errors import ConfigError
 from tokcore_pipelines.commands.command_inputs import make_absolute
 from tokcore_pipelines.commands.command_options import BUILD_FILE, RunChoices, add_unsliced_run_options, command
-from tokcore_pipelines.commands.run_stages import open_to_run
+from tokcore_pipelines.commands.open_build import open_build
 from tokcore_pipelines.watch.service import Service
 from tokcore_pipelines.watch.stream import Stream
 from tokcore_schemas.build_tables import TokenizerTable
@@ -62,11 +62,11 @@ def watch(
             config = dataclasses.replace(config, watch=dataclasses.replace(config.watch, listen=listen))
         return config
 
-    build = open_to_run(build_file, chosen)
+    build = open_build(build_file, chosen)
     build.progress.as_json = log_format == "json"
     if streaming:
         Stream(complete(build.config), build.options, build.output, build.progress).run()
         return
     # Of the new settings: a build file that cannot be read leaves the service as it is.
-    reload = lambda: complete(open_to_run(build_file, chosen).config)  # noqa: E731
+    reload = lambda: complete(open_build(build_file, chosen).config)  # noqa: E731
     Service(complete(build.config), build.options, build.output, build.progress, reload=reload).run()
