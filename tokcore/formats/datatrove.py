@@ -9,14 +9,12 @@ huggingface/datatrove, src/datatrove/pipeline/tokens/tokenizer.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import BinaryIO
 
 import numpy as np
 
 from tokcore.errors import FormatError
 from tokcore.formats.flat_ids import HeaderlessFormat, compute_lengths, map_file, measure_file, store_ids
-from tokcore.formats.shard_format import ShardSettings
 from tokcore.shards.token_batch import Offsets, TokenBatch
 
 DS, INDEX = ".ds", ".ds.index"
@@ -75,10 +73,7 @@ class DatatroveFormat(HeaderlessFormat):
     name = "datatrove"
     suffixes = (DS, INDEX)
     usage = _USAGE
+    writer = DatatroveShardWriter
 
     def read_lengths(self, path: str) -> Offsets:
         return read_lengths(path)
-
-    def open_writer(self, files: Sequence[BinaryIO], settings: ShardSettings) -> DatatroveShardWriter:
-        ids_file, index_file = files
-        return DatatroveShardWriter(ids_file, index_file, self.dtype(settings), settings.vocab_size)

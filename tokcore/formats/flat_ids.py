@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tokcore.errors import FormatError
 from tokcore.files.ranged_files import RangedIds, find_ranged
 from tokcore.formats.documents import Documents
-from tokcore.formats.shard_format import ShardFormat, ShardSettings, ShardWithDocuments, check_ids, count_most_ids
+from tokcore.formats.shard_format import ShardFormat, ShardWithDocuments, check_ids, count_most_ids
 from tokcore.shards.token_batch import Ids, Offsets, TokenBatch
 
 _SPOOL_MEMORY = 1 << 23  # bytes of a spool that stay in memory
@@ -26,20 +26,6 @@ _COPIED = 1 << 20  # bytes that are copied at a time
 def find_stored_dtype(dtype: str) -> np.dtype[Any]:
     """The numpy type of ids in a file: little-endian on every machine."""
     return np.dtype(dtype).newbyteorder("<")
-
-
-def choose_dtype(settings: ShardSettings, dtypes: Sequence[str]) -> str:
-    """The dtype of the build file, if the format has it; else int32, if it has that; else the smallest that holds all.
-
-    dtypes: those of the format, the smallest first.
-
-    >>> [choose_dtype(ShardSettings("", 70_000, "zstd", dtype), ["uint16", "uint32"]) for dtype in ("int32", "uint16")]
-    ['uint32', 'uint16']
-    """
-    for dtype in (settings.dtype, "int32"):
-        if dtype in dtypes:
-            return dtype
-    return next(dtype for dtype in dtypes if settings.vocab_size <= count_most_ids(dtype))
 
 
 def store_ids(batch: TokenBatch, dtype: str, vocab_size: int) -> memoryview:
@@ -243,9 +229,6 @@ class HeaderlessFormat(ShardFormat, ABC):
     @abstractmethod
     def read_lengths(self, path: str) -> Offsets:
         """The number of ids of each document, from the file of bounds. Raises FormatError if it cannot be one."""
-
-    def dtype(self, settings: ShardSettings) -> str:
-        return choose_dtype(settings, self.dtypes)
 
     def main_file(self, path: str) -> str | None:
         ids, bounds = self.suffixes

@@ -22,7 +22,6 @@ from tokcore.formats.documents import Documents
 from tokcore.formats.flat_ids import (
     FlatIds,
     Spool,
-    choose_dtype,
     compute_lengths,
     find_stored_dtype,
     map_file,
@@ -176,6 +175,7 @@ class LitdataFormat(ShardFormat):
     needs_index = True
     rebuilds_index = True
     usage = _USAGE
+    writer = LitdataShardWriter
 
     def read_entries(self, index: str) -> Iterator[IndexEntry]:
         dtype = read_index(index)
@@ -184,9 +184,6 @@ class LitdataFormat(ShardFormat):
                 path = str(Path(index).parent / chunk["filename"])
                 told = (chunk["chunk_bytes"], chunk["chunk_size"], chunk["dim"])
                 yield IndexEntry(f"chunks[{i}]", path, *told, dtype)
-
-    def dtype(self, settings: ShardSettings) -> str:
-        return choose_dtype(settings, self.dtypes)
 
     def main_file(self, path: str) -> str | None:
         """A .bin file goes by this format if its offsets begin after themselves and end with the file."""
@@ -198,10 +195,6 @@ class LitdataFormat(ShardFormat):
         except FormatError:
             return None
         return place
-
-    def open_writer(self, files: Sequence[BinaryIO], settings: ShardSettings) -> LitdataShardWriter:
-        (file,) = files
-        return LitdataShardWriter(file, self.dtype(settings), settings.vocab_size)
 
     def open_reader(self, path: str, documents: Documents | None) -> ShardWithDocuments:
         return ShardWithDocuments(open_ids(path, documents), documents)

@@ -11,7 +11,6 @@ of the document's end. Layout: karpathy/llm.c, dev/data/data_common.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -19,10 +18,9 @@ import numpy as np
 
 from tokcore.errors import FormatError
 from tokcore.formats.documents import Documents
-from tokcore.formats.flat_ids import FlatIds, Spool, choose_dtype, measure_file, read_start, store_ids
+from tokcore.formats.flat_ids import FlatIds, Spool, measure_file, read_start, store_ids
 from tokcore.formats.shard_format import (
     ShardFormat,
-    ShardSettings,
     ShardWithDocuments,
 )
 from tokcore.shards.token_batch import TokenBatch
@@ -128,9 +126,7 @@ class LlmcFormat(ShardFormat):
     most_tokens = MAX_TOKENS
     has_bounds = False
     usage = _USAGE
-
-    def dtype(self, settings: ShardSettings) -> str:
-        return choose_dtype(settings, self.dtypes)
+    writer = LlmcShardWriter
 
     def main_file(self, path: str) -> str | None:
         magics = {np.array(variant, "<i4").tobytes() for variant in VARIANTS.values()}
@@ -139,10 +135,6 @@ class LlmcFormat(ShardFormat):
                 with Path(place).open("rb") as file:
                     return place if file.read(8) in magics else None
         return None
-
-    def open_writer(self, files: Sequence[BinaryIO], settings: ShardSettings) -> LlmcShardWriter:
-        (file,) = files
-        return LlmcShardWriter(file, self.dtype(settings), settings.vocab_size)
 
     def open_plain(self, path: str, dtype: str) -> FlatIds:
         return open_ids(path, None)

@@ -24,7 +24,6 @@ from tokcore.files.canonical_json import write_canonical_json
 from tokcore.formats.documents import Documents
 from tokcore.formats.flat_ids import (
     Spool,
-    choose_dtype,
     find_bounds_in,
     find_stored_dtype,
     map_file,
@@ -301,6 +300,7 @@ class MdsFormat(ShardFormat):
     needs_index = True
     rebuilds_index = True
     usage = _USAGE
+    writer = MdsShardWriter
 
     def read_entries(self, index: str) -> Iterator[IndexEntry]:
         with read_json_index(index) as content:
@@ -311,16 +311,9 @@ class MdsFormat(ShardFormat):
                 dtype = PLAIN_DTYPE if encoding == _PLAIN_ENCODING else encoding.removeprefix(_ENCODING)
                 yield IndexEntry(f"shards[{i}]", path, size_bytes, samples, dtype=dtype)
 
-    def dtype(self, settings: ShardSettings) -> str:
-        return choose_dtype(settings, self.dtypes)
-
     def main_file(self, path: str) -> str | None:
         place = path if path.endswith(SUFFIX) else path + SUFFIX
         return place if Path(place).is_file() else None
-
-    def open_writer(self, files: Sequence[BinaryIO], settings: ShardSettings) -> MdsShardWriter:
-        (file,) = files
-        return MdsShardWriter(file, self.dtype(settings), settings.vocab_size)
 
     def open_reader(self, path: str, documents: Documents | None) -> ShardWithDocuments:
         return ShardWithDocuments(MdsIds(path), documents)

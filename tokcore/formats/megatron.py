@@ -24,7 +24,6 @@ from tokcore.errors import FormatError, VersionError
 from tokcore.formats.documents import Documents
 from tokcore.formats.flat_ids import (
     FlatIds,
-    choose_dtype,
     find_bounds_in,
     find_mapped,
     find_stored_dtype,
@@ -298,9 +297,6 @@ class MegatronFormat(ShardFormat):
             if not prefix or not weight.replace(".", "", 1).isdigit():
                 raise FormatError(f"{index}: line {number}: {line[:60]!r}: expected a weight and a prefix")
             yield IndexEntry(f"line {number}", str(Path(index).parent / f"{prefix}{BIN}"))
-
-    def dtype(self, settings: ShardSettings) -> str:
-        return choose_dtype(settings, self.dtypes)
 
     def main_file(self, path: str) -> str | None:
         prefix = path.removesuffix(IDX).removesuffix(BIN)

@@ -13,7 +13,7 @@ import gzip
 import itertools
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -22,7 +22,6 @@ import numpy as np
 from tokcore.errors import FormatError
 from tokcore.files.ranged_files import find_ranged
 from tokcore.formats.flat_ids import HeaderlessFormat, measure_file, store_ids
-from tokcore.formats.shard_format import ShardSettings
 from tokcore.shards.token_batch import Offsets, TokenBatch
 
 NPY, BOUNDS = ".npy", ".csv.gz"
@@ -132,6 +131,7 @@ class OlmoFormat(HeaderlessFormat):
     name = "olmo"
     suffixes = (NPY, BOUNDS)
     usage = _USAGE
+    writer = OlmoShardWriter
 
     def main_file(self, path: str) -> str | None:
         place = super().main_file(path)
@@ -139,7 +139,3 @@ class OlmoFormat(HeaderlessFormat):
 
     def read_lengths(self, path: str) -> Offsets:
         return read_lengths(path)
-
-    def open_writer(self, files: Sequence[BinaryIO], settings: ShardSettings) -> OlmoShardWriter:
-        ids_file, bounds_file = files
-        return OlmoShardWriter(ids_file, bounds_file, self.dtype(settings), settings.vocab_size)

@@ -172,9 +172,12 @@ class ShardFormat(ABC):
         """What an index says of each shard, in its order. Raises FormatError if it is no index of this format."""
         return iter(())
 
-    @abstractmethod
+    # Makes a writer to open files, in the order of suffixes, of the dtype of ids and the size of the vocabulary.
+    writer: Callable[..., ShardWriter]
+
     def dtype(self, settings: ShardSettings) -> str:
         """The numpy dtype of the ids as stored."""
+        return choose_dtype(settings, self.dtypes)
 
     @abstractmethod
     def main_file(self, path: str) -> str | None:
@@ -183,9 +186,9 @@ class ShardFormat(ABC):
         None if there is no shard of this format.
         """
 
-    @abstractmethod
     def open_writer(self, files: Sequence[BinaryIO], settings: ShardSettings) -> ShardWriter:
         """A writer to files in the order of suffixes."""
+        return self.writer(*files, self.dtype(settings), settings.vocab_size)
 
     @abstractmethod
     def open_reader(self, path: str, documents: Documents | None) -> ShardReader:
@@ -315,6 +318,20 @@ def group_by_split(shards: Sequence[StoredShard]) -> dict[str, list[StoredShard]
     for shard in shards:
         found.setdefault(shard.facts.split, []).append(shard)
     return dict(sorted(found.items()))
+
+
+def choose_dtype(settings: ShardSettings, dtypes: Sequence[str]) -> str:
+    """The dtype of the build file, if the format has it; else int32, if it has that; else the smallest that holds all.
+
+    dtypes: those of the format, the smallest first.
+
+    >>> [choose_dtype(ShardSettings("", 70_000, "zstd", dtype), ["uint16", "uint32"]) for dtype in ("int32", "uint16")]
+    ['uint32', 'uint16']
+    """
+    for dtype in (settings.dtype, "int32"):
+        if dtype in dtypes:
+            return dtype
+    return next(dtype for dtype in dtypes if settings.vocab_size <= count_most_ids(dtype))
 
 
 def count_most_ids(dtype: str) -> int:
