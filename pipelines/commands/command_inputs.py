@@ -7,7 +7,6 @@ from pathlib import Path
 
 from tokcore.errors import ConfigError
 from tokcore_pipelines.store import urls
-from tokcore_schemas.config import load_config
 from tokcore_schemas.paths import expand
 
 
@@ -23,6 +22,8 @@ def make_absolute(output: str) -> str:
 
 
 def _find_output(build_file: str) -> str:
+    # Reading build files loads all models and formats, and most commands do not.
+    from tokcore_schemas.config import load_config
 
     try:
         config = load_config(build_file)
@@ -32,7 +33,6 @@ def _find_output(build_file: str) -> str:
 
 
 def expand_path(path: str) -> str:
-
     try:
         return expand(path)
     except ConfigError as error:

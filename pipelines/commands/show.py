@@ -5,14 +5,10 @@ from __future__ import annotations
 import click
 
 from tokcore_pipelines.build.commit import find_manifest, find_manifests
-from tokcore_pipelines.build.output import read_output
 from tokcore_pipelines.build.read_log import is_updated
-from tokcore_pipelines.build.table import WORK
 from tokcore_pipelines.commands.answers import answer, show_progress
 from tokcore_pipelines.commands.command_inputs import make_absolute
 from tokcore_pipelines.commands.command_options import ALL, JSON, command
-from tokcore_pipelines.commands.named_tokenizers import load_tokenizer
-from tokcore_pipelines.commands.print_document import print_described, print_document
 from tokcore_pipelines.local.say import say, say_json
 from tokcore_pipelines.local.terminal import (
     MOST_ROWS,
@@ -29,7 +25,6 @@ from tokcore_pipelines.look.show import (
     list_shards_at,
     names_a_shard,
 )
-from tokcore_pipelines.look.show_document import describe_shard, read_document
 from tokcore_pipelines.store import urls
 from tokcore_schemas.commit_log import PARTS
 from tokcore_schemas.stage_manifests import TokenizerTotals
@@ -62,13 +57,24 @@ def show(what: str, path: str, at: int | None, show_all: bool, as_json: bool) ->
         return
     most = None if show_all or as_json else MOST_ROWS
     with show_progress("show"):
-        output = read_output(url, at) if follows else None
-        listed = list_shards(url, most) if output is None else list_shards_at(output, most)
-    say_json(listed.shards) if as_json else print_shards(url, listed, output.at if output else None)
+        if follows:
+            # Loads what reads tables of counts. The shards of a build are listed by its manifests alone.
+            from tokcore_pipelines.build.output import read_output
+
+            output = read_output(url, at)
+            at, listed = output.at, list_shards_at(output, most)
+        else:
+            listed = list_shards(url, most)
+    say_json(listed.shards) if as_json else print_shards(url, listed, at)
 
 
 def _show_shard(url: str, path: str, show_all: bool, as_json: bool) -> None:
     """Show a shard's header; at SHARD:N a document, decoded by the tokenizer at path, if one is named."""
+    # Loads all formats and models, which a list of shards does not need.
+    from tokcore_pipelines.commands.named_tokenizers import load_tokenizer
+    from tokcore_pipelines.commands.print_document import print_described, print_document
+    from tokcore_pipelines.look.show_document import describe_shard, read_document
+
     name, _, row = url.rpartition(":")
     if name and row.isdecimal():
         document = read_document(name, int(row), load_tokenizer(path) if path else None)
@@ -100,8 +106,12 @@ def print_shards(output: str, listed: ListedShards, at: int | None = None) -> No
     if (own := find_manifest(output, TOKENIZER)) is not None:
         say(_describe_tokenizer(own.totals))
     derived = find_manifests(output, (one for one in STAGES.values() if one.is_derived))
-    if stage.name in derived and (tell := WORK[stage.name].show) is not None:
-        say(*tell(derived[stage.name]))
+    if stage.name in derived:
+        # Loads what makes stages: only where a stage has more to tell.
+        from tokcore_pipelines.build.table import WORK
+
+        if (tell := WORK[stage.name].show) is not None:
+            say(*tell(derived[stage.name]))
     for name in derived:
         if stage.name in STAGES[name].find_inputs({SHARDS.name, *derived}):
             say(f"Their documents are {STAGES[name].done}, too:", f"  tokcore show {urls.join(output, name)}")

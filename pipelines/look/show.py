@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tokcore.files.canonical_json import hash_sha256
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore_pipelines.build.commit import find_manifest, get_manifest_url, require_manifest
-from tokcore_pipelines.build.output import Output
 from tokcore_pipelines.build.read_log import locate_part
 from tokcore_pipelines.store import storage, urls
 from tokcore_schemas.commit_log import OWN, Part
 from tokcore_schemas.cut_manifest import cut_manifest
 from tokcore_schemas.manifest import AnyManifest
 from tokcore_schemas.stage_table import SHARDS, STAGES, WHOLE, Stage
+
+if TYPE_CHECKING:
+    from tokcore_pipelines.build.output import Output
 
 BETWEEN = "/shards/"  # what is between an output and a shard in a URL
 

@@ -13,7 +13,6 @@ from tokcore_pipelines.store.attempts import FOLDER, WATCHERS
 from tokcore_pipelines.watch.quarantine import Quarantine
 from tokcore_pipelines.watch.stream_notes import read_look
 from tokcore_pipelines.watch.watcher_turns import SIGN
-from tokcore_schemas.build_tables import WatchTable
 
 
 def read_status(output: str, with_drift: bool = False, baseline: str = "") -> dict[str, Any]:
@@ -39,7 +38,9 @@ def read_status(output: str, with_drift: bool = False, baseline: str = "") -> di
 
 
 def _measure_drift(log: Log, output: str, baseline: str) -> dict[str, Any] | None:
-    from tokcore_pipelines.watch.drift import Drift  # loads what reads tables: only for who asks for it
+    # Loads what reads tables: only for who asks for it.
+    from tokcore_pipelines.watch.drift import Drift
+    from tokcore_schemas.build_tables import WatchTable
 
     return Drift(output, WatchTable(), baseline).measure(log)
 
