@@ -27,6 +27,7 @@ from tokcore.text.pretokenizer import Pretokenizer
 from tokcore.text.sentencepiece_tables import NORMALIZER
 from tokcore.text.split_steps import StepList
 from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
+from tokcore_schemas.count_key import CountedBy
 from tokcore_schemas.document import normalize_lang
 from tokcore_schemas.encodings import ENCODINGS, OTHER_ENCODING_NAMES, UTF8
 from tokcore_schemas.input_format import FileFormat
@@ -57,7 +58,7 @@ MAX_VOCAB_SIZE = 2**31 - 1  # ids are int32
 MAX_ROW_LENGTH = 2**26  # which every format holds as one document
 MAX_THETA = 1_000
 # Which the first outputs were built without.
-_LATER_KEYS = frozenset({"follow_links", "max_length", "pad_to_multiple_of", "steps"})
+_LATER_KEYS = frozenset({"follow_links", "max_length", "pad_to_multiple_of", "splits", "steps"})
 
 
 def _show_settings(table: Any) -> str:
@@ -138,7 +139,9 @@ class Source:
     group: str | None = key(
         None, "field or column: records with the same value go to the same split, whatever their source"
     )
-    name: str | None = key(None, "for a mixture over sources: what it mixes; several sources may share a name")
+    name: str | None = key(
+        None, "for a mixture over sources, and for counts by source; several sources may share a name"
+    )
 
     def __repr__(self) -> str:
         return _show_settings(self)
@@ -200,6 +203,14 @@ class CountTable:
     mask: tuple[str, ...] = key(
         (), "pre-tokens that touch a span of these kinds are not counted", options=tuple(MASK_PRESETS), distinct=True
     )
+    splits: Literal["train", "all"] | None = key(
+        None,
+        "which documents are learned from, where there is a validation split; not set: train, in outputs that began "
+        "without it all",
+    )
+
+    def __repr__(self) -> str:
+        return _show_settings(self)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -715,6 +726,8 @@ class BuildConfig:
     counts_too: bool = dataclasses.field(default=False, compare=False)  # although the tokenizer is imported
     # Whether language codes are as records spell them because the output began so, not since the build file says so.
     keeps_spelling: bool = dataclasses.field(default=False, compare=False)
+    # What rows of the counts that the output holds know of their documents; None: it holds none, and they know all.
+    counted_by: tuple[CountedBy, ...] | None = dataclasses.field(default=None, compare=False)
     declares_special: bool = dataclasses.field(default=False, compare=False)  # whether the file has [special]
 
     def at(self, *key: str | int) -> str:
@@ -732,6 +745,24 @@ class BuildConfig:
     def counts(self) -> bool:
         """Whether pre-tokens are counted: to learn a tokenizer, or beside one that is imported."""
         return self.tokenizer is None or self.counts_too
+
+    @property
+    def has_validation(self) -> bool:
+        """Whether there is a validation split."""
+        return bool(self.shards.validation) or any(source.validation for source in self.sources)
+
+    @property
+    def counts_apart_by(self) -> tuple[CountedBy, ...]:
+        """What rows of count tables know of their documents, besides the language."""
+        if self.counted_by is not None:
+            return self.counted_by
+        by_source: tuple[CountedBy, ...] = ("source",) if any(source.name for source in self.sources) else ()
+        return (*by_source, "split") if self.has_validation else by_source
+
+    @property
+    def learned_splits(self) -> Literal["", "train"]:
+        """The splits that a tokenizer is learned from; empty: all."""
+        return "train" if "split" in self.counts_apart_by and self.count.splits != "all" else ""
 
     @property
     def vocab_size(self) -> int:
@@ -824,13 +855,17 @@ class BuildConfig:
 
     def count_identity(self) -> CountsConfig:
         """The settings that can change count tables, besides the plan's."""
+        apart_by = self.counts_apart_by
+        validation = self.shards.validation if "split" in apart_by else Decimal(0)
         return CountsConfig(
             max_pretoken_bytes=self.count.max_pretoken_bytes,
             sample=spell_plain(self.count.sample),
             normalize=self.counting_steps,
             pretokenize=make_pretokenizer(self).spec,
-            seed=self.build.seed if self.count.sample < 1 else None,
+            seed=self.build.seed if self.count.sample < 1 or validation else None,
             mask=tuple(sorted(self.count.mask)),
+            apart_by=apart_by,
+            validation=spell_plain(validation) if validation else "",
         )
 
     def learn_identity(self) -> LearnedConfig | ImportedConfig:
@@ -860,6 +895,7 @@ class BuildConfig:
             **{name: getattr(self.learn, name) for name in PIECE_SETTINGS if name in used},
             chat_template_sha256=hash_sha256(self.chat_template.encode()) if self.chat_template else "",
             max_length=self.learn.max_length,
+            splits=self.learned_splits,
         )
 
     def sizes_identity(self) -> LearnedConfig | None:

@@ -30,11 +30,16 @@ _MAX_SHOWN = 80  # characters of a value
 _TABLES: Mapping[type, Mapping[str, str]] = {
     PlanConfig: {"range_bytes": "plan"},
     RejectedConfig: {"special_text": "encode"},
-    CountsConfig: {"max_pretoken_bytes": "count", "sample": "count", "mask": "count", "seed": "build"},
+    CountsConfig: {
+        **dict.fromkeys(("max_pretoken_bytes", "sample", "mask"), "count"),
+        "seed": "build",
+        "validation": "shards",
+    },
     LearnedConfig: {
         **dict.fromkeys(("model", "vocab_size", "allow_smaller"), "learn"),
         **dict.fromkeys(("min_count", "min_documents", "max_token_bytes", "max_length"), "learn"),
         **dict.fromkeys(("layout", "character_coverage", *PIECE_SETTINGS), "learn"),
+        "splits": "count",
     },
     ShardsConfig: {
         **dict.fromkeys(("formats", "target_tokens", "by", "validation", "compression", "dtype"), "shards"),
@@ -121,6 +126,9 @@ def _iterate_settings(config: object) -> Iterator[tuple[str, object]]:
     if isinstance(config, ShardsConfig):
         yield "shuffle.seed", config.shuffle
         yield "encode.sampling.theta", config.sampling
+    if isinstance(config, CountsConfig):
+        for by in config.apart_by:
+            yield f"source.{'validation' if by == 'split' else 'name'}", "kept apart in count tables"
     if isinstance(config, CountsConfig | LearnedConfig):
         yield "normalize.steps", config.normalize
         for name, text in config.pretokenize.items():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from tokcore.files.jsonable import written_unless
 from tokcore_schemas.plan import Assignment, Plan
 from tokcore_schemas.refs import LanguageCounts, RangeLedger, RejectRef, ShardRef, StoredFile
 from tokcore_schemas.tombstones import Tombstones
@@ -72,9 +73,10 @@ class InheritedSums:
     languages: dict[str, LanguageCounts]
     special_text: dict[str, int]  # only for the stage that encodes
     masked: dict[str, dict[str, int]]  # this and tables only for the stage that counts
-    tables: dict[str, StoredFile]  # by language, below counts/
+    tables: dict[str, StoredFile]  # by CountKey.spell(), below counts/
     gone: tuple[ItemNotTakenOver, ...]
     thinned: tuple[ThinnedItem, ...] = ()
+    origins: dict[str, LanguageCounts] | None = written_unless(None)  # as of ItemCounted
     removed: Tombstones | None = None  # what the thinned items lack
 
 

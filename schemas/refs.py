@@ -9,6 +9,7 @@ import dataclasses
 
 from tokcore.files.jsonable import written_unless
 from tokcore.formats.shard_facts import ShardFacts
+from tokcore_schemas.count_key import CountKey
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class StoredFile:
 class RunRef:
     """A sorted run of count rows: bytes [offset, offset + size_bytes) of a file in the stage's attempt folder."""
 
-    key: str  # language of the rows; what the merge groups by, with the partition
+    key: str  # CountKey.spell() of the rows; what the merge groups by, with the partition
     partition: int
     attempt: str
     offset: int
@@ -96,17 +97,25 @@ class ItemCounted:
     runs: tuple[RunRef, ...]
     masked: dict[str, dict[str, int]]  # language -> preset of count.mask -> spans; empty without a mask
     rejects: StoredFile
+    # CountKey.spell() -> what was counted, where rows know more than their language. Nothing else of LanguageCounts.
+    origins: dict[str, LanguageCounts] | None = written_unless(None)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TableRef:
-    """The finished count table of one language."""
+    """The finished count table of one language, or of its documents of a split and a source."""
 
     lang: str
     file: StoredFile
     num_rows: int
     num_pretokens: int
     size_bytes: int  # of all pre-token bytes, each row once
+    split: str = written_unless("")
+    source: str = written_unless("")
+
+    @property
+    def key(self) -> CountKey:
+        return CountKey(self.lang, self.split, self.source)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from tokcore.files.canonical_json import hash_sha256
 from tokcore.files.jsonable import written_unless
 from tokcore.formats.shard_facts import ShardFacts
+from tokcore_schemas.count_key import CountedBy, CountKey
 from tokcore_schemas.manifest import Manifest
 from tokcore_schemas.plan import ReadSettings, Runs
 
@@ -96,8 +97,23 @@ class CountsConfig:
     sample: str  # exact decimal
     normalize: tuple[str, ...]
     pretokenize: dict[str, str]  # Pretokenizer.spec
-    seed: int | None = written_unless(None)  # only where documents are sampled
+    seed: int | None = written_unless(None)  # only where documents are sampled, or dealt to splits
     mask: tuple[str, ...] = written_unless(())
+    # What rows know of their documents besides the language. Empty where there is nothing to tell apart, and in outputs
+    # that began before 2026-11-28.
+    apart_by: tuple[CountedBy, ...] = written_unless(())
+    validation: str = written_unless("")  # exact decimal, where splits are told apart
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CountedOrigin:
+    """What the documents of a split and a source bring to a language's counts."""
+
+    counted_documents: int
+    counted_bytes: int
+    pretokens: int
+    split: str = written_unless("")  # empty where splits are not told apart
+    source: str = written_unless("")  # its name; empty if it has none
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -107,9 +123,10 @@ class CountedLanguage:
     counted_documents: int  # after sampling
     counted_bytes: int  # their bytes, normalized
     pretokens: int
-    rows: int  # of the count table
+    rows: int  # of the count tables
     masked_bytes: int | None = written_unless(None)  # both only with a mask
     masked: dict[str, int] | None = written_unless(None)  # preset -> spans
+    origins: tuple[CountedOrigin, ...] = written_unless(())  # by split and source, where rows know these
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -121,6 +138,12 @@ class TableAbout:
     pretokens: int
     pretoken_bytes: int  # of all pre-tokens, each row once
     result_key: str = written_unless("")  # in the file's name, as of shards
+    split: str = written_unless("")  # of the documents; empty: any
+    source: str = written_unless("")  # of the documents, if it has a name
+
+    @property
+    def key(self) -> CountKey:
+        return CountKey(self.lang, self.split, self.source)
 
 
 CountsManifest = Manifest[CountsConfig, LedgerTotals, CountedLanguage, TableAbout]
@@ -201,6 +224,7 @@ class LearnedConfig:
     user_defined_symbols: tuple[str, ...] = written_unless(())
     chat_template_sha256: str = written_unless("")
     max_length: int | None = written_unless(None)
+    splits: Literal["", "train"] = written_unless("")  # that are learned from; empty: all
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -185,6 +185,11 @@ def lists_anew(replaced: str) -> bool:
     return replaced == PLAN.command
 
 
+def counts_anew(replaced: str) -> bool:
+    """Whether replacing what this command makes has the documents counted anew."""
+    return replaced in (PLAN.command, COUNTS.command)
+
+
 def list_following(command: str, is_imported: bool) -> list[str]:
     """What a command makes, and all that follows from it, the last first; the build's manifest before all of them.
 

@@ -91,10 +91,24 @@ def make_first_build(folder: Path) -> None:
     run(build_file(folder, source, "[learn]\nvocab_size = 262\nmin_count = 1"), folder / "out" / "first", workers=1)
 
 
+def make_build_of_two_sources(folder: Path) -> None:
+    """Two sources with names, and a document for validation."""
+    sources = ""
+    for name, words, rest in (
+        ("wiki", "a cat", ""),
+        ("web", "one cat, two cat", ""),
+        ("held", "cats", "validation = true\n"),
+    ):
+        (folder / f"{name}.jsonl").write_bytes(jsonl([{"text": words}]))
+        sources += f'[[source]]\nlang = "en"\nfiles = "{name}.jsonl"\nname = "{name}"\n{rest}'
+    run(build_file(folder, sources, "[learn]\nvocab_size = 258\nmin_count = 1"), folder / "out" / "two-sources")
+
+
 @pytest.fixture(scope="module")
 def first_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("first")
     make_first_build(folder)
+    make_build_of_two_sources(folder)
     return folder
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -46,6 +47,7 @@ from tokcore_pipelines.build.replace_stages import (
     replace,
 )
 from tokcore_pipelines.build.reuse_output import find_reusable
+from tokcore_pipelines.build.settle_counting import settle_counting
 from tokcore_pipelines.build.settle_languages import describe_kept_spelling, settle_languages
 from tokcore_pipelines.build.source_checks import refuse_wrong_sources
 from tokcore_pipelines.build.stage import BuildRun, StageKey, name_inputs
@@ -79,12 +81,25 @@ from tokcore_schemas.manifest import AnyManifest
 from tokcore_schemas.plan import Plan, ReadSettings
 from tokcore_schemas.stage_manifests import (
     BuildManifest,
+    CountsConfig,
     CountsManifest,
     PlanManifest,
     ShardsManifest,
     TokenizerManifest,
 )
-from tokcore_schemas.stage_table import BUILD, COUNTS, PLAN, SHARDS, STAGES, TOKENIZER, WHOLE, Made, Stage, lists_anew
+from tokcore_schemas.stage_table import (
+    BUILD,
+    COUNTS,
+    PLAN,
+    SHARDS,
+    STAGES,
+    TOKENIZER,
+    WHOLE,
+    Made,
+    Stage,
+    counts_anew,
+    lists_anew,
+)
 
 
 @dataclasses.dataclass(slots=True)
@@ -134,6 +149,10 @@ class Build:
             storage.require_bucket(self.reuse)
             raise ConfigError(f"--from {redact(self.reuse)}: there is no output")
         self.config = settle_languages(self.config, self._read_stored_settings)
+        for output, is_own in ((self.output, True), (self.reuse, False)):
+            is_replaced = is_own and counts_anew(self.replace)
+            if output and not is_replaced and self.config.counts_apart_by:
+                self.config = settle_counting(self.config, functools.partial(_find_counting, output), is_own)
         if self.options.share is not None:
             self._session = Session(self.output, self.options.share, self.progress.say)
         if self.options.runner:
@@ -473,3 +492,13 @@ class Build:
                     f"build.output = {redact(self.output)}: the folder holds {path!r} and no build. "
                     f"Name a new or empty folder."
                 )
+
+
+def _find_counting(output: str) -> CountsConfig | None:
+    """How an output was counted; None if it was not, or its manifest is damaged, of which the stages say more."""
+    with contextlib.suppress(FormatError):
+        if (build := find_manifest(output, WHOLE)) is not None:
+            return build.config.counts
+        if (counts := find_manifest(output, COUNTS)) is not None:
+            return counts.config
+    return None

@@ -1,4 +1,4 @@
-"""The count stage: from a plan to one table of pre-token counts per language."""
+"""The count stage: from a plan to tables of pre-token counts, by language, and by split and source where there are."""
 
 from __future__ import annotations
 
@@ -30,14 +30,17 @@ from tokcore_pipelines.run.task import do_steps
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.work.item_results import read_records, sum_up_languages
-from tokcore_pipelines.work.language_totals import refuse_many_languages
+from tokcore_pipelines.work.language_totals import add_up_languages, refuse_many_languages
 from tokcore_pipelines.work.make_jobs import make_count_job
 from tokcore_pipelines.work.result_keys import make_table_key
+from tokcore_pipelines.work.runs import make_table_record_key
 from tokcore_schemas.build_tables import CountTable
+from tokcore_schemas.count_key import parse_count_key
 from tokcore_schemas.plan import Plan
 from tokcore_schemas.refs import ItemCounted, LanguageCounts, StoredFile, TableRef
 from tokcore_schemas.stage_manifests import (
     CountedLanguage,
+    CountedOrigin,
     CountsConfig,
     CountsManifest,
     LedgerTotals,
@@ -48,7 +51,7 @@ from tokcore_schemas.stage_table import COUNTS, REJECTED
 
 
 def count_corpus(run: BuildRun, plan: Plan, planned: PlanManifest) -> CountsManifest:
-    """Count pre-tokens per language into tables; commit what was rejected, too.
+    """Count pre-tokens into tables; commit what was rejected, too.
 
     Raises StageError for too many rejects, and for a source without documents; LedgerError if what was read and what
     was counted do not add up.
@@ -72,21 +75,31 @@ def _count(
     refuse_many_languages(languages, run.config.build.max_languages)
     reach("stage.worked")
     files = ledger.balance_ledgers(plan, [one for item in items for one in item.ledgers], languages)
-    tables = _read_tables(attempts, languages)
+    origins = add_up_languages(item.origins or {} for item in items)
+    tables = _read_tables(attempts, origins if config.apart_by else languages)
     ledger.check_counted(languages, tables, run.config.count.sample < 1, bool(config.normalize))
+    if config.apart_by:
+        ledger.check_origins(languages, origins, tables)
     commit_rejects(run, plan, planned, files, items, attempts)
-    rows = {table.lang: table.num_rows for table in tables}
+    rows: Counter[str] = Counter()
+    for table in tables:
+        rows[table.lang] += table.num_rows
     totals = ledger.sum_up_ledgers(files)
+    of_languages = _describe_origins(origins)
     counted = {
-        lang: _sum_up_language(counts, rows.get(lang, 0), _sum_up_masked(items, lang) if config.mask else None)
+        lang: dataclasses.replace(
+            _sum_up_language(counts, rows[lang], _sum_up_masked(items, lang) if config.mask else None),
+            origins=tuple(of_languages.get(lang, ())),
+        )
         for lang, counts in languages.items()
     }
     # Before anything is committed, so that the build file can be corrected in place.
     _check(run, totals, counted)
     key = make_table_key(attempts.identity)
-    return Made(
-        [(t.file, TableAbout(t.lang, t.num_rows, t.num_pretokens, t.size_bytes, key)) for t in tables], totals, counted
-    )
+    files_made = [
+        (t.file, TableAbout(t.lang, t.num_rows, t.num_pretokens, t.size_bytes, key, t.split, t.source)) for t in tables
+    ]
+    return Made(files_made, totals, counted)
 
 
 def _count_items(run: BuildRun, config: CountsConfig, plan: Plan, attempts: Attempts) -> list[ItemCounted]:
@@ -117,7 +130,7 @@ def count_again(
         items = do_steps(executor, count_steps(plan, job), attempts, shown.report)
     languages = sum_up_languages(items)
     ledgers = [one for item in items for one in item.ledgers]
-    tables = _read_tables(attempts, languages)
+    tables = _read_tables(attempts, add_up_languages(item.origins or {} for item in items) or languages)
     rejected = write_rejected_files(attempts, plan, ledger.balance_ledgers(plan, ledgers, languages), items, attempts)
     return {
         **{f"counts/{table.file.path}": table.file for table in tables},
@@ -125,9 +138,19 @@ def count_again(
     }
 
 
-def _read_tables(attempts: Attempts, languages: Mapping[str, LanguageCounts]) -> list[TableRef]:
-    keys = [f"table-{lang}" for lang, counts in languages.items() if counts.num_pretokens]
+def _read_tables(attempts: Attempts, counted: Mapping[str, LanguageCounts]) -> list[TableRef]:
+    """counted: by the spelled keys of tables."""
+    keys = [make_table_record_key(key) for key, counts in counted.items() if counts.num_pretokens]
     return read_records(attempts, keys, TableRef)
+
+
+def _describe_origins(origins: Mapping[str, LanguageCounts]) -> dict[str, list[CountedOrigin]]:
+    """Language -> what its splits and sources bring, in the order of keys. origins: by spelled keys."""
+    described: dict[str, list[CountedOrigin]] = {}
+    for key, counts in sorted((parse_count_key(spelled), counts) for spelled, counts in origins.items()):
+        sizes = counts.num_counted, counts.counted_bytes, counts.num_pretokens
+        described.setdefault(key.lang, []).append(CountedOrigin(*sizes, key.split, key.source))
+    return described
 
 
 def _sum_up_language(counts: LanguageCounts, num_rows: int, masked: dict[str, int] | None) -> CountedLanguage:

@@ -15,6 +15,7 @@ from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.store.json_lines import read_table
 from tokcore_pipelines.store.parallel_requests import run_at_once
 from tokcore_pipelines.work.read_shards import count_around
+from tokcore_schemas.count_key import CountKey
 from tokcore_schemas.inheritance import (
     SUMS_KEY,
     Inheritance,
@@ -133,10 +134,17 @@ def _make_inherited_sums(
     }
     masked = {lang: one.masked or {} for lang, one in counts.languages.items()}
     tables = {
-        entry.about.lang: StoredFile(entry.path, "", entry.size_bytes, entry.sha256, entry.content_sha256)
+        entry.about.key.spell(): StoredFile(entry.path, "", entry.size_bytes, entry.sha256, entry.content_sha256)
         for entry in counts.files
     }
-    return InheritedSums(inheritance.output, around, of_counts, {}, masked, tables, gone)
+    origins = {
+        CountKey(lang, own.split, own.source).spell(): LanguageCounts(
+            0, 0, own.counted_documents, own.counted_bytes, own.pretokens
+        )
+        for lang, one in counts.languages.items()
+        for own in one.origins
+    }
+    return InheritedSums(inheritance.output, around, of_counts, {}, masked, tables, gone, origins=origins)
 
 
 def read_ledgers(output: str) -> dict[str, FileLedger]:

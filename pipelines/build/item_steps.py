@@ -30,6 +30,7 @@ from tokcore_pipelines.work.merge_tree import (
 from tokcore_pipelines.work.result_keys import make_shuffled_key, make_table_key
 from tokcore_pipelines.work.scatter_item import make_scatter_key, scatter_item
 from tokcore_pipelines.work.token_count_runs import count_groups, find_group_key
+from tokcore_schemas.count_key import parse_count_key
 from tokcore_schemas.plan import Plan
 from tokcore_schemas.refs import ItemCounted, ItemEncoded, ItemScattered, PartGathered, RunRef
 from tokcore_schemas.shuffle import choose_num_buckets, choose_num_parts
@@ -40,7 +41,7 @@ StepsOf = Generator[Step, bool, T]
 
 
 def count_steps(plan: Plan, job: CountJob) -> StepsOf[list[ItemCounted]]:
-    """Count all work items, and write the tables of all languages; what was recorded of the items."""
+    """Count all work items, and write all tables; what was recorded of the items."""
     attempts, result_key = job.attempts, make_table_key(job.attempts.identity)
     combining = Combining(make_item_key, add_up_counts(job.num_partitions, result_key))
     of_item = name_by_number(make_item_key)
@@ -54,15 +55,14 @@ def count_steps(plan: Plan, job: CountJob) -> StepsOf[list[ItemCounted]]:
     max_runs = choose_max_runs(job.num_partitions)
     merges = {key: ToMerge(_make_merge_key(key), own) for key, own in runs.items() if len(own) > max_runs}
     yield Step("merge", merge_to_few, (attempts, max_runs), [*merges.values()], _get_key, is_dealt=False)
-    merged: defaultdict[str, list[str]] = defaultdict(list)  # language -> keys of its merges
-    whole: defaultdict[str, list[RunRef]] = defaultdict(list)  # language -> runs that need none
-    for (lang, partition), own in runs.items():
-        if (merge := merges.get((lang, partition))) is not None:
-            merged[lang].append(merge.key)
+    merged: defaultdict[str, list[str]] = defaultdict(list)  # key of a table -> keys of its merges
+    whole: defaultdict[str, list[RunRef]] = defaultdict(list)  # key of a table -> runs that need none
+    for (key, partition), own in runs.items():
+        if (merge := merges.get((key, partition))) is not None:
+            merged[key].append(merge.key)
         else:
-            whole[lang].extend(own)
-    langs = sorted({lang for lang, _ in runs})
-    tables = [ToTable(lang, tuple(merged[lang]), tuple(whole[lang])) for lang in langs]
+            whole[key].extend(own)
+    tables = [ToTable(key, tuple(merged[key]), tuple(whole[key])) for key in sorted({key for key, _ in runs})]
     yield Step("table", write_merged_table, (attempts, result_key), tables, _get_key, is_dealt=False)
     return items
 
@@ -140,8 +140,8 @@ def _group(keyed: Iterable[tuple[K, RunRef]]) -> dict[K, tuple[RunRef, ...]]:
 
 
 def _make_merge_key(key: tuple[str, int]) -> str:
-    lang, partition = key
-    return f"merged-{lang}-{partition:03d}"
+    spelled, partition = key
+    return f"merged-{parse_count_key(spelled).file_name}-{partition:03d}"
 
 
 def _get_key(piece: Any) -> str:

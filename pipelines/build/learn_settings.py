@@ -60,12 +60,17 @@ def read_learn_config(output: str, assigned: Sequence[str] = ()) -> BuildConfig:
                 f"--set {_EXTEND}URL; or learn with the build file."
             )
         tables |= _describe_learning(learned)
+        if "split" in counts.apart_by:
+            tables["count"]["splits"] = learned.splits or "all"
     else:
         tables |= _describe_imported(spec)
     # Weights name languages as the tables do.
     seed = {"seed": counts.seed} if counts.seed is not None else {}
     tables["build"] = {"output": output, "lang_normalize": "none", **seed}
+    if counts.validation:
+        tables["shards"] = {"validation": Decimal(counts.validation)}
     config = parse_config(tables, f"{output}/manifest.json", assigned)
+    config = dataclasses.replace(config, counted_by=counts.apart_by)
     if config.chat_template == "" and config.learn.chat_template is None:
         config = dataclasses.replace(config, chat_template=spec.chat_template)
     if config.count_identity() != counts:

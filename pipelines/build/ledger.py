@@ -15,7 +15,8 @@ from tokcore.errors import LedgerError, StageError
 from tokcore.files.canonical_json import hash_sha256, write_canonical_lines
 from tokcore.files.jsonable import LEFT_OUT, to_jsonable
 from tokcore.formats.shard_facts import ShardFacts
-from tokcore_pipelines.work.language_totals import format_ratio
+from tokcore_pipelines.work.language_totals import add_up_languages, format_ratio
+from tokcore_schemas.count_key import parse_count_key
 from tokcore_schemas.plan import Plan
 from tokcore_schemas.refs import LanguageCounts, RangeLedger, TableRef
 from tokcore_schemas.stage_manifests import CountedLanguage, FileTotals, LedgerTotals, RecordTotals
@@ -182,11 +183,36 @@ def check_counted(
             raise LedgerError(f"{lang}: {counts.num_documents} documents were read, {counts.num_counted} counted")
         if not (sampled or normalized) and counts.counted_bytes != counts.text_bytes:
             raise LedgerError(f"{lang}: {counts.text_bytes} bytes of text were read, {counts.counted_bytes} counted")
-    in_tables = {table.lang: table.num_pretokens for table in tables}
+    in_tables: Counter[str] = Counter()
+    for table in tables:
+        in_tables[table.lang] += table.num_pretokens
     for lang, counts in languages.items():
-        if in_tables.get(lang, 0) != counts.num_pretokens:
+        if in_tables[lang] != counts.num_pretokens:
             raise LedgerError(
-                f"count table {lang}: holds {in_tables.get(lang, 0)} pre-tokens, {counts.num_pretokens} were counted"
+                f"count table {lang}: holds {in_tables[lang]} pre-tokens, {counts.num_pretokens} were counted"
+            )
+
+
+def check_origins(
+    languages: Mapping[str, LanguageCounts], origins: Mapping[str, LanguageCounts], tables: Iterable[TableRef]
+) -> None:
+    """Raises LedgerError unless all that was counted of a language is of one of its splits and sources, once.
+
+    origins: by the spelled keys of tables.
+    """
+    added = add_up_languages({parse_count_key(key).lang: counts} for key, counts in origins.items())
+    for lang, counts in languages.items():
+        told = added.get(lang, LanguageCounts(0, 0))
+        wanted = counts.num_counted, counts.counted_bytes, counts.num_pretokens
+        if (found := (told.num_counted, told.counted_bytes, told.num_pretokens)) != wanted:
+            raise LedgerError(
+                f"{lang}: (documents, bytes, pre-tokens) {wanted} were counted, {found} by split and source"
+            )
+    in_tables = {table.key.spell(): table.num_pretokens for table in tables}
+    for key, counts in origins.items():
+        if in_tables.get(key, 0) != counts.num_pretokens:
+            raise LedgerError(
+                f"count table {key}: holds {in_tables.get(key, 0)} pre-tokens, {counts.num_pretokens} were counted"
             )
 
 

@@ -6,6 +6,7 @@ taken from there; it is the same stage, with the same identity, as in a build of
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Generator, Iterator
 from typing import Any
 
@@ -123,7 +124,8 @@ def learn_from(run: BuildRun, sizes: tuple[int, ...], counted: CountedParts, att
     """Learn tokenizers of these sizes here, or have a worker of the engine do it. attempts: where that one writes."""
     if not run.options.is_local:
         job = LearnJob(attempts, run.config, sizes, pin_parts(counted))
-        return _learn_on_engine(run, job, estimate_memory(counted.most_rows))
+        learned_from = dataclasses.replace(counted, split=run.config.learned_splits)
+        return _learn_on_engine(run, job, estimate_memory(learned_from.most_rows))
     merges_done = np.zeros(1, np.int64)
     extended = run.config.extended
     num_first = 256 if extended is None else len(extended.model.tokens)  # what is there before anything is learned

@@ -83,4 +83,5 @@ def _with_counting(config: BuildConfig, counts: CountsConfig) -> BuildConfig:
         normalize=NormalizeTable(steps=counts.normalize),
         pretokenize=PretokenizeTable(pattern=spec["name"]) if named else PretokenizeTable(**spec),
         count=CountTable(max_pretoken_bytes=counts.max_pretoken_bytes, sample=Decimal(counts.sample), mask=counts.mask),
+        counted_by=counts.apart_by,
     )

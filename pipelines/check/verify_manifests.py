@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections import Counter
+import itertools
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -37,6 +38,7 @@ from tokcore_pipelines.store.tokenizers import load_spec_of_folder
 from tokcore_pipelines.work.language_totals import format_ratio
 from tokcore_pipelines.work.result_keys import hash_shards_settings, make_shards_key, make_shuffled_key, make_table_key
 from tokcore_pipelines.work.semantics import EARLIER, SEMANTICS, has_these_layouts
+from tokcore_schemas.count_key import CountKey
 from tokcore_schemas.manifest import AnyManifest, FileEntry, Input, compute_identity
 from tokcore_schemas.plan import Plan
 from tokcore_schemas.shard_entries import (
@@ -45,6 +47,8 @@ from tokcore_schemas.shard_entries import (
 from tokcore_schemas.shuffle import choose_num_parts
 from tokcore_schemas.stage_manifests import (
     BuildManifest,
+    CountedLanguage,
+    CountsConfig,
     ImportedConfig,
     LearnedConfig,
     LedgerTotals,
@@ -224,19 +228,46 @@ def _check_ledgers(stored: Stored) -> Iterator[str]:
 
 def _check_counts(stored: Stored) -> Iterator[str]:
     made = stored.get(COUNTS)
-    tables = {entry.about.lang: entry.about for entry in made.files}
+    tables: defaultdict[str, dict[CountKey, TableAbout]] = defaultdict(dict)
+    for entry in made.files:
+        if tables[entry.about.lang].setdefault(entry.about.key, entry.about) is not entry.about:
+            yield f"counts/{MANIFEST}: {entry.path}: another table has its language, split and source"
     for lang, language in made.languages.items():
-        table = tables.pop(lang, TableAbout(lang, 0, 0, 0))
+        own = tables.pop(lang, {})
         for field in ("rows", "pretokens"):
-            if (held := getattr(table, field)) != (said := getattr(language, field)):
-                yield f"counts/{MANIFEST}: {lang}: {said} {field}, its table has {held}"
+            if (held := sum(getattr(one, field) for one in own.values())) != (said := getattr(language, field)):
+                yield f"counts/{MANIFEST}: {lang}: {said} {field}, its tables have {held}"
         if language.counted_documents > language.documents:
             yield f"counts/{MANIFEST}: {lang}: more documents counted than read"
+        yield from _check_origins(made.config, lang, language, own)
     for lang in tables:
         yield f"counts/{MANIFEST}: a table of {lang!r}, which has no documents"
     for entry in made.files:
         if entry.about.result_key != make_table_key(made.identity):
             yield f"counts/{MANIFEST}: {entry.path}: its result key is not that of the stage's identity"
+
+
+def _check_origins(
+    config: CountsConfig, lang: str, language: CountedLanguage, tables: Mapping[CountKey, TableAbout]
+) -> Iterator[str]:
+    """That what splits and sources bring to a language is what was counted of it, and what its tables hold."""
+    where = f"counts/{MANIFEST}: {lang}"
+    told = {CountKey(lang, one.split, one.source): one for one in language.origins}
+    if len(told) != len(language.origins):
+        yield f"{where}: a split and source comes twice among its origins"
+    for key in sorted({*told, *tables}):
+        is_of_split = key.split in (("train", "validation") if "split" in config.apart_by else ("",))
+        if not is_of_split or (key.source and "source" not in config.apart_by):
+            yield f"{where}: split {key.split!r} and source {key.source!r}, which its settings do not tell apart"
+    if not config.apart_by:
+        return
+    for field in ("counted_documents", "counted_bytes", "pretokens"):
+        if (added := sum(getattr(one, field) for one in told.values())) != (said := getattr(language, field)):
+            yield f"{where}: {said} {field}, its origins have {added}"
+    for key in sorted({*told, *tables}):
+        of_origin = told[key].pretokens if key in told else 0
+        if (held := tables[key].pretokens if key in tables else 0) != of_origin:
+            yield f"{where}: {of_origin} pretokens of {key.spell()}, its table has {held}"
 
 
 def check_count_table(output: str, entry: FileEntry[TableAbout]) -> Iterator[str]:
@@ -248,12 +279,14 @@ def check_count_table(output: str, entry: FileEntry[TableAbout]) -> Iterator[str
     except TokError as error:
         yield f"counts/{path}: {error}"
         return
-    held = TableAbout(about.lang, totals.num_rows, totals.num_pretokens, totals.key_bytes, about.result_key)
+    held = dataclasses.replace(
+        about, rows=totals.num_rows, pretokens=totals.num_pretokens, pretoken_bytes=totals.key_bytes
+    )
     yield from list_differences(f"counts/{MANIFEST}: {path}", to_jsonable(about), to_jsonable(held))
     if totals.content_sha256 != entry.content_sha256:
         yield f"counts/{path}: its content is not what the manifest says"
-    if path != f"{about.lang}-{about.result_key}.parquet":
-        yield f"counts/{path}: said to be of language {about.lang!r} and result key {about.result_key!r}"
+    if path != f"{about.key.file_name}-{about.result_key}.parquet":
+        yield f"counts/{path}: said to be of {about.key.spell()!r} and result key {about.result_key!r}"
 
 
 def _check_tokenizer(stored: Stored) -> Iterator[str]:
@@ -338,6 +371,13 @@ def _check_shards(stored: Stored) -> Iterator[str]:
         counted = {lang: language.documents for lang, language in counts.languages.items()}
         encoded = {lang: language.documents for lang, language in made.languages.items()}
         yield from list_differences(f"shards/{MANIFEST}: documents by language, as counted", encoded, counted)
+        if "split" in counts.config.apart_by and counts.config.sample == "1":
+            in_shards, by_split = Counter[str](), Counter[str]()
+            for one in facts:
+                in_shards[one.split] += one.documents
+            for origin in itertools.chain.from_iterable(of.origins for of in counts.languages.values()):
+                by_split[origin.split] += origin.counted_documents
+            yield from list_differences(f"shards/{MANIFEST}: documents by split, as counted", in_shards, by_split)
 
 
 def _make_keys(plan: Plan, made: ShardsManifest) -> Callable[[ShardFacts], str]:

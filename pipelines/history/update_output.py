@@ -20,6 +20,7 @@ from tokcore_pipelines.build.commit import find_manifest, find_written, require_
 from tokcore_pipelines.build.dataset_card import follow_commits
 from tokcore_pipelines.build.plan_corpus import plan_build
 from tokcore_pipelines.build.read_log import Log, read_log, read_part
+from tokcore_pipelines.build.settle_counting import settle_counting
 from tokcore_pipelines.build.settle_languages import describe_kept_spelling, settle_languages
 from tokcore_pipelines.history.input_files_held import HeldFiles, read_part_files, strip_settings
 from tokcore_pipelines.history.make_commit import (
@@ -239,6 +240,7 @@ class Update:
             known = {**known, **dict(zip(new, found, strict=True))}
             self.held = HeldFiles(known[path] for path in parts)
         self.config = settle_languages(self.config, self._list_settings)
+        self.config = settle_counting(self.config, lambda: build.config.counts)
         if self._log is None:
             self._require_own(log)
             if self.config.keeps_spelling:

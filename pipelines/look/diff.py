@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from tokcore.count.pretoken_rows import CountRows, list_rows
-from tokcore.count.pretoken_tables import read_table
 from tokcore.errors import ConfigError
 from tokcore.files.jsonable import to_jsonable
 from tokcore.formats.shard_facts import ShardFacts
@@ -19,8 +18,9 @@ from tokcore.models.model import Rules
 from tokcore.tokenizer.tokenizer_spec import SpecialToken
 from tokcore_pipelines.build.dataset_card import CARD
 from tokcore_pipelines.build.stored import Stored
-from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.work.counted_parts import CountedPart, CountedParts
 from tokcore_schemas.manifest import AnyManifest, remove_result_key
 from tokcore_schemas.plan import InputFile, Plan, ReadSettings
 from tokcore_schemas.shard_entries import list_named_shards
@@ -179,27 +179,23 @@ def diff_files(one: Files, other: Files) -> dict[str, Any]:
 
 def _diff_counts(a: Stored, b: Stored, *both: CountsManifest) -> dict[str, Any]:
     """Language -> totals that differ, how many rows do, and examples: [pre-token, count in a, count in b]."""
-    tables = [{entry.about.lang: entry for entry in made.files} for made in both]
+    tables = [CountedParts((CountedPart(side.url, made),)) for side, made in zip((a, b), both, strict=True)]
+    contents = [{(*entry.about.key, entry.content_sha256) for entry in made.files} for made in both]
     found: dict[str, Any] = {}
     for lang in sorted({*both[0].languages, *both[1].languages}):
         totals = [to_jsonable(of) if (of := made.languages.get(lang)) is not None else {} for made in both]
-        one, other = (table.get(lang) for table in tables)
         entry: dict[str, Any] = {  # without a mask there is no count of masked spans, with one it may be empty
             key: [side.get(key) or 0 for side in totals]
             for key in sorted({*totals[0], *totals[1]})
             if (totals[0].get(key) or 0) != (totals[1].get(key) or 0)
         }
-        if one is None or other is None or one.content_sha256 != other.content_sha256:
-            rows = [_read_rows(side, table.path) if table else iter(()) for side, table in ((a, one), (b, other))]
+        one, other = ({content for content in side if content[0] == lang} for side in contents)
+        if one != other:  # tables of splits and sources are compared added up: another output may not have them
+            rows = [side.read_rows(lang) for side in tables]
             entry["different_rows"], entry["examples"] = find_different_rows(*rows)
         if entry:
             found[lang] = entry
     return {COUNTS.name: found}
-
-
-def _read_rows(side: Stored, path: str) -> Iterator[CountRows]:
-    with storage.open_read(urls.join(side.url, COUNTS.name, path)) as file:
-        yield from read_table(file)
 
 
 def find_different_rows(one: Iterator[CountRows], other: Iterator[CountRows]) -> tuple[int, list[list[Any]]]:

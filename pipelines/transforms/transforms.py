@@ -32,6 +32,7 @@ from tokcore_pipelines.transforms.checks import check_document, check_documents,
 from tokcore_pipelines.work.combining import add_up_counts
 from tokcore_pipelines.work.count_item import LanguageTables
 from tokcore_pipelines.work.item_reader import LanguageTally
+from tokcore_schemas.count_key import CountKey
 from tokcore_schemas.document import Document, EncodedDocument
 from tokcore_schemas.refs import TableRef
 
@@ -127,7 +128,7 @@ class _CountDocuments(beam.DoFn):
         for lang, texts in self._waiting.items():
             given = make_texts_from_strings(texts)
             tally = LanguageTally()
-            self._tables.add(lang, self._normalizer.apply(given), self._pretokenizer, tally)
+            self._tables.add(CountKey(lang), self._normalizer.apply(given), self._pretokenizer, tally)
             count_in_metrics(
                 "CountPretokens",
                 {"documents": given.num_texts, "text_bytes": given.size_bytes, "pretokens": tally.num_pretokens},

@@ -40,7 +40,7 @@ class Combining:
 
 
 def add_up_counts(num_partitions: int, result_key: str = "") -> Adding:
-    """How counts of pre-tokens become a table for each language. result_key: in their names, unless empty."""
+    """How counts of pre-tokens become a table for each key. result_key: in their names, unless empty."""
     finish = functools.partial(write_count_table, result_key=result_key)
     # The table is a merge in any case: what it can take in, over all partitions, is not merged before.
     return Adding(_list_count_runs, merge_runs, choose_max_runs(num_partitions), finish)

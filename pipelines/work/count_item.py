@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+
+import numpy as np
+import numpy.typing as npt
 
 from tokcore import kernel
 from tokcore.count.pretoken_tables import merge_rows, read_table, split_rows
@@ -20,13 +23,14 @@ from tokcore.text.normalize import Normalizer
 from tokcore.text.pretokenizer import Pretokenizer
 from tokcore.text.texts import Texts
 from tokcore_pipelines.local.worker import report_progress
-from tokcore_pipelines.reading.input_range import Batch
+from tokcore_pipelines.reading.records import Batch
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.store.local_copies import copy_if_remote
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.store.tokenizers import load_tokenizer
+from tokcore_pipelines.work.choose_splits import choose_splits
 from tokcore_pipelines.work.inherit_item import (
     Inherited,
     find_inherited,
@@ -35,12 +39,13 @@ from tokcore_pipelines.work.inherit_item import (
     subtract_languages,
 )
 from tokcore_pipelines.work.item_reader import ItemReader, LanguageTally, add_documents, write_rejects_to
-from tokcore_pipelines.work.left_out_documents import Leaving
+from tokcore_pipelines.work.left_out_documents import Leaving, Read
 from tokcore_pipelines.work.runs import read_sections, write_section
+from tokcore_schemas.count_key import CountedBy, CountKey, parse_count_key
 from tokcore_schemas.document import is_selected
 from tokcore_schemas.inheritance import InheritedSums
 from tokcore_schemas.plan import Assignment
-from tokcore_schemas.refs import ItemCounted, RunRef
+from tokcore_schemas.refs import ItemCounted, LanguageCounts, RunRef
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,12 +62,14 @@ class CountJob:
     seed: int
     num_partitions: int
     mask: tuple[str, ...] = ()  # names of MASK_PRESETS
+    apart_by: tuple[CountedBy, ...] = ()  # what tables tell apart besides languages
+    validation: str = "0"  # exact decimal: the share of documents for the validation split
     inherits: bool = False  # whether some work items are those of another part of the output
     max_languages: int = 0  # of a work item; 0: no limit
 
 
 def count_item(job: CountJob, assignment: Assignment) -> ItemCounted:
-    """Count the pre-tokens of a work item, per language; its table goes to disk whenever it passes job.memory_bytes.
+    """Count the pre-tokens of a work item by key; its counters go to disk whenever they pass job.memory_bytes.
 
     Raises StageError for an input that cannot be read or has changed since it was planned.
     """
@@ -86,7 +93,8 @@ def find_or_count_item(job: CountJob, assignment: Assignment) -> tuple[ItemCount
         reader = ItemReader(
             assignment, job.base, write_rejects_to(rejects.file), job.attempts.output, job.max_languages
         )
-        _count_batches(job, tables, (batch for _, batch in reader), reader.tallies)
+        read = (Read(one.settings, batch) for one, batch in reader)
+        _count_batches(job, tables, read, reader.tallies)
     reach("count.item")
     runs = tables.close()
     report_progress("runs", sum(run.size_bytes for run in runs))
@@ -99,25 +107,48 @@ def find_or_count_item(job: CountJob, assignment: Assignment) -> tuple[ItemCount
             runs=runs,
             masked={lang: dict(sorted(matches.items())) for lang, matches in sorted(tables.masked.items())},
             rejects=rejects.stored(""),
+            origins=tables.list_origins() if job.apart_by else None,
         ),
     )
     return recorded, False
 
 
 def _count_batches(
-    job: CountJob, tables: LanguageTables, batches: Iterable[Batch], tallies: Mapping[str, LanguageTally]
+    job: CountJob, tables: LanguageTables, read: Iterable[Read], tallies: Mapping[str, LanguageTally]
 ) -> None:
-    """Count documents into tables. tallies: of each language, which the batches may add to as they come."""
+    """Count documents into tables. tallies: of each language, which what is read may add to as it comes."""
     normalizer, pretokenizer = Normalizer(job.normalize), Pretokenizer.from_spec(job.pattern)
     share = Decimal(job.sample)
-    for batch in batches:
+    for one in read:
+        batch = one.batch
+        source = one.settings.name if "source" in job.apart_by else ""
+        splits = _find_splits(job, one) if "split" in job.apart_by else None
         for lang, where in batch.langs.by_label().items():
             if share < 1:
                 where = where[[_is_sampled(job, share, batch, int(i)) for i in where]]
-            if len(where):
-                chosen = normalizer.apply(batch.texts.take(where))
-                tables.add(lang, chosen, pretokenizer, tallies[lang])
+            for split, of_split in _deal(where, splits):
+                chosen = normalizer.apply(batch.texts.take(of_split))
+                tables.add(CountKey(lang, split, source), chosen, pretokenizer, tallies[lang])
         tables.spill_if_over(job.memory_bytes)
+
+
+def _find_splits(job: CountJob, read: Read) -> npt.NDArray[np.str_]:
+    """The split of each document of a batch."""
+    num = read.batch.texts.num_texts
+    if read.split:
+        return np.full(num, read.split)
+    return np.array(choose_splits(job, read.batch, slice(0, num), read.settings.validation), np.str_)
+
+
+def _deal(
+    where: npt.NDArray[np.int64], splits: npt.NDArray[np.str_] | None
+) -> Iterator[tuple[str, npt.NDArray[np.int64]]]:
+    """(split, which of the documents are of it) for each that has some. splits: of all; None: not told apart."""
+    if splits is None:
+        dealt = {"": where}
+    else:
+        dealt = {split: where[splits[where] == split] for split in ("train", "validation")}
+    return ((split, own) for split, own in dealt.items() if len(own))
 
 
 def make_item_key(number: int) -> str:
@@ -140,51 +171,53 @@ def _inherit_item(job: CountJob, number: int, own: Inherited) -> ItemCounted:
     tables = LanguageTables(job.attempts, "gone", job.max_pretoken_bytes, 1, job.mask)
     tallies: defaultdict[str, LanguageTally] = defaultdict(LanguageTally)
     leaving = Leaving(less, job.base)
-    for batch in leaving.read(lambda: load_tokenizer(less.output)):
-        add_documents(tallies, batch)
-        _count_batches(job, tables, [batch], tallies)
+    for read in leaving.read(lambda: load_tokenizer(less.output)):
+        add_documents(tallies, read.batch)
+        _count_batches(job, tables, [read], tallies)
     gone = tables.close()
     languages = subtract_languages(less.languages, {lang: tally.freeze() for lang, tally in tallies.items()})
+    origins = subtract_languages(less.origins or {}, tables.list_origins()) if job.apart_by else None
     runs = [
-        _subtract_table(job.attempts, less, lang, [run for run in gone if run.key == lang])
-        for lang, counts in languages.items()
+        _subtract_table(job.attempts, less, parse_count_key(key), [run for run in gone if run.key == key])
+        for key, counts in (languages if origins is None else origins).items()
         if counts.num_pretokens
     ]
     reach("inherit.counts")
     report_progress("runs", sum(run.size_bytes for run in runs))
     masked = {lang: subtract_counts(less.masked.get(lang, {}), tables.masked.get(lang, {})) for lang in languages}
     ledgers = (*own.item.ledgers, *leaving.list_ledgers())
-    return ItemCounted(number, ledgers, languages, tuple(runs), masked if job.mask else {}, own.rejects)
+    return ItemCounted(number, ledgers, languages, tuple(runs), masked if job.mask else {}, own.rejects, origins)
 
 
-def _subtract_table(attempts: Attempts, less: InheritedSums, lang: str, gone: Sequence[RunRef]) -> RunRef:
-    """A run with the rows of a language's table, less those of runs.
+def _subtract_table(attempts: Attempts, less: InheritedSums, key: CountKey, gone: Sequence[RunRef]) -> RunRef:
+    """A run with the rows of a table, less those of runs.
 
     Raises StageError if the table is damaged, LedgerError if more would be subtracted than it holds.
     """
-    path = less.tables[lang].path
+    table = less.tables[key.spell()]
+    path = table.path
     with (
         copy_if_remote(urls.join(less.output, "counts"), [path]) as folder,
-        attempts.new_file(f"inherited-{lang}.run") as new,
+        attempts.new_file(f"inherited-{key.file_name}.run") as new,
     ):
-        if storage.compute_sha256(f"{folder}/{path}") != less.tables[lang].sha256:
+        if storage.compute_sha256(f"{folder}/{path}") != table.sha256:
             raise StageError(
                 f"{redact(urls.join(less.output, 'counts', path))}: its bytes are not those that were committed. "
                 f"`tokcore repair` makes the file again"
             )
         rows = subtract_rows(read_table(f"{folder}/{path}"), merge_rows(read_sections(attempts, gone)))
         try:
-            return write_section(new.file, new.attempt, lang, 0, rows)
+            return write_section(new.file, new.attempt, key.spell(), 0, rows)
         except LedgerError as error:
             url = redact(urls.join(less.output, "counts", path))
             raise LedgerError(
-                f"{url}: language {lang}: {error}. The table does not match the documents that its build read. "
+                f"{url}: language {key.lang}: {error}. The table does not match the documents that its build read. "
                 f"`tokcore verify {redact(less.output)}` says more; nothing was committed"
             ) from error
 
 
 class LanguageTables:
-    """One counter per language; written out as sorted runs, all in one file, when they grow too large."""
+    """A counter for each key of a table; written out as sorted runs, all in one file, when they grow too large."""
 
     def __init__(
         self, attempts: Attempts, name: str, max_pretoken_bytes: int, num_partitions: int, mask: tuple[str, ...] = ()
@@ -195,24 +228,31 @@ class LanguageTables:
         self._num_partitions = num_partitions
         self._mask = mask
         self.masked: dict[str, Counter[str]] = {}  # language -> preset -> spans, if there is a mask
-        self._counters: dict[str, kernel.Counter] = {}
+        self._counters: dict[CountKey, kernel.Counter] = {}
+        self._origins: defaultdict[CountKey, LanguageTally] = defaultdict(LanguageTally)
         self._runs: list[RunRef] = []
         self._num_spills = 0
 
-    def add(self, lang: str, texts: Texts, pretokenizer: Pretokenizer, tally: LanguageTally) -> None:
-        counter = self._counters.get(lang)
+    def add(self, key: CountKey, texts: Texts, pretokenizer: Pretokenizer, tally: LanguageTally) -> None:
+        """Count texts of a key. tally: of its language."""
+        counter = self._counters.get(key)
         if counter is None:
             # A user's own pattern is split outside; the counter's own pattern is not used then.
             counter = kernel.Counter(pretokenizer.native_name or "gpt2", self._max_pretoken_bytes)
-            self._counters[lang] = counter
+            self._counters[key] = counter
         before = counter.num_pretokens
         masked = add_texts(counter, texts, pretokenizer, self._mask)
         if self._mask:
-            self.masked.setdefault(lang, Counter()).update(masked.matches)
+            self.masked.setdefault(key.lang, Counter()).update(masked.matches)
         tally.masked_bytes += masked.size_bytes
-        tally.num_counted += texts.num_texts
-        tally.counted_bytes += texts.size_bytes
-        tally.num_pretokens += counter.num_pretokens - before
+        for one in (tally, self._origins[key]):
+            one.num_counted += texts.num_texts
+            one.counted_bytes += texts.size_bytes
+            one.num_pretokens += counter.num_pretokens - before
+
+    def list_origins(self) -> dict[str, LanguageCounts]:
+        """Spelled key -> what was counted of it."""
+        return {key.spell(): tally.freeze() for key, tally in sorted(self._origins.items())}
 
     def spill_if_over(self, memory_bytes: int) -> None:
         if sum(counter.memory_bytes for counter in self._counters.values()) > memory_bytes:
@@ -228,9 +268,9 @@ class LanguageTables:
         name = f"{self._name}-{self._num_spills:03d}.runs"
         self._num_spills += 1
         with self._attempts.new_file(name) as new:
-            for lang in sorted(self._counters):
-                for partition, rows in enumerate(split_rows(self._counters[lang].take(), self._num_partitions)):
+            for key in sorted(self._counters):
+                for partition, rows in enumerate(split_rows(self._counters[key].take(), self._num_partitions)):
                     if len(rows.counts):
-                        self._runs.append(write_section(new.file, new.attempt, lang, partition, [rows]))
+                        self._runs.append(write_section(new.file, new.attempt, key.spell(), partition, [rows]))
         self._counters.clear()
         reach("count.spilled")

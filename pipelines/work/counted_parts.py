@@ -11,7 +11,8 @@ from tokcore.count.pretoken_tables import read_table
 from tokcore.count.sum_of_runs import merge_many_rows
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.manifests import read_manifest
-from tokcore_schemas.stage_manifests import CountedLanguage, CountsManifest
+from tokcore_schemas.manifest import FileEntry
+from tokcore_schemas.stage_manifests import CountedLanguage, CountsManifest, TableAbout
 from tokcore_schemas.stage_table import COUNTS
 
 
@@ -28,39 +29,54 @@ class CountedParts:
     """What some builds counted, together."""
 
     parts: tuple[CountedPart, ...]
+    split: str = ""  # of whose documents; empty: of all
+
+    @property
+    def _entries(self) -> Iterator[tuple[str, FileEntry[TableAbout]]]:
+        """(URL of the build's output, table)."""
+        return (
+            (part.url, entry)
+            for part in self.parts
+            for entry in part.made.files
+            if self.split in ("", entry.about.split)
+        )
 
     @property
     def tables(self) -> list[tuple[str, str]]:
-        """(language, URL) of each count table, by language; of a language as many as there are parts with one."""
-        found = [
-            (entry.about.lang, urls.join(part.url, "counts", entry.path))
-            for part in self.parts
-            for entry in part.made.files
-        ]
+        """(language, URL) of each count table, by language; of a language each part, split and source may have one."""
+        found = [(entry.about.lang, urls.join(url, "counts", entry.path)) for url, entry in self._entries]
         return sorted(found, key=lambda one: one[0])
 
     def read_rows(self, lang: str) -> Iterator[CountRows]:
         """The rows of a language: those of its tables, those of the same pre-token added up."""
         runs = [_read_table(url) for name, url in self.tables if name == lang]
-        yield from runs[0] if len(runs) == 1 else merge_many_rows(runs)
+        if runs:
+            yield from runs[0] if len(runs) == 1 else merge_many_rows(runs)
 
     @property
     def most_rows(self) -> int:
         """A bound of the rows of all tables together; what several of them have counts several times."""
-        return sum(entry.about.rows for part in self.parts for entry in part.made.files)
+        return sum(entry.about.rows for _, entry in self._entries)
+
+    @property
+    def least_rows(self) -> int:
+        """A bound from below of the distinct rows of all tables together."""
+        return max((entry.about.rows for _, entry in self._entries), default=0)
 
     @property
     def most_bytes(self) -> int:
         """A bound of the bytes of all pre-tokens; as of most_rows."""
-        return sum(entry.about.pretoken_bytes for part in self.parts for entry in part.made.files)
+        return sum(entry.about.pretoken_bytes for _, entry in self._entries)
 
     @property
     def languages(self) -> dict[str, CountedLanguage]:
-        """Language -> its totals; rows as of most_rows."""
+        """Language -> its totals; rows as of most_rows. Of a split, what was counted of it: all else is of all."""
         found: dict[str, CountedLanguage] = {}
         for part in self.parts:
             for lang, more in part.made.languages.items():
                 found[lang] = _add(found[lang], more) if lang in found else more
+        if self.split:
+            found = {lang: _choose_split(of, self.split) for lang, of in found.items()}
         return dict(sorted(found.items()))
 
 
@@ -80,6 +96,18 @@ def _add(one: CountedLanguage, other: CountedLanguage) -> CountedLanguage:
         rows=one.rows + other.rows,
         masked_bytes=None if masked is None else (one.masked_bytes or 0) + (other.masked_bytes or 0),
         masked=None if masked is None else dict(sorted(masked.items())),
+        origins=(*one.origins, *other.origins),
+    )
+
+
+def _choose_split(of: CountedLanguage, split: str) -> CountedLanguage:
+    own = [one for one in of.origins if one.split == split]
+    return dataclasses.replace(
+        of,
+        counted_documents=sum(one.counted_documents for one in own),
+        counted_bytes=sum(one.counted_bytes for one in own),
+        pretokens=sum(one.pretokens for one in own),
+        origins=tuple(own),
     )
 
 

@@ -20,7 +20,7 @@ from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.local_copies import copy_if_remote
 from tokcore_pipelines.store.stored_shards import find_main_files, open_provenance
 from tokcore_pipelines.store.tokenizers import load_tokenizer
-from tokcore_pipelines.work.encode_item import choose_splits
+from tokcore_pipelines.work.choose_splits import choose_splits
 from tokcore_pipelines.work.item_reader import ItemReader
 from tokcore_pipelines.work.make_jobs import find_special_ids
 from tokcore_pipelines.work.scatter_item import compute_places

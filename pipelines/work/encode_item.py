@@ -12,7 +12,6 @@ import functools
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from decimal import Decimal
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +27,7 @@ from tokcore_pipelines.local.worker import report_progress
 from tokcore_pipelines.reading.input_range import Batch
 from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.work.choose_splits import choose_splits
 from tokcore_pipelines.work.count_item import make_item_key
 from tokcore_pipelines.work.encode_job import EncodeJob, Positions
 from tokcore_pipelines.work.hashed_documents import add_up_hashed
@@ -47,11 +47,9 @@ from tokcore_pipelines.work.shard_attempt import EncodedDocuments
 from tokcore_pipelines.work.shard_streams import ShardStreams
 from tokcore_pipelines.work.shards_without_removed import thin_shards
 from tokcore_pipelines.work.token_count_runs import write_id_run
-from tokcore_schemas.document import compute_group_key, is_selected
 from tokcore_schemas.draws import compute_draw_seed, make_randomness
 from tokcore_schemas.plan import AssignedRange, Assignment
 from tokcore_schemas.refs import ItemEncoded, LanguageCounts, RangeLedger
-from tokcore_schemas.stage_manifests import ShardsConfig
 
 _loading = threading.Lock()
 
@@ -149,7 +147,7 @@ def _subtract_leaving(job: EncodeJob) -> _Left:
     tokens: list[dict[str, LanguageCounts]] = []
     encode = tokenizer.encode_texts_with_special if job.config.special_text == "special" else tokenizer.encode_texts
     leaving = Leaving(less, job.base)
-    for batch in leaving.read(lambda: tokenizer):
+    for _, batch, _ in leaving.read(lambda: tokenizer):
         add_documents(tallies, batch)
         spelled.update(tokenizer.spelled_special(batch.texts))
         for part in cut_into_slices(batch.texts):
@@ -217,18 +215,6 @@ def _choose_encode(job: EncodeJob, tokenizer: Tokenizer, batch: Batch, where: Po
         seeds=np.array(seeds, np.uint64),
         with_special=with_special,
     )
-
-
-def choose_splits(config: ShardsConfig, batch: Batch, part: slice, is_validation: bool = False) -> list[str]:
-    """The split of each document of a part of the batch. is_validation: whether their source is kept for validation."""
-    share, seed = Decimal(config.validation), config.seed or 0
-    if is_validation or share == 0:
-        return ["validation" if is_validation else "train"] * (part.stop - part.start)
-    out = []
-    for i in range(part.start, part.stop):
-        key = compute_group_key(batch.groups[i]) if batch.groups is not None else batch.compute_key(i)
-        out.append("validation" if is_selected(key, seed, "validation", share) else "train")
-    return out
 
 
 def load_job_tokenizer(job: EncodeJob) -> Tokenizer:

@@ -52,8 +52,14 @@ def learn_tokenizers(
     progress: shows how far reading the tables is. merges_done: see LearnOptions.
     Raises LearnError if the tables cannot give a vocabulary, naming languages without documents.
     """
+    counted = dataclasses.replace(counted, split=config.learned_splits)
     of_languages = _measure_sizes(counted.languages, config.mix.unit)
     if not of_languages["documents"]:
+        if counted.split and any(of.counted_bytes for of in dataclasses.replace(counted, split="").languages.values()):
+            raise LearnError(
+                "all text is of the validation split, which is not learned from. Lower shards.validation, add a source "
+                'without validation = true, or write count.splits = "all".'
+            )
         raise LearnError("the corpus is empty: no text was counted. Check source.files and the rejects.")
     mix = _mix_languages(config, of_languages, counted.languages)
     # Several models that are learned one by one share the rows; a single one may drop them when it has its own form.
@@ -138,7 +144,7 @@ def _weight_rows(
     """
     tables = [(lang, url) for lang, url in counted.tables if lang in weights]
     if config.learn.min_documents <= 1:  # these rows are distinct
-        require_memory(max((of.rows for of in counted.languages.values()), default=0) if len(counted.parts) == 1 else 0)
+        require_memory(counted.least_rows)
     with progress.stage("weigh", counted.most_rows, "rows", minor=True) as shown:
         read = [_read_table(url, shown.advance) for _, url in tables]
         texts, weighted = _gather_rows(

@@ -6,8 +6,9 @@ They are read once for all items, so that the sums of the part before can be red
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,8 +19,17 @@ from tokcore_pipelines.reading.records import Batch
 from tokcore_pipelines.work.item_reader import ItemReader, keep_removed, mark_removed
 from tokcore_pipelines.work.read_shards import decode_texts, read_shard
 from tokcore_schemas.inheritance import InheritedSums, ItemNotTakenOver, ThinnedItem
+from tokcore_schemas.plan import ReadSettings
 from tokcore_schemas.refs import LanguageCounts, RangeLedger, ShardRef
 from tokcore_schemas.tombstones import Tombstones
+
+
+class Read(NamedTuple):
+    """Documents, and how their file was read. split: empty where it follows from that and from their keys."""
+
+    settings: ReadSettings
+    batch: Batch
+    split: str = ""
 
 
 class Leaving:
@@ -32,26 +42,33 @@ class Leaving:
         self._num_removed = Counter[int]()  # by number of a file
         self._removed_bytes = Counter[int]()
 
-    def read(self, load: Callable[[], Tokenizer]) -> Iterator[Batch]:
+    def read(self, load: Callable[[], Tokenizer]) -> Iterator[Read]:
         """The documents. load: gives the tokenizer, which is only asked for where files are gone."""
         for gone in self._less.gone:
             yield from self._read_gone(gone, load)
         for thinned in self._less.thinned:
             yield from self._read_removed(thinned)
 
-    def _read_gone(self, item: ItemNotTakenOver, load: Callable[[], Tokenizer]) -> Iterator[Batch]:
+    def _read_gone(self, item: ItemNotTakenOver, load: Callable[[], Tokenizer]) -> Iterator[Read]:
         """The documents of a gone item: from its files as they were read, or else as its tokens spell them."""
         if item.is_there:
-            for _, batch in ItemReader(item.assignment, self._base):
-                yield batch
+            for source, batch in ItemReader(item.assignment, self._base):
+                yield Read(source.settings, batch)
             return
         tokenizer = load()
+        settings_of = {one.uri: one.settings for one in item.assignment.ranges}
         for shard in item.shards:
             for tokens, _ in read_shard(self._less.output, shard):
-                texts = make_texts_from_strings(decode_texts(tokenizer, tokens, self._less.around))
-                yield Batch(texts, None, tokens.langs, tokens.ordinals, [], tokens.num_documents)
+                found = defaultdict[ReadSettings, list[int]](list)
+                for uri, where in tokens.sources.by_label().items():
+                    found[settings_of[uri]] += where.tolist()
+                for settings, places in found.items():
+                    own = tokens.take(places)
+                    texts = make_texts_from_strings(decode_texts(tokenizer, own, self._less.around))
+                    batch = Batch(texts, None, own.langs, own.ordinals, [], own.num_documents)
+                    yield Read(settings, batch, shard.facts.split)
 
-    def _read_removed(self, item: ThinnedItem) -> Iterator[Batch]:
+    def _read_removed(self, item: ThinnedItem) -> Iterator[Read]:
         """The documents that are removed now. Those that were before are in no sum."""
         assert self._less.removed is not None
         for source, batch in ItemReader(item.assignment, self._base):
@@ -59,7 +76,7 @@ class Leaving:
             self._num_removed[source.file] += removed.texts.num_texts
             self._removed_bytes[source.file] += removed.texts.size_bytes
             if removed.texts.num_texts:
-                yield removed
+                yield Read(source.settings, removed)
 
     def list_ledgers(self) -> tuple[RangeLedger, ...]:
         """The ledgers of files from which documents were removed, without these. The first range has all of a file."""

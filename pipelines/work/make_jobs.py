@@ -39,9 +39,11 @@ def make_count_job(
         max_pretoken_bytes=config.max_pretoken_bytes,
         memory_bytes=memory_bytes,
         sample=config.sample,
-        seed=config.seed or 0,  # where nothing is sampled it chooses nothing
+        seed=config.seed or 0,  # where nothing is sampled or split it chooses nothing
         num_partitions=num_partitions,
         mask=check_mask(config.mask),
+        apart_by=config.apart_by,
+        validation=config.validation or "0",
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from tokcore.errors import StageError
 from tokcore_pipelines.store.attempts import Attempts
-from tokcore_pipelines.work.runs import merge_runs, write_count_table
+from tokcore_pipelines.work.runs import make_table_record_key, merge_runs, write_count_table
 from tokcore_pipelines.work.token_count_runs import merge_id_runs
 from tokcore_schemas.refs import RunRef, TableRef
 
@@ -70,7 +70,7 @@ def _order_by_size(run: RunRef) -> tuple[int, int, str, int]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ToMerge:
-    """Runs that are merged: those of a language and partition, or counts of ids of a group."""
+    """Runs that are merged: those of a table and partition, or counts of ids of a group."""
 
     key: str  # of the record
     runs: tuple[RunRef, ...]
@@ -78,16 +78,16 @@ class ToMerge:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ToTable:
-    """What the count table of a language is made of."""
+    """What a count table is made of."""
 
-    lang: str
+    spelled: str  # the key of its rows
     merged: tuple[str, ...]  # merges, by the keys of their records
     runs: tuple[RunRef, ...]  # those that needed no merge
 
     @property
     def key(self) -> str:
         """Of the record."""
-        return f"table-{self.lang}"
+        return make_table_record_key(self.spelled)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -98,21 +98,21 @@ class MergedRuns:
 
 
 def choose_max_runs(num_partitions: int) -> int:
-    """How many runs of a language and partition are left for the table: it is a merge in any case."""
+    """How many runs of a table and partition are left for the table: it is a merge in any case."""
     return max(1, FAN_IN // num_partitions)
 
 
 def merge_to_few(attempts: Attempts, max_runs: int, of: ToMerge) -> MergedRuns:
-    """Merge the runs of a language and partition until at most max_runs are left."""
+    """Merge the runs of a table and partition until at most max_runs are left."""
     if (done := attempts.result(of.key, MergedRuns)) is not None:
         return done
     return attempts.record(of.key, MergedRuns(tuple(_merge_all(attempts, of.runs, max_runs))))
 
 
 def write_merged_table(attempts: Attempts, result_key: str, of: ToTable) -> TableRef:
-    """The count table of a language."""
+    """A count table."""
     found = [*of.runs, *(run for key in of.merged for run in _read_merged(attempts, key).runs)]
-    return write_count_table(attempts, of.lang, tuple(sorted(found, key=order_runs)), result_key)
+    return write_count_table(attempts, of.spelled, tuple(sorted(found, key=order_runs)), result_key)
 
 
 def keep_token_counts(attempts: Attempts, of: ToMerge) -> RunRef:

@@ -1,4 +1,4 @@
-"""Sorted runs in attempt files: written, read back and merged, at last into one count table per language. No Beam."""
+"""Sorted runs in attempt files: written, read back and merged, at last into one count table per key. No Beam."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.attempts import Attempts, compute_key
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.store.redaction import redact
+from tokcore_schemas.count_key import parse_count_key
 from tokcore_schemas.refs import RunRef, TableRef
 
 _BLOCK_BYTES = 1 << 20
@@ -120,7 +121,8 @@ def merge_runs(attempts: Attempts, runs: tuple[RunRef, ...]) -> RunRef:
         report_progress("runs", done.size_bytes - sum(run.size_bytes for run in runs))
         return done
     first = runs[0]
-    with attempts.new_file(f"merge-{first.key}-{first.partition:03d}.run") as new:
+    name = parse_count_key(first.key).file_name
+    with attempts.new_file(f"merge-{name}-{first.partition:03d}.run") as new:
         rows = merge_rows(read_sections(attempts, runs))
         merged = write_section(new.file, new.attempt, first.key, first.partition, rows)
     reach("merge.written")
@@ -130,21 +132,28 @@ def merge_runs(attempts: Attempts, runs: tuple[RunRef, ...]) -> RunRef:
     return attempts.record(record_key, named)
 
 
-def write_count_table(attempts: Attempts, lang: str, runs: tuple[RunRef, ...], result_key: str = "") -> TableRef:
-    """The count table of one language from its merged partitions: sorted Parquet.
+def write_count_table(attempts: Attempts, spelled: str, runs: tuple[RunRef, ...], result_key: str = "") -> TableRef:
+    """The count table of a key, from its merged partitions: sorted Parquet.
 
-    result_key: in its name, unless empty.
+    spelled: the key, as its runs have it. result_key: in the table's name, unless empty.
     """
-    record_key = f"table-{lang}"
+    key = parse_count_key(spelled)
+    record_key = make_table_record_key(spelled)
     if (done := attempts.result(record_key, TableRef)) is not None:
-        if done.lang != lang:  # where disks do not tell case apart
-            raise StageError(f"languages {done.lang!r} and {lang!r} would share a file: spell them alike")
+        if done.key != key:  # where disks do not tell case apart
+            raise StageError(f"languages {done.lang!r} and {key.lang!r} would share a file: spell them alike")
         report_progress("merged", sum(run.size_bytes for run in runs))
         return done
-    path = f"{lang}-{result_key}.parquet" if result_key else f"{lang}.parquet"
+    path = f"{key.file_name}-{result_key}.parquet" if result_key else f"{key.file_name}.parquet"
     with attempts.new_final(path) as new:
         parts = [_report_rows(rows, run) for rows, run in zip(read_sections(attempts, runs), runs, strict=True)]
         totals = write_table(new.file, merge_rows(parts))
     reach("count.table")
     stored = new.stored(path, totals.content_sha256)
-    return attempts.record(record_key, TableRef(lang, stored, totals.num_rows, totals.num_pretokens, totals.key_bytes))
+    sizes = totals.num_rows, totals.num_pretokens, totals.key_bytes
+    return attempts.record(record_key, TableRef(key.lang, stored, *sizes, key.split, key.source))
+
+
+def make_table_record_key(spelled: str) -> str:
+    """The record key of the count table of a key."""
+    return f"table-{parse_count_key(spelled).file_name}"

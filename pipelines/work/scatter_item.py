@@ -19,7 +19,8 @@ from tokcore_pipelines.local.free_memory import freeing_memory
 from tokcore_pipelines.local.worker import report_progress
 from tokcore_pipelines.reading.input_range import Batch
 from tokcore_pipelines.store.crashpoints import reach
-from tokcore_pipelines.work.encode_item import choose_splits, cut_into_slices, encode_texts, load_job_tokenizer
+from tokcore_pipelines.work.choose_splits import choose_splits
+from tokcore_pipelines.work.encode_item import cut_into_slices, encode_texts, load_job_tokenizer
 from tokcore_pipelines.work.encode_job import EncodeJob, Positions
 from tokcore_pipelines.work.item_reader import ItemReader, write_rejects_to
 from tokcore_pipelines.work.scattered_runs import Scattered, join_scattered, write_scattered

@@ -299,7 +299,7 @@ def test_a_damaged_shard_is_not_thinned(tmp_path):
 
 def test_a_damaged_table_is_not_taken_over(corpus):
     write_file(corpus, "en/07.jsonl", make_texts("other", 5))
-    (table,) = (corpus / "out" / "counts").glob("en-*.parquet")
+    (table,) = (corpus / "out" / "counts").glob("en~train~-*.parquet")
     whole = table.read_bytes()
     table.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])
     with pytest.raises(StageError, match=r"parquet: its bytes are not those that were committed. `tokcore repair`"):
@@ -313,7 +313,7 @@ def test_a_table_with_too_little_is_named_with_its_language(corpus):
     """Edited, and hashed again: what a file brought is more than the table has."""
     write_file(corpus, "en/07.jsonl", make_texts("other", 5))
     forger = Forger(corpus / "out")
-    (table,) = (corpus / "out" / "counts").glob("en-*.parquet")
+    (table,) = (corpus / "out" / "counts").glob("en~train~-*.parquet")
     edited = io.BytesIO()
     write_table(edited, [rows._replace(counts=rows.counts // rows.counts) for rows in read_table(table)])
     forger.write(table, edited.getvalue())

@@ -734,6 +734,8 @@ def test_what_changes_no_byte_is_in_no_identity(text):
         ("[count]\nsample = 0.5", (1, 0, 0)),
         ("[count]\nmask = ['email']", (1, 0, 0)),
         ("[count]\nmask = []", (0, 0, 0)),
+        ("[count]\nsplits = 'all'", (0, 0, 0)),
+        ("[count]\nsplits = 'all'\n[shards]\nvalidation = 0.5", (1, 0, 1)),
         ("[normalize]\nsteps = ['nfc']", (1, 1, 0)),
         ("[pretokenize]\npattern = 'gpt2'", (1, 1, 0)),
         ("[pretokenize]\nregex = 'x'", (1, 1, 0)),
@@ -754,7 +756,7 @@ def test_what_changes_no_byte_is_in_no_identity(text):
         ("[shards]\nformats = ['arrow']", (0, 0, 1)),
         ("[shards]\ntarget_tokens = 5", (0, 0, 1)),
         ("[shards]\nby = 'lang'", (0, 0, 1)),
-        ("[shards]\nvalidation = 0.5", (0, 0, 1)),
+        ("[shards]\nvalidation = 0.5", (1, 1, 1)),
         ("[shards]\ncompression = 'none'", (0, 0, 1)),
     ],
 )
@@ -766,7 +768,7 @@ def test_the_seed_counts_where_it_chooses():
     def seeded(seed: int, rest: str) -> tuple[Any, Any, Any]:
         return identities(START + f"seed = {seed}\n" + SOURCE + rest)
 
-    for rest, changed in (("[count]\nsample = 0.5", (1, 0, 0)), ("[shards]\nvalidation = 0.5", (0, 0, 1))):
+    for rest, changed in (("[count]\nsample = 0.5", (1, 0, 0)), ("[shards]\nvalidation = 0.5", (1, 0, 1))):
         assert tuple(int(a != b) for a, b in zip(seeded(1, rest), seeded(2, rest), strict=True)) == changed
 
 

@@ -25,36 +25,73 @@ _STAGE = "counts"
 _MANIFEST = "manifest.json"
 
 
-def open_counts(path: str | os.PathLike[str], lang: str, at: int | None = None) -> pa.Table:
+def open_counts(
+    path: str | os.PathLike[str],
+    lang: str,
+    at: int | None = None,
+    split: str | None = None,
+    source: str | None = None,
+) -> pa.Table:
     """The counts of one language: pretoken (binary), count and documents (uint64); sorted by the pre-token's bytes.
 
     path: the output of a build that has counted, or its folder counts; or the URL of an output, by way of fsspec. What
     comes after counting need not be there. documents: those that hold the pre-token. The table is in memory.
     at: the number of a commit; a build is commit 0, and None is the newest.
+    split: train or validation; source: the name of one, "" for those without; None: counts of all are added up.
     Raises FormatError if nothing was counted there or a file is not a count table, ChecksumError if a file is not the
-    one that was committed, ConfigError for a language or a commit that the output does not have.
+    one that was committed, ConfigError for a language or a commit that the output does not have, and for a split or a
+    source that its tables do not tell apart.
 
     >>> table = open_counts("out/first", "en")
     >>> table.column_names, table.num_rows
     (['pretoken', 'count', 'documents'], 5)
     >>> table.slice(0, 1).to_pylist()
     [{'pretoken': b' low', 'count': 1, 'documents': 1}]
+
+    With names of sources, and shards.validation in the build file, counts can be taken apart, and weighed:
+
+    >>> open_counts("out/two-sources", "en", split="train").to_pylist()[0]
+    {'pretoken': b' cat', 'count': 3, 'documents': 2}
+    >>> open_counts("out/two-sources", "en", split="train", source="wiki").to_pylist()[0]
+    {'pretoken': b' cat', 'count': 1, 'documents': 1}
+    >>> import tokcore
+    >>> weighed = [open_counts("out/two-sources", "en", None, "train", name) for name in ("web", "wiki", "wiki")]
+    >>> tokcore.learn_bpe(pa.concat_tables(weighed), 257)
+    [Merge(left=b'a', right=b't', count=4)]
     """
     place = os.fspath(path).removeprefix("file://")
     manifests = [_read_manifest(part) for part in list_parts(place, at)]
     if all(lang not in manifest.languages for _, manifest in manifests):
         known = sorted({name for _, manifest in manifests for name in manifest.languages})
         raise ConfigError(f"lang = {lang!r}: {place} has counts of {', '.join(known) or 'none'}")
+    of_lang = [(folder, file) for folder, manifest in manifests for file in manifest.files if file.about.lang == lang]
+    for name, asked in (("split", split), ("source", source)):
+        if asked is None:
+            continue
+        if any(name not in manifest.config.apart_by for _, manifest in manifests):
+            raise ConfigError(
+                f"{name} = {asked!r}: the count tables of {place} do not tell {name}s apart. Those of a new build do, "
+                f"where there is a validation split, or a source with a name."
+            )
+        known = sorted({getattr(file.about, name) for _, file in of_lang})
+        if asked not in known:
+            raise ConfigError(f"{name} = {asked!r}: {place} has counts of {lang} for {', '.join(map(repr, known))}")
+        of_lang = [(folder, file) for folder, file in of_lang if getattr(file.about, name) == asked]
     # A language all of whose text is masked has no table.
-    runs = [
-        _read_file(folder, file) for folder, manifest in manifests for file in manifest.files if file.about.lang == lang
-    ]
+    runs = [_read_file(folder, file) for folder, file in of_lang]
     return convert_rows_to_table(runs[0] if len(runs) == 1 else merge_many_rows(runs))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _About:
     lang: str
+    split: str = ""
+    source: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Config:
+    apart_by: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -69,6 +106,7 @@ class _File:
 class _CountsManifest:
     """What is needed of the manifest of counts, which schemas describes in full."""
 
+    config: _Config
     files: tuple[_File, ...]
     languages: dict[str, Any]
 

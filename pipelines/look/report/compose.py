@@ -15,7 +15,7 @@ from tokcore_pipelines.build.commit import find_manifest
 from tokcore_pipelines.build.output import Output
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.look.curve import count_table_ids
-from tokcore_pipelines.look.report.corpus_facts import tell_corpus, tell_mixture
+from tokcore_pipelines.look.report.corpus_facts import tell_corpus, tell_mixture, tell_validation
 from tokcore_pipelines.look.report.estimates import Drawing
 from tokcore_pipelines.look.report.health import examine_health
 from tokcore_pipelines.look.report.merge_history import tell_history
@@ -29,7 +29,7 @@ from tokcore_pipelines.look.report.tokenizer_tables import compare_tokenizers, f
 from tokcore_pipelines.look.report.vocabulary_facts import compute_efficiency, count_scripts, measure_lengths
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.store.tokenizers import load_tokenizer
-from tokcore_schemas.stage_manifests import BuildManifest
+from tokcore_schemas.stage_manifests import BuildManifest, LearnedConfig
 from tokcore_schemas.stage_table import MIXED, SHARDS, TOKENIZER
 
 FORMAT, VERSION = "tokcore-report", 1
@@ -85,6 +85,7 @@ def make_report(output: Output, wishes: Wishes, progress: StageProgress) -> dict
         "sample": _tell_sample(wishes.sample, read, drawn),
         "corpus": {
             **tell_corpus(build, read, own.lossless),
+            "validation": tell_validation(read, own.lossless, _find_learned_splits(output)),
             "mixture": tell_mixture(find_manifest(output.url, MIXED)),
             "copies": find_copies(drawn.texts),
             "invisible": health.pop("invisible_in_text"),
@@ -102,6 +103,14 @@ def make_report(output: Output, wishes: Wishes, progress: StageProgress) -> dict
         "money": _tell_money(comparison, tokenizers, build, read, wishes.models),
         "provenance": tell_origin(output),
     }
+
+
+def _find_learned_splits(output: Output) -> str:
+    """Which documents the tokenizer was learned from: train, all, or none where it was imported."""
+    made = find_manifest(output.url, TOKENIZER)
+    if made is None or not isinstance(made.config, LearnedConfig):
+        return "none"
+    return made.config.splits or "all"
 
 
 class _ParallelText(NamedTuple):

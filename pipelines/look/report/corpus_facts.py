@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -47,6 +48,29 @@ def tell_corpus(build: BuildManifest, read: ShardPass, is_lossless: bool) -> dic
         **_tell_sources(read, is_lossless),
         "mask": list(build.config.counts.mask) if build.config.counts is not None else [],
     }
+
+
+def tell_validation(read: ShardPass, is_lossless: bool, learned_from: str) -> dict[str, Any] | None:
+    """Documents, tokens and bytes of the validation split, in all and by language; None if nothing is in it.
+
+    Bytes are those that the tokens spell: None unless the tokenizer is lossless. learned_from: train, all or none.
+    """
+    languages = {lang: own for (split, lang), own in sorted(read.by_split.items()) if split == "validation"}
+    if not languages:
+        return None
+    total = Amount(*(sum(column) for column in zip(*map(dataclasses.astuple, languages.values()), strict=True)))
+
+    def tell(own: Amount) -> dict[str, Any]:
+        per_token = round(own.text_bytes / own.tokens, DIGITS) if is_lossless and own.tokens else None
+        return {
+            "documents": own.documents,
+            "tokens": own.tokens,
+            "text_bytes": own.text_bytes if is_lossless else None,
+            "bytes_per_token": per_token,
+        }
+
+    told = {lang: tell(own) for lang, own in languages.items()}
+    return {"is_learned_from": learned_from == "all", **tell(total), "languages": told}
 
 
 def _tell_sources(read: ShardPass, is_lossless: bool) -> dict[str, Any]:

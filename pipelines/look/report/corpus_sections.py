@@ -32,6 +32,8 @@ def write_corpus(report: Mapping[str, Any]) -> Html:
     parts: list[str] = [_write_languages(languages, order)]
     if any(one["share_of_bytes"] for one in languages.values()):
         parts.append(place_chart("shares", "Share of each language in the corpus, and when the tokenizer was learned."))
+    if told["validation"] is not None:
+        parts.append(_write_validation(told["validation"]))
     if told["mixture"] is not None:
         parts += _write_mixture(told["mixture"])
     parts += [_write_sources(told), _write_rejects(told), _write_copies(told["copies"], order)]
@@ -72,6 +74,28 @@ def _write_languages(languages: Mapping[str, Any], order: Sequence[str]) -> Html
         rows,
         langs=order,
         note="Exact, from the manifests. Tokens include those at the ends of documents.",
+    )
+
+
+def _write_validation(told: Mapping[str, Any]) -> Html:
+    order = sorted(told["languages"], key=lambda lang: (-told["languages"][lang]["tokens"], lang))
+    rows: Rows = [
+        [
+            name,
+            Number(of["documents"]),
+            Number(of["text_bytes"]),
+            Number(of["tokens"]),
+            Number(of["bytes_per_token"], ".3f"),
+        ]
+        for name, of in [*((write_name(lang), told["languages"][lang]) for lang in order), ("all", told)]
+    ]
+    learned = "learned from, too" if told["is_learned_from"] else "not learned from"
+    return write_table(
+        f"The validation split, {learned}",
+        ["language", "documents", "bytes of text", "tokens", "bytes per token"],
+        rows,
+        langs=[*order, None],
+        note="Exact, from the shards. Tokens include those at the ends of documents.",
     )
 
 

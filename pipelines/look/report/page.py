@@ -127,11 +127,20 @@ def _write_summary(report: Mapping[str, Any], own: str) -> Html:
                 ("tokens", f"{corpus['tokens']:,}"),
                 ("vocabulary", f"{tokenizer['vocab_size']:,}"),
                 ("bytes per token", f"{corpus['text_bytes'] / corpus['tokens']:.4f}" if corpus["tokens"] else "–"),
+                *_describe_validation(corpus["validation"]),
                 ("never written", f"{report['health'].get('never', {'number': 0})['number']:,} tokens"),
                 ("root", join([tag("code", report["provenance"]["root"][:16]), "…"])),
             ]
         ),
     )
+
+
+def _describe_validation(told: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    """Bytes per token on the validation split, where there is one and its texts are known."""
+    if told is None or told["bytes_per_token"] is None:
+        return []
+    learned = "learned from, too" if told["is_learned_from"] else "not learned from"
+    return [(f"bytes per token, validation ({learned})", f"{told['bytes_per_token']:.4f}")]
 
 
 def _select_numbers(report: Mapping[str, Any]) -> dict[str, Any]:

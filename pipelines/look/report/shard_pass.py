@@ -39,6 +39,12 @@ class Amount:
     tokens: int = 0
     text_bytes: int = 0
 
+    def add(self, lengths: npt.NDArray[np.int64], text_bytes: npt.NDArray[np.int64]) -> None:
+        """Add documents, by the tokens and the bytes of each."""
+        self.documents += len(lengths)
+        self.tokens += int(lengths.sum())
+        self.text_bytes += int(text_bytes.sum())
+
 
 class DrawnText(NamedTuple):
     """A text that was drawn. copies: documents of its language that have just these ids; the rest is of the first."""
@@ -58,6 +64,7 @@ class ShardPass(NamedTuple):
     fits: dict[str, list[int]]
     drawn: dict[str, list[DrawnText]]  # language -> by key
     is_whole: dict[str, bool]  # language -> whether every text was drawn
+    by_split: dict[tuple[str, str], Amount]  # (split, language) ->
 
 
 class _Draw:
@@ -101,24 +108,25 @@ def read_all_shards(
     added = len(config.prepend), len(config.append)
     sizes = _Sizes(tokenizer)
     amounts: defaultdict[tuple[str, str], Amount] = defaultdict(Amount)
+    by_split: defaultdict[tuple[str, str], Amount] = defaultdict(Amount)
     fits: dict[str, list[int]] = {}
     draws: dict[str, _Draw] = {}
-    for batch in itertools.chain.from_iterable(_read_batches(url, list_named_shards(made)) for url, made in parts):
+    batches = itertools.chain.from_iterable(_read_batches(url, list_named_shards(made)) for url, made in parts)
+    for split, batch in batches:
         lengths = np.diff(batch.offsets)
         text_bytes = sizes.add_up(batch)
         for lang, where in batch.langs.by_label().items():
             fit = fits.setdefault(lang, [0] * len(CONTEXTS))
             for i, context in enumerate(CONTEXTS):
                 fit[i] += int((lengths[where] <= context).sum())
+            by_split[split, lang].add(lengths[where], text_bytes[where])
             for source, of in batch.sources.take(where).by_label().items():
-                amount = amounts[lang, source]
-                amount.documents += len(of)
-                amount.tokens += int(lengths[where[of]].sum())
-                amount.text_bytes += int(text_bytes[where[of]].sum())
+                amounts[lang, source].add(lengths[where[of]], text_bytes[where[of]])
         _draw_texts(batch, added, sample, draws)
         advance(batch.num_documents)
     drawn = {lang: draw.finish() for lang, draw in sorted(draws.items())}
-    return ShardPass(dict(amounts), fits, drawn, {lang: draw.is_whole for lang, draw in draws.items()})
+    is_whole = {lang: draw.is_whole for lang, draw in draws.items()}
+    return ShardPass(dict(amounts), fits, drawn, is_whole, dict(by_split))
 
 
 def _draw_texts(batch: TokenBatch, added: tuple[int, int], sample: int, draws: dict[str, _Draw]) -> None:
@@ -139,8 +147,8 @@ def _take_text(batch: TokenBatch, row: int, key: int, added: tuple[int, int]) ->
     return DrawnText(key, 1, batch.langs[row], batch.sources[row], batch.ids[row], ids)
 
 
-def _read_batches(output: str, shards: list[ShardRef]) -> Iterator[TokenBatch]:
-    """All documents, with their sources: of shuffled shards another file has these, of WriteShards' own nothing has."""
+def _read_batches(output: str, shards: list[ShardRef]) -> Iterator[tuple[str, TokenBatch]]:
+    """(split, documents) of all shards. Sources are beside shuffled shards, and nowhere of those of WriteShards."""
     for shard in shards:
         with copy_shard_if_remote(output, shard) as folder:
             file = find_main_files(shard, folder)[0]
@@ -151,7 +159,7 @@ def _read_batches(output: str, shards: list[ShardRef]) -> Iterator[TokenBatch]:
                 if sources is None and is_hidden and not any(batch.sources.names):
                     sources = open_provenance(file).sources
                 end = row + batch.num_documents
-                yield batch if sources is None else batch._replace(sources=sources[row:end])
+                yield shard.facts.split, batch if sources is None else batch._replace(sources=sources[row:end])
                 row = end
 
 
