@@ -28,7 +28,7 @@ class RunRef:
     """A sorted run of count rows: bytes [offset, offset + size_bytes) of a file in the stage's attempt folder."""
 
     key: str  # CountKey.spell() of the rows; what the merge groups by, with the partition
-    partition: int
+    partition: int  # of the keys, by hash: of counts, n + i is interval i of n
     attempt: str
     offset: int
     size_bytes: int

@@ -40,7 +40,7 @@ from tokcore_pipelines.work.inherit_item import (
 )
 from tokcore_pipelines.work.item_reader import ItemReader, LanguageTally, add_documents, write_rejects_to
 from tokcore_pipelines.work.left_out_documents import Leaving, Read
-from tokcore_pipelines.work.runs import read_sections, write_section
+from tokcore_pipelines.work.runs import choose_num_sections, read_sections, write_section
 from tokcore_schemas.count_key import CountedBy, CountKey, parse_count_key
 from tokcore_schemas.document import is_selected
 from tokcore_schemas.inheritance import InheritedSums
@@ -207,7 +207,7 @@ def _subtract_table(attempts: Attempts, less: InheritedSums, key: CountKey, gone
             )
         rows = subtract_rows(read_table(f"{folder}/{path}"), merge_rows(read_sections(attempts, gone)))
         try:
-            return write_section(new.file, new.attempt, key.spell(), 0, rows)
+            return write_section(new.file, new.attempt, key.spell(), 1, rows)
         except LedgerError as error:
             url = redact(urls.join(less.output, "counts", path))
             raise LedgerError(
@@ -269,8 +269,11 @@ class LanguageTables:
         self._num_spills += 1
         with self._attempts.new_file(name) as new:
             for key in sorted(self._counters):
-                for partition, rows in enumerate(split_rows(self._counters[key].take(), self._num_partitions)):
+                taken = self._counters[key].take()
+                num = choose_num_sections(taken.num_rows, self._num_partitions)
+                for number, rows in enumerate(split_rows(taken, num)):
                     if len(rows.counts):
-                        self._runs.append(write_section(new.file, new.attempt, key.spell(), partition, [rows]))
+                        # Sections of one cut and place are merged with each other, and at last all into the table.
+                        self._runs.append(write_section(new.file, new.attempt, key.spell(), num + number, [rows]))
         self._counters.clear()
         reach("count.spilled")

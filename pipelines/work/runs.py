@@ -21,6 +21,18 @@ from tokcore_schemas.count_key import parse_count_key
 from tokcore_schemas.refs import RunRef, TableRef
 
 _BLOCK_BYTES = 1 << 20
+_SECTION_ROWS = 16_384  # to write and to read a section takes as long as this many of its rows, or a few times that
+
+
+def choose_num_sections(num_rows: int, most: int) -> int:
+    """In how many sections the rows of a table in a work item are cut: a power of two, at most `most`, which is one.
+
+    Each section costs, however small: a crawl has more languages in an item than partitions.
+
+    >>> [choose_num_sections(rows, 64) for rows in (1, 16_384, 16_385, 100_000, 10_000_000)]
+    [1, 1, 2, 8, 64]
+    """
+    return min(most, 1 << (max(1, -(-num_rows // _SECTION_ROWS)) - 1).bit_length())
 
 
 def write_section(file: Sha256Writer, attempt: str, key: str, partition: int, rows: Iterable[CountRows]) -> RunRef:

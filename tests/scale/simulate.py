@@ -33,6 +33,7 @@ from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.work.merge_tree import FAN_IN, choose_max_runs, merge_down
 from tokcore_pipelines.work.plan_parts import count_parts, write_plan_parts
+from tokcore_pipelines.work.runs import choose_num_sections
 from tokcore_schemas.config import parse_config
 from tokcore_schemas.plan import BYTES_PER_PARTITION, MAX_PARTITIONS, InputFile
 from tokcore_schemas.refs import RunRef
@@ -53,13 +54,15 @@ vocab_size = 65536
 # Measured; tests/benchmarks/README.md says how.
 LEARNER_BYTES = 145  # of memory for each unique pre-token
 RUN_BYTES = 15  # stored, for each unique pre-token of a work item
-REF_BYTES = 450  # of memory for a RunRef, which the driver holds for each language and partition of each work item
+REF_BYTES = 450  # of memory for a RunRef, which the driver holds for each section of each work item
+SECTION_S = 1.9e-3  # of a core, to write a section of counts and to read it once, however few rows it has
 COUNT_MB_S, ENCODE_MB_S = 30.0, 25.0  # of text on one core
 
 # Assumed.
 FILE_BYTES = 10**7  # of text
 UNIQUE_IN_64_MB, HEAPS = 420_000, 0.7  # unique pre-tokens, and how they grow with text
-LARGEST_SHARE = 0.45  # of the text, that of the largest language; a file has one language
+LARGEST_SHARE = 0.45  # of the text, that of the largest language; a file has one language, or as many as MIXED
+MIXED = 161  # languages of equal size in each file, as crawls have them
 REQUESTS_PER_ITEM = 12  # of a store: the input, runs, rejects, records, shards
 
 MEMORY = {"driver": 64 * 10**9, "learner": 256 * 10**9}  # of hosts that are easy to get
@@ -133,7 +136,7 @@ def measure_elsewhere(number: int) -> Planned:
 
 
 class Merged(NamedTuple):
-    """What the merges of one language and partition took."""
+    """What the merges of one table and partition took."""
 
     merges: int
     read_bytes: int
@@ -172,12 +175,14 @@ class Need(NamedTuple):
     plan_s: float
     plan_bytes: int
     refs_bytes: int  # memory for the references to runs in one process
+    mixed_refs_bytes: int  # the same, with files of MIXED languages
     learner_bytes: int
     core_hours: float
+    mixed_core_hours: float  # with files of MIXED languages
 
     def find_breaks(self) -> list[str]:
         """What does not fit, by name."""
-        held = {"planning": self.plan_bytes, "references to runs": self.refs_bytes}
+        held = {"planning": self.plan_bytes, "references to runs": max(self.refs_bytes, self.mixed_refs_bytes)}
         breaks = [name for name, size in held.items() if size > MEMORY["driver"]]
         return breaks + (["learning"] if self.learner_bytes > MEMORY["learner"] else [])
 
@@ -191,9 +196,12 @@ def estimate(text_bytes: int, planned: Planned) -> Need:
     item_bytes = text_bytes / items
     runs = max(1, int(items * LARGEST_SHARE))
     shown = min(runs, FAN_IN**3)  # merges grow in proportion beyond
-    merged = merge_synthetic(shown, int(count_unique(item_bytes) * RUN_BYTES / partitions), partitions)
+    sections = choose_num_sections(int(count_unique(item_bytes)), partitions)
+    mixed_sections = MIXED * choose_num_sections(int(count_unique(item_bytes / MIXED)), partitions)
+    core_hours = text_bytes / 1e6 * (1 / COUNT_MB_S + 1 / ENCODE_MB_S) / 3600
+    merged = merge_synthetic(shown, int(count_unique(item_bytes) * RUN_BYTES / sections), partitions)
     tiers = 1 + max(0.0, math.log(runs / shown, FAN_IN))
-    scale = items / shown * partitions
+    scale = items / shown * sections
     return Need(
         items,
         partitions,
@@ -202,9 +210,11 @@ def estimate(text_bytes: int, planned: Planned) -> Need:
         items * REQUESTS_PER_ITEM + 3 * int(merged.merges * scale),
         planned.seconds * files / planned.files,
         planned.peak_bytes * files // planned.files,
-        items * partitions * REF_BYTES,
+        items * sections * REF_BYTES,
+        items * mixed_sections * REF_BYTES,
         int(count_unique(text_bytes * LARGEST_SHARE) / LARGEST_SHARE**HEAPS * LEARNER_BYTES),
-        text_bytes / 1e6 * (1 / COUNT_MB_S + 1 / ENCODE_MB_S) / 3600,
+        core_hours + items * sections * SECTION_S / 3600,
+        core_hours + items * mixed_sections * SECTION_S / 3600,
     )
 
 
@@ -247,8 +257,10 @@ def print_table(planned: Planned, price_per_core_hour: float) -> None:
         "planning, minutes": [f"{need.plan_s / 60:,.1f}" for need in needs],
         "driver: planning, GB": [f"{need.plan_bytes / 1e9:,.1f}" for need in needs],
         "driver: references to runs, GB": [f"{need.refs_bytes / 1e9:,.1f}" for need in needs],
+        f"the same, {MIXED} languages in a file": [f"{need.mixed_refs_bytes / 1e9:,.1f}" for need in needs],
         "learner, GB": [f"{need.learner_bytes / 1e9:,.0f}" for need in needs],
         "core hours": [f"{need.core_hours:,.0f}" for need in needs],
+        f"core hours, {MIXED} languages in a file": [f"{need.mixed_core_hours:,.0f}" for need in needs],
         "hours on 1,000 cores": [f"{need.core_hours / 1000:,.2f}" for need in needs],
         "cost of the cores": [f"{need.core_hours * price_per_core_hour:,.0f}" for need in needs],
         "does not fit": [", ".join(need.find_breaks()) or "-" for need in needs],

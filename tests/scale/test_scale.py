@@ -36,6 +36,7 @@ def test_what_breaks_first(planned):
     assert needs["1 TB"].find_breaks() == []
     assert "learning" in needs["100 TB"].find_breaks()
     assert set(needs["10 PB"].find_breaks()) >= {"references to runs", "learning"}
+    assert needs["1 TB"].mixed_core_hours < 1.25 * needs["1 TB"].core_hours
     size, breaks = find_first_break(planned)
     assert 10**12 < size < 10**14
     assert breaks

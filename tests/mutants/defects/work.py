@@ -429,4 +429,12 @@ DEFECTS = (
         "",
         in_tests("pipelines/test_counts_apart.py::test_counts_can_be_added_up_by_split_source_and_language"),
     ),
+    Defect(
+        "sections-of-each-language",
+        "each language of a work item is cut into as many sections as the plan allows",
+        "choose_num_sections",
+        "min(most, 1 << (max(1, -(-num_rows // _SECTION_ROWS)) - 1).bit_length())",
+        "most",
+        in_tests("pipelines/test_merge_graph.py::test_sections_follow_rows_and_not_languages"),
+    ),
 )
