@@ -90,9 +90,13 @@ def _list_part(output: str, part: Part, most: int | None) -> Iterator[dict[str, 
 
 
 def find_stage(url: str) -> tuple[str, Stage[Any]]:
-    """The output and the stage whose shards a URL means."""
+    """The output and the stage whose shards a URL means. An output may have the name of a stage."""
     above, _, last = url.rstrip("/").rpartition("/")
-    return (above, STAGES[last]) if last in STAGES and STAGES[last].is_derived else (url, SHARDS)
+    derived = [one for one in STAGES.values() if one.is_derived]
+    named = {one.name: one for one in (SHARDS, *derived)}.get(last)
+    if named is None or storage.exists(get_manifest_url(url, SHARDS.name)):
+        return url, SHARDS
+    return above, named
 
 
 def names_a_shard(url: str) -> bool:

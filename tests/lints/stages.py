@@ -10,7 +10,9 @@ from lints.import_graph import find_python
 from lints.offence import Offence
 from support.source import nodes_of
 
-NAMES = {"plan", "rejected", "counts", "tokenizers", "tokenizer", "shards", "mixed", "packed"}
+from tokcore_schemas.stage_table import STAGES
+
+NAMES = {*STAGES}
 ROWS = {name.upper() for name in NAMES}
 TABLES = {"schemas/stage_table.py", "pipelines/build/table.py"}
 # How many such places are in a file for a reason.

@@ -135,6 +135,15 @@ def test_a_shard_that_was_moved_needs_its_tokenizer(output, shard, tmp_path, cap
         read_document(str(moved), 3, api.Tokenizer.load(tmp_path / "other"))
 
 
+def test_the_folder_of_shards_is_shown_as_its_output(output, tmp_path):
+    shown = tokcore("show", output).stdout
+    assert "The text and tokens of a document" in shown
+    assert tokcore("show", f"{output}/shards").stdout == shown
+    shutil.copytree(output, tmp_path / "shards")
+    found = tokcore("show", tmp_path / "shards").stdout
+    assert found == shown.replace(str(output), str(tmp_path / "shards")), "an output of that name"
+
+
 def test_what_cannot_be_shown(output, shard, tmp_path):
     os.mkfifo(tmp_path / "fifo.arrow")
     for what, message in (
