@@ -77,7 +77,7 @@ class Source:
     validation: bool | None = None
     # field or column: records with the same value go to the same split, whatever their source
     group: str | None = None
-    # for a mixture over sources: what it mixes; several sources may share a name
+    # for a mixture over sources, and for counts by source; several sources may share a name
     name: str | None = None
 
 
@@ -127,6 +127,9 @@ class Count:
     sample: Number | None = None
     # pre-tokens that touch a span of these kinds are not counted
     mask: str | None = None
+    # which documents are learned from, where there is a validation split; not set: train, in outputs that began without
+    # it all
+    splits: Literal["train", "all"] | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -208,6 +211,9 @@ class Learn:
     chat_template: str | None = None
     # tokens that a model takes at once, for tokenizer_config.json: its model_max_length; changes no id
     max_length: int | None = None
+    # special tokens without use are added until vocab_size is a multiple of this, 64 or 128 for speed on GPUs; for a
+    # vocab_size that is exact
+    pad_to_multiple_of: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -215,7 +221,7 @@ class Special:
     """[special] "TEXT" = { ... }, or just the role"""
 
     # what the token is for
-    role: Literal["document_end", "document_begin", "padding", "unknown", "plain"] | None = None
+    role: str | None = None
     # pins the id, after all ordinary tokens unless the model has special tokens of its own; not set: the lowest free
     # one
     id: int | None = None

@@ -12,6 +12,7 @@ from support.builds import ROOT
 from tokcore.models import DEFAULT_MODEL, KINDS, MODELS
 from tokcore.models.sentencepiece.converted import PieceBpeModel, WordUnigramModel
 from tokcore.models.sentencepiece.scored_pieces import SentencepieceBpeModel, UnigramModel
+from tokcore.models.symbol_bpe import SymbolBpeModel
 from tokcore.shards.format_table import SHARD_FORMATS, get_folder
 
 PACKAGES = ("tokcore", "schemas", "pipelines")
@@ -105,7 +106,7 @@ MODEL_FILES = sorted((ROOT / "tokcore" / "models").rglob("*.py"))
 MODEL_CLASSES = {"BpeModel", "LearnedModel", "MergesModel", "RanksModel", "ByteModel", "WordpieceModel", "Bpe", "Byte"}
 MODEL_CLASSES |= {"PieceModel", "SentencepieceBpeModel", "UnigramModel", "ByteUnigramModel", "Wordpiece"}
 MODEL_CLASSES |= {"ConvertedModel", "PieceBpeModel", "WordUnigramModel", "SentencepieceBpe", "Unigram"}
-MODEL_CLASSES |= {"Character", "CharacterModel", "Codepoint", "CodepointModel", "Word", "WordModel"}
+MODEL_CLASSES |= {"SymbolBpeModel", "Character", "CharacterModel", "Codepoint", "CodepointModel", "Word", "WordModel"}
 
 
 def test_no_code_knows_a_model_but_its_file_and_the_table():
@@ -162,6 +163,6 @@ def test_the_table_of_models():
     assert list(MODELS) == learned_as
     assert DEFAULT_MODEL == "bpe"
     learned = [kind for model in MODELS.values() for kind in model.kinds]
-    imported = [WordUnigramModel.kind, PieceBpeModel.kind]
+    imported = [WordUnigramModel.kind, PieceBpeModel.kind, SymbolBpeModel.kind]
     assert set(KINDS) == {*learned, *imported}
     assert [model.default_vocab_size(1) for model in MODELS.values()][:2] == [32_768, 257]

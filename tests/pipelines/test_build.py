@@ -208,6 +208,7 @@ def test_spilling_changes_nothing(corpus, built, tmp_path):
 
 def test_validation_and_languages_apart(corpus, built, tmp_path):
     settings = SETTINGS + 'by = "lang"\nvalidation = 0.25\ncompression = "none"\nformats = ["arrow"]\n'
+    settings += '[count]\nsplits = "all"\n'  # so that the tokenizer is the one of the other build
     manifest = run(build_file(corpus, settings=settings, name="apart.toml"), tmp_path / "out")
     train, validation, both = (api.open_shards(tmp_path / "out", split=s) for s in ("train", "validation", "all"))
     assert len(train) + len(validation) == len(both) == manifest.totals.records.documents

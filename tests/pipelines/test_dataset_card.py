@@ -345,7 +345,7 @@ def test_a_card_without_its_build_gives_way(folder, output):
 
 
 def test_replace_and_from(folder, output, tmp_path):
-    other = build_file(folder, SOURCES + MORE, SETTINGS + "target_tokens = 3000\n", "other.toml")
+    other = build_file(folder, SOURCES + MORE, SETTINGS + SPLITS + "target_tokens = 3000\n", "other.toml")
     text = other.read_text().replace("target_tokens = 2000\n", "")
     other.write_text(text)
     go_on(other, output, replace="encode")
