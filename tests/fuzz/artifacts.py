@@ -69,7 +69,8 @@ def _use(spec: TokenizerSpec) -> None:
     tokenizer = Tokenizer(spec)
     text = "abab aba é 日本 <|end|>\0".encode()
     ids = tokenizer.encode(text)
-    assert tokenizer.decode(ids) == tokenizer.normalized(text), "decoding gives the text"
+    decoded = tokenizer.decode(ids)
+    assert not tokenizer.lossless or decoded == tokenizer.normalized(text), "decoding gives the text"
 
 
 def _tokcore_json(data: bytes, folder: Path) -> None:

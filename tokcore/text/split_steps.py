@@ -432,12 +432,20 @@ class StepList:
 def _list_steps(value: Any, place: str) -> list[dict[str, Any]]:
     """The steps of sequences within sequences, in order, with defaults filled in."""
     if isinstance(value, list):
-        return [step for i, one in enumerate(value) for step in _list_steps(one, f"{place}[{i}]")]
+        return [step for i, one in enumerate(value) for step in _list_step(one, f"{place}[{i}]")]
+    return _list_step(value, place)
+
+
+def _list_step(value: Any, place: str) -> list[dict[str, Any]]:
+    """The step that an object is, or those of a sequence."""
     kind = value.get("type") if isinstance(value, dict) else None
     if not isinstance(kind, str):
         raise ConfigError(f"{place} is {value!r:.80}: expected an object with a type")
     if kind == "Sequence":
-        return _list_steps(value.get("pretokenizers", []), place)
+        steps = value.get("pretokenizers", [])
+        if not isinstance(steps, list):
+            raise ConfigError(f"{place} Sequence has pretokenizers = {steps!r:.80}: expected a list")
+        return _list_steps(steps, place)
     if kind not in STEPS:
         raise ConfigError(f"{place} {kind} is not supported: only {', '.join(STEPS)} and sequences of them")
     if kind == "Metaspace" and value.get("add_prefix_space") is False:

@@ -262,6 +262,8 @@ def _read_spec(content: Any, as_before: bool) -> TokenizerSpec:
     except (ConfigError, FormatError) as usual:
         if content["model"].get("type", "BPE") != "BPE":
             raise
+        if (pattern := _read_ours(content.get("decoder")).get("pattern")) is not None:
+            Pretokenizer.from_spec(pattern)  # what we wrote, and is damaged, is refused as it is
         # What is no BPE of the 256 bytes, and is not made from a SentencePiece model, may still be one of symbols.
         try:
             return _read_symbol_spec(content)

@@ -29,6 +29,9 @@ def read_symbol_bpe(
     for text, id in names.items():
         if type(id) is not int or not 0 <= id < ID_LIMIT:
             raise FormatError(f"model.vocab: token {text!r:.80} has the id {id!r:.80}")
+    for key in ("unk_token", "continuing_subword_prefix", "end_of_word_suffix"):
+        if not isinstance(model.get(key), str | None):
+            raise FormatError(f"model.{key} = {model[key]!r:.80}: expected a string or null")
     special = list(special)
     unknown = model.get("unk_token")
     if unknown is not None and unknown not in names:
