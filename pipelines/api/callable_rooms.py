@@ -1,7 +1,7 @@
 """Lets `tokcore_pipelines.build(...)` and `check(...)` be calls, though folders of these names are there, too.
 
-Whoever imports a module of such a folder binds the folder's module to the package's name of it. So the module itself is
-what is called; all else of it is as ever.
+Importing a module of such a folder sets an attribute of the package to the folder's own module. So that module is made
+callable; it stays an ordinary module otherwise.
 """
 
 from __future__ import annotations

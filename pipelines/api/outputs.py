@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Output:
-    """An output, by its path or URL. What it holds is read anew whenever it is asked for, so it follows updates.
+    """An output, by its path or URL. Each call reads its files again, and so sees updates.
 
     >>> output = Output("out/first")
     >>> output.totals.tokens, output.tokenizer.vocab_size, len(output.open_shards())

@@ -23,7 +23,7 @@ K = TypeVar("K")
 
 
 class Seen(NamedTuple):
-    """What was seen of somebody."""
+    """The signs of one process, and since when they are the same."""
 
     names: frozenset[str]  # of the signs
     since: float  # of this host's monotonic clock: when these were first seen
