@@ -367,7 +367,9 @@ class SpecialTable:
 
 
 def make_reserved(num: int, special: Iterable[SpecialTable]) -> tuple[SpecialTable, ...]:
-    """So many more special tokens, which no text becomes: named as Llama 3 names them, from the first free number on.
+    """`num` special tokens for later use, which no text is encoded to.
+
+    They have the names that Llama 3 gives such tokens, from the first number that is free.
 
     >>> [token.text for token in make_reserved(2, [SpecialTable(text="<|reserved_special_token_0|>")])]
     ['<|reserved_special_token_1|>', '<|reserved_special_token_2|>']
