@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from tokcore.files.canonical_json import hash_sha256
 from tokcore.formats.pieces import get_pieces_path
@@ -15,11 +15,8 @@ from tokcore.shards.format_table import find_format, list_paths
 from tokcore_schemas.manifest import FileEntry
 from tokcore_schemas.refs import ShardRef, StoredFile
 from tokcore_schemas.stage_manifests import (
-    MixtureConfig,
     MixtureManifest,
-    PackedConfig,
     PackedManifest,
-    ShardsConfig,
     ShardsManifest,
 )
 
@@ -61,9 +58,17 @@ def _find_content(facts: ShardFacts, files: Sequence[StoredFile]) -> str:
     return next((file.content_sha256 for file in files if file.path not in apart), "")
 
 
-def make_shard_settings(
-    config: ShardsConfig | MixtureConfig | PackedConfig, fingerprint: str, vocab_size: int
-) -> ShardSettings:
+class WrittenConfig(Protocol):
+    """What the configuration of every stage that writes shards has."""
+
+    @property
+    def compression(self) -> str: ...
+
+    @property
+    def dtype(self) -> str: ...
+
+
+def make_shard_settings(config: WrittenConfig, fingerprint: str, vocab_size: int) -> ShardSettings:
     """What formats need to know about a build. fingerprint, vocab_size: of its tokenizer."""
     told = {"dtype": config.dtype} if config.dtype else {}  # else no format asks for it
     return ShardSettings(fingerprint, vocab_size, config.compression, **told)

@@ -10,7 +10,7 @@ from tokcore_schemas.document import compute_group_key, is_selected
 
 
 class Dealing(Protocol):
-    """What deals documents to splits: the share for validation, an exact decimal, and the seed of the build."""
+    """What deals documents to splits: the share for validation, an exact decimal or empty, and the build's seed."""
 
     @property
     def validation(self) -> str: ...
@@ -21,7 +21,7 @@ class Dealing(Protocol):
 
 def choose_splits(dealing: Dealing, batch: Batch, part: slice, is_validation: bool = False) -> list[str]:
     """The split of each document of a part of the batch. is_validation: whether their source is kept for validation."""
-    share, seed = Decimal(dealing.validation), dealing.seed or 0
+    share, seed = Decimal(dealing.validation or 0), dealing.seed or 0
     if is_validation or share == 0:
         return ["validation" if is_validation else "train"] * (part.stop - part.start)
     out = []

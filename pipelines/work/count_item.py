@@ -23,7 +23,6 @@ from tokcore.text.normalize import Normalizer
 from tokcore.text.pretokenizer import Pretokenizer
 from tokcore.text.texts import Texts
 from tokcore_pipelines.local.worker import report_progress
-from tokcore_pipelines.reading.records import Batch
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.crashpoints import reach
@@ -41,11 +40,12 @@ from tokcore_pipelines.work.inherit_item import (
 from tokcore_pipelines.work.item_reader import ItemReader, LanguageTally, add_documents, write_rejects_to
 from tokcore_pipelines.work.left_out_documents import Leaving, Read
 from tokcore_pipelines.work.runs import choose_num_sections, read_sections, write_section
-from tokcore_schemas.count_key import CountedBy, CountKey, parse_count_key
+from tokcore_schemas.count_key import CountKey, parse_count_key
 from tokcore_schemas.document import is_selected
 from tokcore_schemas.inheritance import InheritedSums
 from tokcore_schemas.plan import Assignment
 from tokcore_schemas.refs import ItemCounted, LanguageCounts, RunRef
+from tokcore_schemas.stage_manifests import CountsConfig
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,17 +53,11 @@ class CountJob:
     """What every worker of the count stage needs to know."""
 
     attempts: Attempts
+    config: CountsConfig
     base: str  # folder against which relative uris are resolved
-    pattern: dict[str, str]  # Pretokenizer.spec
-    normalize: tuple[str, ...]
-    max_pretoken_bytes: int
     memory_bytes: int
-    sample: str  # exact decimal
-    seed: int
     num_partitions: int
     mask: tuple[str, ...] = ()  # names of MASK_PRESETS
-    apart_by: tuple[CountedBy, ...] = ()  # what tables tell apart besides languages
-    validation: str = "0"  # exact decimal: the share of documents for the validation split
     inherits: bool = False  # whether some work items are those of another part of the output
     max_languages: int = 0  # of a work item; 0: no limit
 
@@ -88,7 +82,7 @@ def find_or_count_item(job: CountJob, assignment: Assignment) -> tuple[ItemCount
         reach("count.item")
         return job.attempts.record(key, counted), True
     name = f"item-{assignment.number:05d}"
-    tables = LanguageTables(job.attempts, name, job.max_pretoken_bytes, job.num_partitions, job.mask)
+    tables = LanguageTables(job.attempts, name, job.config.max_pretoken_bytes, job.num_partitions, job.mask)
     with job.attempts.new_file(f"{name}.rejects", skip_empty=True) as rejects:
         reader = ItemReader(
             assignment, job.base, write_rejects_to(rejects.file), job.attempts.output, job.max_languages
@@ -107,7 +101,7 @@ def find_or_count_item(job: CountJob, assignment: Assignment) -> tuple[ItemCount
             runs=runs,
             masked={lang: dict(sorted(matches.items())) for lang, matches in sorted(tables.masked.items())},
             rejects=rejects.stored(""),
-            origins=tables.list_origins() if job.apart_by else None,
+            origins=tables.list_origins() if job.config.apart_by else None,
         ),
     )
     return recorded, False
@@ -117,27 +111,28 @@ def _count_batches(
     job: CountJob, tables: LanguageTables, read: Iterable[Read], tallies: Mapping[str, LanguageTally]
 ) -> None:
     """Count documents into tables. tallies: of each language, which what is read may add to as it comes."""
-    normalizer, pretokenizer = Normalizer(job.normalize), Pretokenizer.from_spec(job.pattern)
-    share = Decimal(job.sample)
+    config = job.config
+    normalizer, pretokenizer = Normalizer(config.normalize), Pretokenizer.from_spec(config.pretokenize)
+    share, seed = Decimal(config.sample), config.seed or 0
     for one in read:
         batch = one.batch
-        source = one.settings.name if "source" in job.apart_by else ""
-        splits = _find_splits(job, one) if "split" in job.apart_by else None
+        source = one.settings.name if "source" in config.apart_by else ""
+        splits = _find_splits(config, one) if "split" in config.apart_by else None
         for lang, where in batch.langs.by_label().items():
             if share < 1:
-                where = where[[_is_sampled(job, share, batch, int(i)) for i in where]]
+                where = where[[is_selected(batch.compute_key(int(i)), seed, "sample", share) for i in where]]
             for split, of_split in _deal(where, splits):
                 chosen = normalizer.apply(batch.texts.take(of_split))
                 tables.add(CountKey(lang, split, source), chosen, pretokenizer, tallies[lang])
         tables.spill_if_over(job.memory_bytes)
 
 
-def _find_splits(job: CountJob, read: Read) -> npt.NDArray[np.str_]:
+def _find_splits(config: CountsConfig, read: Read) -> npt.NDArray[np.str_]:
     """The split of each document of a batch."""
     num = read.batch.texts.num_texts
     if read.split:
         return np.full(num, read.split)
-    return np.array(choose_splits(job, read.batch, slice(0, num), read.settings.validation), np.str_)
+    return np.array(choose_splits(config, read.batch, slice(0, num), read.settings.validation), np.str_)
 
 
 def _deal(
@@ -156,10 +151,6 @@ def make_item_key(number: int) -> str:
     return f"item-{number:05d}"
 
 
-def _is_sampled(job: CountJob, share: Decimal, batch: Batch, i: int) -> bool:
-    return is_selected(batch.compute_key(i), job.seed, "sample", share)
-
-
 def _inherit_item(job: CountJob, number: int, own: Inherited) -> ItemCounted:
     """The record of an item that another part of the output has counted.
 
@@ -168,7 +159,7 @@ def _inherit_item(job: CountJob, number: int, own: Inherited) -> ItemCounted:
     if not own.item.bears_sums:
         return ItemCounted(number, own.item.ledgers, {}, (), {}, own.rejects)
     less = require_inherited_sums(job.attempts)
-    tables = LanguageTables(job.attempts, "gone", job.max_pretoken_bytes, 1, job.mask)
+    tables = LanguageTables(job.attempts, "gone", job.config.max_pretoken_bytes, 1, job.mask)
     tallies: defaultdict[str, LanguageTally] = defaultdict(LanguageTally)
     leaving = Leaving(less, job.base)
     for read in leaving.read(lambda: load_tokenizer(less.output)):
@@ -176,7 +167,7 @@ def _inherit_item(job: CountJob, number: int, own: Inherited) -> ItemCounted:
         _count_batches(job, tables, [read], tallies)
     gone = tables.close()
     languages = subtract_languages(less.languages, {lang: tally.freeze() for lang, tally in tallies.items()})
-    origins = subtract_languages(less.origins or {}, tables.list_origins()) if job.apart_by else None
+    origins = subtract_languages(less.origins or {}, tables.list_origins()) if job.config.apart_by else None
     runs = [
         _subtract_table(job.attempts, less, parse_count_key(key), [run for run in gone if run.key == key])
         for key, counts in (languages if origins is None else origins).items()

@@ -11,13 +11,12 @@ import numpy.typing as npt
 from tokcore.formats.shard_format import ShardSettings
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.work.result_keys import hash_shards_settings
-from tokcore_schemas.stage_manifests import MixtureConfig, PackedConfig, ShardsConfig
+from tokcore_schemas.stage_manifests import ShardsConfig
 
 Stream = tuple[str, str]  # (language, or empty where shards hold all; split)
 Positions = npt.NDArray[np.int64]
 
-
-Config = TypeVar("Config", bound=ShardsConfig | MixtureConfig | PackedConfig)
+Config = TypeVar("Config")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -31,20 +31,7 @@ def make_count_job(
     config: CountsConfig, attempts: Attempts, base: str, num_partitions: int, memory_bytes: int
 ) -> CountJob:
     """What the workers of the count stage need. base: folder of the build file. memory_bytes: limit of each worker."""
-    return CountJob(
-        attempts=attempts,
-        base=base,
-        pattern=config.pretokenize,
-        normalize=config.normalize,
-        max_pretoken_bytes=config.max_pretoken_bytes,
-        memory_bytes=memory_bytes,
-        sample=config.sample,
-        seed=config.seed or 0,  # where nothing is sampled or split it chooses nothing
-        num_partitions=num_partitions,
-        mask=check_mask(config.mask),
-        apart_by=config.apart_by,
-        validation=config.validation or "0",
-    )
+    return CountJob(attempts, config, base, memory_bytes, num_partitions, check_mask(config.mask))
 
 
 def make_encode_job(
