@@ -31,7 +31,7 @@ _MAINS = {
     JOB_SERVER: "org.apache.beam.runners.flink.FlinkJobServerDriver",
     **dict.fromkeys(TASK_MANAGERS, "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"),
 }
-# Flink 1.16 is for Java 11; Java 17 has to be told what it may look into.
+# Flink 1.19 is for Java 11; Java 17 has to be told what it may look into.
 _OPENED = ("lang", "lang.reflect", "net", "io", "nio", "text", "time", "util", "util.concurrent")
 _JAVA = [
     "java",
@@ -74,7 +74,7 @@ _SETTINGS = {
     "heartbeat.timeout": "60000",
     # A slot of a job whose JobManager is gone is free so long after that was noticed.
     "taskmanager.slot.timeout": "10 s",
-    "akka.ask.timeout": "60 s",
+    "pekko.ask.timeout": "60 s",
     # How long the job server waits for a JobManager that is gone.
     "rest.retry.max-attempts": "5",
     "rest.retry.delay": "1000",
