@@ -30,6 +30,7 @@ from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.check.verify_manifests import compute_identity_under
 from tokcore_pipelines.commands.print_build import print_build
 from tokcore_pipelines.look.diff import diff
+from tokcore_pipelines.work.language_totals import format_ratio
 from tokcore_pipelines.work.semantics import SEMANTICS
 from tokcore_schemas import copies
 from tokcore_schemas.config import load_config, parse_config
@@ -367,6 +368,15 @@ def test_an_edit_with_corrected_hashes_is_found(folder, tmp_path, whole_segments
         lang = list(SIZES)[2]
         mixed["languages"][lang]["copies"] += 1
 
+    def want_otherwise(output, mixed):
+        """As if one language were to have a token of another: no shard differs, only deciding again finds it."""
+        shares = list(mixed["languages"].values())
+        shares[0]["tokens_wanted"] -= 1
+        shares[1]["tokens_wanted"] += 1
+        whole = sum(share["tokens_wanted"] for share in shares)
+        for share in shares[:2]:
+            share["share_wanted"] = format_ratio(share["tokens_wanted"], whole, 6)
+
     def count_otherwise(output, mixed):
         mixed["totals"]["left_out"] += 1
         mixed["totals"]["repeated"] += 1
@@ -378,6 +388,10 @@ def test_an_edit_with_corrected_hashes_is_found(folder, tmp_path, whole_segments
     assert re.fullmatch(r"mixed/megatron/\S+: document 0 \(.*\) is the first that differs", first)
     assert any(one.startswith("mixed/provenance/") for one in forge("damaged", damage))
     assert any(one.startswith("mixed") for one in forge("more", take_more))
+    wanted = forge("wanted", want_otherwise)
+    assert [one.split(" = ")[0] for one in wanted] == [
+        f"mixed/manifest.json: languages: {lang}" for lang in ("en", "ru")
+    ]
     assert any("mixed/manifest.json: totals: left_out = " in one for one in forge("otherwise", count_otherwise))
 
 

@@ -202,6 +202,7 @@ def test_commands_on_a_folder_of_shards(tmp_path, capsys):
             ("tokenizer/tokcore.json", lambda path: path.write_bytes(b"{}"), "tokenizer/tokcore.json"),
             ("shards/more.bin", lambda path: path.write_bytes(b""), "shards/more.bin: no manifest names it"),
             ("shards/manifest.json", _count_one_more, "shards/manifest.json: totals: documents"),
+            ("shards/manifest.json", _move_a_token, " tokens, in the shards "),
         )
     ):
         copy = Path(shutil.copytree(place, tmp_path / f"copy{number}"))
@@ -212,6 +213,14 @@ def test_commands_on_a_folder_of_shards(tmp_path, capsys):
 def _count_one_more(path: Path) -> None:
     manifest = json.loads(path.read_bytes())
     manifest["totals"]["records"]["documents"] += 1
+    path.write_bytes(write_canonical_json(manifest))
+
+
+def _move_a_token(path: Path) -> None:
+    """From one language to another: what only reading the shards shows."""
+    manifest = json.loads(path.read_bytes())
+    (_, one), (_, other), *_ = manifest["languages"].items()
+    one["tokens"], other["tokens"] = one["tokens"] - 1, other["tokens"] + 1
     path.write_bytes(write_canonical_json(manifest))
 
 
