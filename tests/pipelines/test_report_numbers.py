@@ -574,3 +574,15 @@ def test_the_command(corpus, tmp_path):
     done = tokcore("report", corpus / "out", "--parallel", corpus / "uneven", "-o", tmp_path / "other.html")
     assert "sw.txt.zst has 1 lines, en has 2" in done.stderr
     assert list(tmp_path.glob("other*")) == []
+
+
+def test_a_build_that_merged_nothing_has_a_page(tmp_path):
+    write(tmp_path / "a.jsonl", jsonl([{"text": "french"}]))
+    source = '[[source]]\nlang = "fr"\nfiles = "a.jsonl"\n'
+    learned = "[learn]\nvocab_size = 260\nallow_smaller = true\n"
+    run(build_file(tmp_path, source, learned), tmp_path / "out")
+    assert tokcore("report", tmp_path / "out", "-o", tmp_path / "report.html").returncode == 0
+    page = (tmp_path / "report.html").read_text()
+    assert "chart-curve" in page
+    assert "chart-history" not in page
+    assert json.loads((tmp_path / "report.json").read_text())["tokenizer"]["history"]["ends"] == []

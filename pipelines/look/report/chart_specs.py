@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -193,8 +194,7 @@ def _chart_curve(curve: Mapping[str, Any], shown: Sequence[str]) -> dict[str, An
 
 def _chart_history(history: Mapping[str, Any], shown: Sequence[str]) -> dict[str, Any]:
     values = []
-    starts = [0, *history["ends"][:-1]]
-    for block, (start, end) in enumerate(zip(starts, history["ends"], strict=True)):
+    for block, (start, end) in enumerate(itertools.pairwise([0, *history["ends"]])):
         shares = {lang: of["share"][block] for lang, of in history["languages"].items()}
         told = {lang: shares.get(lang, 0.0) for lang in shown}
         told[OTHERS] = max(sum(shares.values()) - sum(told.values()), 0)

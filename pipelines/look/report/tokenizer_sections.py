@@ -46,11 +46,10 @@ def write_tokenizer(report: Mapping[str, Any]) -> Html:
             tag("h3", "The vocabulary as it grew"),
             place_chart("curve", "Bytes per token at each size of the vocabulary, of the languages with most tokens."),
             _write_curve(told["curve"], order),
-            place_chart(
-                "history", "Which language uses the merges, from the first to the last, weighted as in learning."
-            ),
-            _write_history(told["history"]),
         ]
+        if told["history"]["ends"]:  # a table of letters alone merges nothing
+            legend = "Which language uses the merges, from the first to the last, weighted as in learning."
+            parts += [place_chart("history", legend), _write_history(told["history"])]
     parts += [
         tag("h3", "What the vocabulary holds"),
         place_chart("lengths", "Tokens by their number of bytes."),
