@@ -8,10 +8,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tokcore.errors import StageError
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.tokenizer.tokenizer_spec import FILE_NAME
 from tokcore_pipelines.build import ledger
-from tokcore_pipelines.build.commit import find_manifest, require_manifest
+from tokcore_pipelines.build.commit import claim, find_manifest, require_manifest
 from tokcore_pipelines.build.inherited_records import tell_workers
 from tokcore_pipelines.build.item_steps import encode_steps, gather_steps, scatter_steps
 from tokcore_pipelines.build.rejects import LEDGER, check_rejected, commit_rejects, require_rejects, reuse_rejects
@@ -20,7 +21,7 @@ from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, name_inputs,
 from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.build.token_count_table import write_token_counts
 from tokcore_pipelines.run.task import do_steps
-from tokcore_pipelines.store import urls
+from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.store.tokenizers import load_checked_spec
@@ -47,6 +48,11 @@ from tokcore_schemas.stage_manifests import (
 )
 from tokcore_schemas.stage_table import COUNTS, REJECTED, SHARDS, TOKENIZER
 
+_COUNTED_BY_EARLIER = (
+    "warning: an earlier release counted this corpus, it seems: it rejected records that are taken now. They stay "
+    "rejected in this output; all is encoded again without them"
+)
+
 
 def encode_corpus(run: BuildRun, plan: Plan, planned: PlanManifest, learned: TokenizerManifest) -> ShardsManifest:
     """Tokenize the corpus into shards; of a build that counts nothing, commit what was rejected, too.
@@ -68,6 +74,46 @@ def _encode(
     run: BuildRun,
     config: ShardsConfig,
     plan: Plan,
+    planned: PlanManifest,
+    learned: TokenizerManifest,
+    attempts: Attempts,
+) -> Made[ShardsTotals, EncodedLanguage, ShardFacts | CorpusAbout]:
+    try:
+        return _encode_by(plan, run, config, planned, learned, attempts)
+    except ledger.ReadOtherwiseError:
+        if not _counted_rejects(run.output):
+            raise
+    run.progress.say(_COUNTED_BY_EARLIER)
+    _forget(run, attempts)
+    alone = dataclasses.replace(run, session=None)  # it is this process's turn
+    try:
+        return _encode_by(plan.as_before(), alone, config, planned, learned, attempts)
+    except ledger.ReadOtherwiseError as error:
+        raise StageError(
+            f"{error}: two releases of tokcore may have counted, which reject other records. Nothing was committed; "
+            f"count again: --replace count"
+        ) from error
+
+
+def _counted_rejects(output: str) -> bool:
+    rejected = require_manifest(output, REJECTED).totals
+    return bool(rejected.records.rejected or rejected.files.rejected)
+
+
+def _forget(run: BuildRun, attempts: Attempts) -> None:
+    """Remove what was made of the stage, whose turn is this process's."""
+    run.workers.close()
+    storage.remove_tree(attempts.folder)
+    attempts.begin()
+    if not urls.is_local(run.output):  # where shards have their final names
+        claim(attempts)
+        storage.remove_files(attempts.final_folder, sorted(storage.list_footprints(attempts.final_folder)))
+
+
+def _encode_by(
+    plan: Plan,
+    run: BuildRun,
+    config: ShardsConfig,
     planned: PlanManifest,
     learned: TokenizerManifest,
     attempts: Attempts,

@@ -216,10 +216,14 @@ def check_origins(
             )
 
 
+class ReadOtherwiseError(LedgerError):
+    """Counting and encoding read other documents from the same files."""
+
+
 def check_read_alike(
     counted: Mapping[str, CountedLanguage], counted_files: str, languages: Mapping[str, LanguageCounts], files: bytes
 ) -> None:
-    """Raises LedgerError unless counting and encoding read the same of every language and file.
+    """Raises ReadOtherwiseError unless counting and encoding read the same of every language and file.
 
     counted: the languages of the counts manifest. counted_files: sha256 of the table of files that counting committed.
     """
@@ -228,9 +232,11 @@ def check_read_alike(
         before = {"documents": then.documents if then else 0, "text_bytes": then.text_bytes if then else 0}
         now = {"documents": read.num_documents, "text_bytes": read.text_bytes}
         if before != now:
-            raise LedgerError(f"{lang}: counting had read {before}, encoding read {now}")
+            raise ReadOtherwiseError(f"{lang}: counting had read {before}, encoding read {now}")
     if hash_sha256(files) != counted_files:
-        raise LedgerError("encoding read other numbers of records, documents or bytes from some file than counting did")
+        raise ReadOtherwiseError(
+            "encoding read other numbers of records, documents or bytes from some file than counting did"
+        )
 
 
 def check_documents(

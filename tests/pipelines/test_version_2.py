@@ -5,13 +5,18 @@ Their inputs hold other bytes than they did (support.earlier), so a test that re
 
 from __future__ import annotations
 
+import os
+import shutil
+
 import pytest
 from support.builds import find_file, jsonl, run, tree, write
+from support.builds import tokcore as tokcore_command
 from support.earlier import unpack_earlier
 from support.updates import update_here
 from support.watchers import said, watching
 
 import tokcore
+from tokcore.errors import StageError
 from tokcore_pipelines.build.build import Build
 from tokcore_pipelines.build.read_log import read_log
 from tokcore_pipelines.check.rebuild import rebuild
@@ -108,3 +113,36 @@ def test_what_earlier_releases_rejected_stays_rejected_there(tmp_path):
     assert (len(report.repaired), report.left) == (3, ())
     assert tree(output) == committed
     assert run(folder / "build.toml", tmp_path / "new").totals.records.documents == 26 + 3 + 3 + 3
+
+
+@pytest.mark.parametrize("kept", [("plan", "rejected", "counts"), ("plan", "rejected", "counts", "tokenizer")])
+def test_what_an_earlier_release_counted_is_encoded_as_it_counted(tmp_path, capfd, kept):
+    """It was killed before it encoded; records that it rejected stay rejected, as in what it would have made."""
+    folder = unpack_earlier(tmp_path, "rejects", is_readable=True)
+    committed = tree(folder / "out")
+    for path in (folder / "out").iterdir():
+        if path.name not in kept:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    run(folder / "build.toml", folder / "out")
+    made = tree(folder / "out")
+    del committed["manifest.json"], made["manifest.json"]  # names the tokenizer's files, some of which are others now
+    same = [name for name in committed if name.startswith("shards/") and name != "shards/manifest.json"]
+    assert len(same) > 2
+    assert {name: made[name] for name in same} == {name: committed[name] for name in same}
+    assert verify(str(folder / "out"), decode=None, base=str(folder)).problems == ()
+    assert capfd.readouterr().err.count("They stay rejected in this output") == 1
+
+
+def test_what_two_releases_counted_is_to_be_counted_again(tmp_path):
+    folder = unpack_earlier(tmp_path, "rejects", is_readable=True)
+    for name in ("shards", "tokenizer"):
+        shutil.rmtree(folder / "out" / name)
+    (folder / "out" / "manifest.json").unlink()
+    jsonl_of_both = folder / "in" / "lines.jsonl"
+    lines, facts = jsonl_of_both.read_bytes(), jsonl_of_both.stat()
+    jsonl_of_both.write_bytes(lines.replace(b'"text"', b'"test"', 1))  # as if one more record had been rejected
+    os.utime(jsonl_of_both, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+    with pytest.raises(StageError, match="count again: --replace count"):
+        run(folder / "build.toml", folder / "out")
+    again = tokcore_command("build", folder / "build.toml", "--replace", "count", "--quiet")
+    assert again.returncode == 0, again.stderr
