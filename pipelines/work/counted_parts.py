@@ -54,14 +54,19 @@ class CountedParts:
             yield from runs[0] if len(runs) == 1 else merge_many_rows(runs)
 
     @property
+    def rows_of_tables(self) -> list[int]:
+        """The number of rows of each table."""
+        return [entry.about.rows for _, entry in self._entries]
+
+    @property
     def most_rows(self) -> int:
         """A bound of the rows of all tables together; what several of them have counts several times."""
-        return sum(entry.about.rows for _, entry in self._entries)
+        return sum(self.rows_of_tables)
 
     @property
     def least_rows(self) -> int:
         """A bound from below of the distinct rows of all tables together."""
-        return max((entry.about.rows for _, entry in self._entries), default=0)
+        return max(self.rows_of_tables, default=0)
 
     @property
     def most_bytes(self) -> int:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Iterable
+
+from tokcore.count.pretoken_tables import BLOCK_ROWS
+from tokcore.count.sum_of_runs import MOST_OPEN
 from tokcore.errors import StageError
 from tokcore_pipelines.local.memory import Available, find_available
 from tokcore_pipelines.local.terminal import format_number, format_size
 
 # Of memory, for each row of the count tables; tests/benchmarks/README.md has what was measured.
 ROW_BYTES = 190
+# For each row that is read at a time while tables are weighed: the first block of each table that is open.
+_READ_ROW_BYTES = 80
+_LEAST_LEFT_BYTES = 8 << 20  # for the next rows, while tables are weighed
 
 
 def require_memory(num_rows: int, held_bytes: int = 0, available: Available | None = None) -> None:
@@ -15,13 +23,41 @@ def require_memory(num_rows: int, held_bytes: int = 0, available: Available | No
 
     held_bytes: what this process already holds of it. available: found here if None.
     """
-    available = available or find_available()
     needed = ROW_BYTES * num_rows - held_bytes
+    _require(needed, f"{format_number(num_rows)} distinct pre-tokens need about {format_size(needed)}", available)
+
+
+def require_memory_to_read(rows_of_tables: Iterable[int], available: Available | None = None) -> int:
+    """The bytes that are held while tables of so many rows are read. Raises StageError if there are not so many."""
+    num_rows = sum(heapq.nlargest(MOST_OPEN, (min(rows, BLOCK_ROWS) for rows in rows_of_tables)))
+    needed = _READ_ROW_BYTES * num_rows
+    _require(needed, f"reading the count tables needs about {format_size(needed)}", available)
+    return needed
+
+
+def require_memory_to_go_on(num_rows: int, most_rows: int, held_bytes: int, available: Available | None = None) -> None:
+    """As require_memory, while rows are read, of which there are most_rows at most; also raises if hardly any is left.
+
+    held_bytes: what is held of learning's memory, and what is given up when all rows are read.
+    """
+    if num_rows == most_rows:
+        require_memory(num_rows, held_bytes, available)
+        return
+    needed = max(ROW_BYTES * num_rows - held_bytes, _LEAST_LEFT_BYTES)
+    said = (
+        f"{format_number(num_rows)} to {format_number(most_rows)} distinct pre-tokens need "
+        f"{format_size(ROW_BYTES * num_rows)} to {format_size(ROW_BYTES * most_rows)}, {format_size(held_bytes)} of it "
+        f"held,"
+    )
+    _require(needed, said, available)
+
+
+def _require(needed: int, said: str, available: Available | None) -> None:
+    available = available or find_available()
     if available is None or needed <= available.size_bytes:
         return
     raise StageError(
-        f"learn: {format_number(num_rows)} distinct pre-tokens need about {format_size(needed)} of memory, and "
-        f"{available.limit} leaves {format_size(available.size_bytes)}. The count tables are done and stay. Give it "
-        f"more memory and run the same command again; or learn on another machine or engine that reaches the output "
-        f"(tokcore learn); or leave rare pre-tokens out with learn.min_documents."
+        f"learn: {said} of memory, and {available.limit} leaves {format_size(available.size_bytes)}. The count tables "
+        f"are done and stay. Give it more memory and run the same command again; or learn on another machine or "
+        f"engine that reaches the output (tokcore learn); or leave rare pre-tokens out with learn.min_documents."
     )

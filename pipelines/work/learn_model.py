@@ -22,7 +22,7 @@ from tokcore.tokenizer.tokenizer_spec import TokenizerSpec, make_learned_spec
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.store import storage
 from tokcore_pipelines.work.counted_parts import CountedParts
-from tokcore_pipelines.work.learn_memory import require_memory
+from tokcore_pipelines.work.learn_memory import require_memory, require_memory_to_go_on, require_memory_to_read
 from tokcore_pipelines.work.make_jobs import make_special_tokens
 from tokcore_schemas.config import BuildConfig, check_dtype_of, make_pretokenizer
 from tokcore_schemas.stage_manifests import CountedLanguage, MixedLanguage
@@ -145,6 +145,7 @@ def _weight_rows(
     tables = [(lang, url) for lang, url in counted.tables if lang in weights]
     if config.learn.min_documents <= 1:  # these rows are distinct
         require_memory(counted.least_rows)
+    read_bytes = require_memory_to_read(counted.rows_of_tables)
     with progress.stage("weigh", counted.most_rows, "rows", minor=True) as shown:
         read = [_read_table(url, shown.advance) for _, url in tables]
         texts, weighted = _gather_rows(
@@ -152,6 +153,7 @@ def _weight_rows(
             counted.most_rows,
             counted.most_bytes,
             config.learn.min_documents,
+            read_bytes,
         )
     if texts.size_bytes == 0 and config.learn.min_documents > 1:
         raise LearnError(
@@ -218,11 +220,14 @@ def _read_table(url: str, on_rows: Callable[[int], None]) -> Iterator[CountRows]
             on_rows(rows.num_rows)
 
 
-def _gather_rows(rows: Iterator[CountRows], max_rows: int, max_bytes: int, min_documents: int) -> tuple[Texts, Counts]:
+def _gather_rows(
+    rows: Iterator[CountRows], max_rows: int, max_bytes: int, min_documents: int, read_bytes: int
+) -> tuple[Texts, Counts]:
     """All rows as one table in memory, which learning works on; those seen in fewer than min_documents are left out.
 
     max_rows, max_bytes: bounds of what the languages add up to. The arrays are made that large at once and only what
     is filled takes memory: joining blocks afterwards would need all of it twice.
+    read_bytes: what is held to read the rows. Raises StageError as soon as learning from them would not fit.
     """
     data = np.empty(max_bytes, np.uint8)
     offsets = np.zeros(max_rows + 1, np.int64)
@@ -236,6 +241,7 @@ def _gather_rows(rows: Iterator[CountRows], max_rows: int, max_bytes: int, min_d
         counts[row : row + block.num_rows] = block.counts
         row += block.num_rows
         end += keys.size_bytes
+        require_memory_to_go_on(row, max_rows, end + (offsets.itemsize + counts.itemsize) * row + read_bytes)
     return Texts(data[:end], offsets[: row + 1]), counts[:row]
 
 

@@ -7,10 +7,17 @@ from pathlib import Path
 import pytest
 from support.builds import build_file, run, small_corpus
 
+from tokcore.count.pretoken_tables import BLOCK_ROWS
+from tokcore.count.sum_of_runs import MOST_OPEN
 from tokcore.errors import StageError
 from tokcore_pipelines.local import memory
 from tokcore_pipelines.local.memory import Available, find_available
-from tokcore_pipelines.work.learn_memory import ROW_BYTES, require_memory
+from tokcore_pipelines.work.learn_memory import (
+    ROW_BYTES,
+    require_memory,
+    require_memory_to_go_on,
+    require_memory_to_read,
+)
 
 MACHINE = "MemTotal:  9 kB\nMemAvailable:  5000 kB\n"
 STAT = "anon 700000\nfile 300000\nactive_file 100000\ninactive_file 200000\n"
@@ -69,6 +76,38 @@ def test_the_need_is_compared_to_the_byte():
         StageError, match=r"12\.00 M distinct pre-tokens need about 2\.3 GB of memory, and this machine"
     ):
         require_memory(12_000_000, available=Available(10**9, "this machine"))
+
+
+def test_reading_many_tables_is_compared_too():
+    """Each open table holds its first block."""
+    assert require_memory_to_read([10, 20], Available(80 * 30, "a limit")) == 80 * 30
+    with pytest.raises(StageError, match="reading the count tables needs about 2.4 kB of memory, and a limit"):
+        require_memory_to_read([10, 20], Available(80 * 30 - 1, "a limit"))
+    assert require_memory_to_read([1 << 40] * 100, Available(1 << 40, "a limit")) == 80 * BLOCK_ROWS * MOST_OPEN
+
+
+def test_while_rows_are_read_what_is_left_is_compared():
+    plenty = Available(1 << 30, "a limit")
+    require_memory_to_go_on(10**6, 2 * 10**6, 0, plenty)
+    with pytest.raises(
+        StageError, match=r"7\.00 M to 9\.00 M distinct pre-tokens need 1\.3 GB to 1\.7 GB, 9 bytes of it"
+    ):
+        require_memory_to_go_on(7 * 10**6, 9 * 10**6, 9, plenty)
+    with pytest.raises(StageError, match="10 to 11 distinct pre-tokens"):
+        require_memory_to_go_on(10, 11, 10**6, Available((8 << 20) - 1, "a limit"))
+    require_memory_to_go_on(11, 11, 10**6, Available(0, "a limit"))  # all is read: what reading held is given up
+
+
+def test_reading_is_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """What is left falls while tables are read, as by other programs: refused, before the system ends the process."""
+    small_corpus(tmp_path)
+    left = iter([10**9] * 2)
+    found = lambda: Available(next(left, 0), "a limit")  # noqa: E731
+    monkeypatch.setattr("tokcore_pipelines.work.learn_memory.find_available", found)
+    with pytest.raises(
+        StageError, match=r"distinct pre-tokens need .* of it held, of memory, and a limit leaves 0 bytes"
+    ):
+        run(build_file(tmp_path), tmp_path / "out")
 
 
 def test_a_build_is_refused_and_goes_on_where_there_is_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

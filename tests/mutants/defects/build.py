@@ -294,4 +294,12 @@ DEFECTS = (
         "return _encode_by(plan, alone",
         in_tests("pipelines/test_version_2.py::test_what_an_earlier_release_counted_is_encoded_as_it_counted"),
     ),
+    Defect(
+        "memory-not-watched-while-tables-are-read",
+        "a control group kills learning while it reads the count tables, without a word",
+        "work/learn_model.py: _gather_rows",
+        "require_memory_to_go_on(row, max_rows, end + (offsets.itemsize + counts.itemsize) * row + read_bytes)",
+        "pass",
+        in_tests("pipelines/test_learn_memory.py::test_reading_is_watched"),
+    ),
 )
