@@ -26,7 +26,7 @@ import click
 # use no linear algebra.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from tokcore.errors import ConfigError, TokError
+from tokcore.errors import ConfigError, FormatError, TokError
 from tokcore_pipelines.commands.command_options import format_examples
 from tokcore_pipelines.commands.command_table import Command, list_rows, load_command
 from tokcore_pipelines.commands.fail import EXIT_STAGE, EXIT_USAGE, EXIT_WAITS, fail
@@ -90,12 +90,14 @@ class _Commands(click.Group):
                 f"tokcore {ctx.invoked_subcommand} BUILD.toml -- {error.option_name}=...",
                 error.ctx,
             ) from error
-        except ConfigError as error:
-            fail(error, EXIT_USAGE)
+        except (ConfigError, FormatError) as error:
+            if shortage := describe_shortage(error):  # neither the build file nor bytes are to blame
+                fail(shortage, EXIT_STAGE)
+            fail(error, EXIT_USAGE if isinstance(error, ConfigError) else _choose_code(ctx))
         except SliceWaits as error:
             fail(error, EXIT_WAITS)
         except TokError as error:
-            if error.__cause__ is not None and (shortage := describe_shortage(error.__cause__)):
+            if shortage := describe_shortage(error.__cause__):
                 fail(f"{error}: {shortage}", EXIT_STAGE)
             fail(error, _choose_code(ctx))
         except BrokenPipeError:

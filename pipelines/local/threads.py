@@ -13,7 +13,13 @@ START_SECONDS = 20.0  # in which a thread begins, on a machine however busy
 _LEAST_BYTES = 512 << 20  # of address space: what a command's libraries take, and some work
 
 # What libraries say, beside MemoryError, when the system gives them no memory or thread.
-_WORDS = ("can't start new thread", "failed to map segment", "cannot allocate memory", "std::bad_alloc")
+_WORDS = (
+    "can't start new thread",
+    "failed to map segment",
+    "cannot allocate memory",
+    "alloc of size",
+    "std::bad_alloc",
+)
 
 
 class _Started(threading.Event):
@@ -37,8 +43,19 @@ def limit_thread_starts() -> None:
     threading.Thread.start = start_in_time  # type: ignore[method-assign,assignment]
 
 
-def describe_shortage(error: BaseException) -> str:
-    """What to do about an error that comes of too little memory, or too many processes; empty for any other error."""
+def describe_shortage(error: BaseException | None) -> str:
+    """What to do about an error that comes of too little memory, or too many processes; empty for any other error.
+
+    What caused it is looked at, too: what reads a file may blame its bytes.
+    """
+    while error is not None:
+        if told := _describe_shortage(error):
+            return told
+        error = error.__cause__
+    return ""
+
+
+def _describe_shortage(error: BaseException) -> str:
     is_refused = isinstance(error, OSError) and error.errno in (errno.ENOMEM, errno.EAGAIN)
     said = str(error).lower()
     if not (isinstance(error, MemoryError) or is_refused or any(word in said for word in _WORDS)):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support.builds import ROOT, build_file, jsonl, write
 
+from tokcore.errors import FormatError
 from tokcore_pipelines.local.threads import describe_shortage, limit_thread_starts
 
 MIB = 1 << 20
@@ -112,8 +115,41 @@ def test_threads_start_as_before(monkeypatch):
         thread.start()
 
 
+@pytest.mark.parametrize("raised", ["pyarrow.ArrowMemoryError('malloc of size 9 failed')", "OSError(12, 'no')"])
+def test_too_little_memory_to_read_a_table_is_not_blamed_on_it(corpus, tmp_path, raised):
+    """`learn` said "not a count table: malloc of size 9 failed"."""
+    fail = f"def fail(*_, **__): raise {raised}\n"
+    code, said = run_limited(
+        f"import pyarrow, pyarrow.parquet\n{fail}pyarrow.parquet.ParquetFile = fail", tmp_path, corpus
+    )
+    assert code == 3
+    assert "the system gave this process no memory" in said.splitlines()[-1]
+    assert "not a" not in said
+    assert "Traceback" not in said
+
+
+def _list_handlers(names: str) -> Iterator[tuple[str, list[str]]]:
+    """(place of a try, what its handlers are for) of those that name what is asked for."""
+    for room in ("tokcore", "pipelines", "schemas"):
+        for path in sorted((ROOT / room).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text())):
+                caught = [ast.unparse(one.type) for one in getattr(node, "handlers", ()) if one.type is not None]
+                if any(names in one for one in caught):
+                    yield f"{path}:{node.lineno}", caught
+
+
+def test_arrow_errors_about_bytes_are_not_those_about_memory():
+    """An ArrowMemoryError is an ArrowException: each place that takes one for damage lets MemoryError pass first."""
+    found = dict(_list_handlers("ArrowException"))
+    assert len(found) > 7
+    assert [place for place, caught in found.items() if caught[0] != "MemoryError"] == []
+
+
 def test_which_errors_are_of_too_little_memory():
     assert "no memory, or no thread (MemoryError)" in describe_shortage(MemoryError())
     assert describe_shortage(OSError(12, "Cannot allocate memory"))
     assert describe_shortage(ImportError("lib.so: failed to map segment from shared object"))
+    blamed = FormatError("not a table")
+    blamed.__cause__ = OSError(12, "Cannot allocate memory")
+    assert describe_shortage(blamed)
     assert describe_shortage(RuntimeError("another")) == describe_shortage(OSError(2, "No such file")) == ""

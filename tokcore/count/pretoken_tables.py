@@ -168,6 +168,8 @@ def read_run(file: Any) -> Iterator[CountRows]:
                 yield _make_rows(batch)
             if next(iter(reader), None) is not None:
                 raise FormatError("run of count rows: rows after its end")
+    except MemoryError:  # says nothing about the bytes; Arrow's is an ArrowException, too
+        raise
     except (StopIteration, pa.ArrowException, OSError) as error:
         raise FormatError(f"run of count rows: damaged, or it ends too early ({error or 'no end mark'})") from error
 
@@ -216,6 +218,8 @@ def read_table(file: Any) -> Iterator[CountRows]:
                 raise FormatError(f"not a count table: its columns are {parquet.schema_arrow.names}")
             for group in range(parquet.num_row_groups):
                 yield convert_table_to_rows(parquet.read_row_group(group, use_threads=False))
+    except MemoryError:  # says nothing about the bytes; Arrow's is an ArrowException, too
+        raise
     except pa.ArrowException as error:
         raise FormatError(f"not a count table: {error}") from error
 

@@ -69,6 +69,8 @@ def read_id_rows(file: Any) -> IdRows:
             if reader.schema != TABLE_SCHEMA:
                 raise FormatError(f"not counts of token ids: the columns are {reader.schema.names}")
             (batch,) = reader
+    except MemoryError:  # says nothing about the bytes; Arrow's is an ArrowException, too
+        raise
     except (ValueError, pa.ArrowException, OSError) as error:
         raise FormatError(f"counts of token ids: damaged, or they end too early ({error})") from error
     return IdRows(*(column.to_numpy() for column in batch.columns))
@@ -105,6 +107,8 @@ def read_id_table(file: Any) -> pa.Table:
     """
     try:
         table = pq.read_table(file, use_threads=False)
+    except MemoryError:  # says nothing about the bytes; Arrow's is an ArrowException, too
+        raise
     except (pa.ArrowException, OSError) as error:
         raise FormatError(f"not a table of token counts: {error}") from error
     if table.schema.names != TABLE_SCHEMA.names or table.schema.types != TABLE_SCHEMA.types:

@@ -72,6 +72,8 @@ def read_first(urls: list[str]) -> tuple[str, bytes] | None:
             return url, system.cat_file(place)
         except FileNotFoundError:
             continue
+        except MemoryError:
+            raise
         except Exception as error:  # each store's library has its own
             raise FormatError(
                 f"{url}: cannot be read: {error!r}. Are credentials, region and endpoint right?"
@@ -84,6 +86,8 @@ def read_range(url: str, start: int, end: int) -> bytes:
     system, place = _open_file_system(url)
     try:
         data: bytes = system.cat_file(place, start=start, end=end)
+    except MemoryError:
+        raise
     except Exception as error:  # each store's library has its own
         raise FormatError(f"{url}: cannot be read: {error!r}. Try again, then run `tokcore verify`.") from error
     return data

@@ -185,6 +185,8 @@ class Batches(abc.ABC):
         try:
             batch = self._decode(number)
             batch.validate(full=True)
+        except MemoryError:  # says nothing about the bytes; Arrow's is an ArrowException, too
+            raise
         except (pa.ArrowException, OSError, ValueError) as error:
             raise FormatError(f"{self.path}: record batch {number} is damaged: {error}") from error
         for field, column in zip(batch.schema, batch.columns, strict=True):
@@ -209,6 +211,8 @@ class RecordBatches(Batches):
         options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=None if columns is None else list(columns))
         try:
             self._reader = pa.ipc.open_file(self._file, options=options)
+        except MemoryError:  # says nothing about the bytes; Arrow's is an ArrowException, too
+            raise
         except (pa.ArrowException, OSError, ValueError) as error:
             raise FormatError(f"{path}: not an Arrow file, or cut off: {error}") from error
         self.schema = self._reader.schema
@@ -229,6 +233,8 @@ def map_arrow_file(path: str) -> Any:
         return pa.PythonFile(ranged, "r")
     try:
         return pa.memory_map(path, "r")
+    except MemoryError:  # says nothing about the bytes; Arrow's is an ArrowException, too
+        raise
     except (pa.ArrowException, OSError) as error:
         raise FormatError(f"{path}: cannot be opened: {error}") from error
 

@@ -73,6 +73,8 @@ class RowGroups(Batches):
             place = path if self._ranged is None else pa.PythonFile(self._ranged, "r")
             self._file = pq.ParquetFile(place, memory_map=True, page_checksum_verification=True)
             self.schema = self._file.schema_arrow
+        except MemoryError:  # says nothing about the bytes; Arrow's is an ArrowException, too
+            raise
         except (pa.ArrowException, OSError, ValueError) as error:
             raise FormatError(f"{path}: not a Parquet file, or cut off: {error}") from error
 

@@ -73,6 +73,8 @@ class StreamBatches(Batches):
             reader = pa.ipc.open_stream(file, options=pa.ipc.IpcReadOptions(use_threads=False))
             self.schema = reader.schema
             self._all = list(reader)
+        except MemoryError:  # says nothing about the bytes; Arrow's is an ArrowException, too
+            raise
         except (pa.ArrowException, OSError, ValueError) as error:
             raise FormatError(f"{path}: not an Arrow stream, or damaged: {error}") from error
 
