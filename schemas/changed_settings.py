@@ -117,9 +117,9 @@ def _iterate_settings(config: object) -> Iterator[tuple[str, object]]:
         if config.tokenizers is not None and isinstance(config.tokenizer, LearnedConfig):
             yield "encode.vocab_size", config.tokenizer.vocab_size
     elif isinstance(config, ImportedConfig):
-        around = config.post_processor_sha256
-        said = f" with the post_processor {around[:16]}" if around else ""
-        yield "tokenizer.from", f"tokenizer {config.fingerprint[:16]}{said}".strip()
+        parts = {"post_processor": config.post_processor_sha256, "decoder": config.decoder_sha256}
+        said = " and".join(f" the {part} {sha256[:16]}" for part, sha256 in parts.items() if sha256)
+        yield "tokenizer.from", f"tokenizer {config.fingerprint[:16]}" + (f" with{said}" if said else "")
     elif config is not None:
         for name, table in _TABLES[type(config)].items():
             yield f"{table}.{name}", getattr(config, name)

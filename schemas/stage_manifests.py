@@ -236,14 +236,16 @@ class ImportedConfig:
     chat_template_sha256: str = written_unless("")  # which no fingerprint covers
     post_processor_sha256: str = written_unless("")  # which none covers, either
     max_length: int | None = written_unless(None)  # nor this
+    decoder_sha256: str = written_unless("")  # nor this
 
     @classmethod
     def of(cls, spec: TokenizerSpec) -> ImportedConfig:
         """The one that names this tokenizer."""
-        template, around = (
-            hash_sha256(text.encode()) if text else "" for text in (spec.chat_template, spec.post_processor)
+        template, around, decoder = (
+            hash_sha256(text.encode()) if text else ""
+            for text in (spec.chat_template, spec.post_processor, spec.decoder)
         )
-        return cls("imported", spec.fingerprint, template, around, spec.max_length)
+        return cls("imported", spec.fingerprint, template, around, spec.max_length, decoder)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from tokcore.errors import ConfigError, FormatError
 from tokcore.files.canonical_json import hash_sha256
 from tokcore.formats.tokenizers import bert, tiktoken, vocabulary_files
-from tokcore.formats.tokenizers.as_earlier_releases import describe_earlier, read_as_before
+from tokcore.formats.tokenizers.as_earlier_releases import describe_earlier, leave_out_kept, read_as_before
 from tokcore.formats.tokenizers.exports import EXPORTS, make_huggingface_files
 from tokcore.formats.tokenizers.foreign import FOLDER_NAMES, is_json, read_tokenizer_file, tells_itself
 from tokcore.formats.tokenizers.huggingface import spell_pattern, write_tokenizer_json
@@ -55,8 +55,9 @@ def import_tokenizer(config: BuildConfig, output: str, say: Callable[[str], None
     refused: ConfigError | None = None
     try:
         spec = read()
-        if made.config == ImportedConfig.of(spec):
-            return spec
+        for one in (spec, leave_out_kept(spec)):  # the same ids
+            if made.config == ImportedConfig.of(one):
+                return one
     except ConfigError as error:
         refused = error
     try:

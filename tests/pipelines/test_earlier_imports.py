@@ -15,7 +15,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 import tokcore as api
 from tokcore.errors import ConfigError
 from tokcore.files.canonical_json import hash_sha256
-from tokcore.formats.tokenizers.as_earlier_releases import describe_earlier, read_as_before
+from tokcore.formats.tokenizers.as_earlier_releases import describe_earlier, leave_out_kept, read_as_before
 from tokcore.formats.tokenizers.exports import make_huggingface_files
 from tokcore.formats.tokenizers.huggingface import read_tokenizer_json, write_tokenizer_json
 from tokcore.formats.tokenizers.tiktoken import read_rank_file
@@ -165,6 +165,25 @@ def test_files_that_earlier_releases_wrote_are_sound(pattern):
     assert find_artifact(spec, "tokenizer.json", before["tokenizer.json"]) == earlier
     assert find_foreign_artifacts(spec, before | {"tokenizer.json": hash_sha256(b"x")}) == ["tokenizer.json"]
     assert bool(list_untold(spec)) == ("tokenizer.json" not in now) == (pattern == "a*|b")
+
+
+def test_outputs_go_on_without_the_decoder_that_they_did_not_keep(tmp_path):
+    """And without a post_processor that puts nothing around texts. Ids are the same, so that nothing is said."""
+    write_phi_like(tmp_path)
+    content = json.loads((tmp_path / "tokenizer.json").read_bytes())
+    content["added_tokens"] = [token for token in content["added_tokens"] if token["special"]]
+    content["post_processor"] = content["pre_tokenizer"]
+    data = json.dumps(content).encode()
+    spec = read_tokenizer_json(data, "x")
+    assert bool(spec.decoder and spec.post_processor)
+    write(tmp_path / "own.json", data)
+    write(tmp_path / "before.json", leave_out_kept(spec).to_json_bytes())
+    write(tmp_path / "a.jsonl", jsonl([{"text": CODE}]))
+    before, _ = build(tmp_path, "before.json", "old")
+    assert build(tmp_path, "own.json", "old") == (before, [])
+    assert json.loads((tmp_path / "old/tokenizer/tokenizer.json").read_bytes())["post_processor"] is None
+    build(tmp_path, "own.json", "new")
+    assert json.loads((tmp_path / "new/tokenizer/tokenizer.json").read_bytes())["post_processor"] is not None
 
 
 @pytest.mark.parametrize("pattern", [r"[^\n]+$|[\s\S]", r"[a-z&&b]x|[\s\S]"])

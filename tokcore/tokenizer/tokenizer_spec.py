@@ -75,8 +75,8 @@ class TokenizerSpec:
 
     normalizer: steps of tokcore.text.normalize, in order. pattern: Pretokenizer.spec. special: in the order of ids.
     chat_template: Jinja, for readers of our exports; it decides no ids, so it is no part of the fingerprint.
-    post_processor: JSON, for exports: how the imported tokenizer.json puts tokens around texts. It is no part of the
-        fingerprint, either.
+    post_processor, decoder: JSON, for exports: how the imported tokenizer.json puts tokens around texts, and makes
+        text of tokens. Neither is part of the fingerprint. Empty: there was none, or nothing was imported.
     max_length: tokens that a model takes at once, for exports; None: not said. No part of the fingerprint.
     Raises FormatError if ids or texts are not unique, a limit is passed, or the model is not valid.
     """
@@ -88,6 +88,7 @@ class TokenizerSpec:
     chat_template: str = ""
     post_processor: str = ""
     max_length: int | None = None
+    decoder: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "special", tuple(sorted(self.special, key=lambda token: token.id or 0)))
@@ -156,6 +157,8 @@ class TokenizerSpec:
             content["chat_template"] = self.chat_template
         if self.post_processor:
             content["post_processor"] = self.post_processor
+        if self.decoder:
+            content["decoder"] = self.decoder
         if self.max_length is not None:
             content["max_length"] = self.max_length
         return write_canonical_json(content | {"format_version": FORMAT_VERSION, "fingerprint": self.fingerprint})
@@ -209,7 +212,8 @@ def _parse_json_bytes(data: bytes, name: str, is_checked: bool) -> TokenizerSpec
     )
     try:
         spec = TokenizerSpec(
-            *(read.normalizer, read.pattern, model, special, read.chat_template, read.post_processor, read.max_length)
+            *(read.normalizer, read.pattern, model, special, read.chat_template, read.post_processor, read.max_length),
+            read.decoder,
         )
     except FormatError as error:
         raise FormatError(f"{name}: {error}") from error
@@ -401,3 +405,4 @@ class _SpecJson:
     chat_template: str = ""
     post_processor: str = ""
     max_length: int | None = None
+    decoder: str = ""

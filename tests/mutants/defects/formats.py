@@ -4,6 +4,14 @@ from mutants.defect import Defect, in_tests
 
 DEFECTS = (
     Defect(
+        "decoder-is-ours",
+        "an exported tokenizer.json has the usual decoder of its model, not the one that was imported",
+        "_make_whole_decoder",
+        "if spec.decoder else usual",
+        "if not spec.decoder else usual",
+        in_tests("tokcore/formats/test_huggingface_format.py::test_a_decoder_is_written_back_as_it_came"),
+    ),
+    Defect(
         "type-not-read-back",
         "the exported .model has no types of pieces",
         "_write_piece",

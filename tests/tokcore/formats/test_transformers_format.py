@@ -7,6 +7,7 @@ import json
 from collections import namedtuple
 
 import pytest
+import tokenizers
 from support.vocabularies import spec_of_merges
 
 from tokcore.formats.tokenizers.exports import EXPORTS
@@ -98,3 +99,22 @@ def test_transformers_and_gguf_take_the_folder(tmp_path):
     assert vocab.special_token_ids == {"bos": 259, "eos": 258, "pad": 260}
     assert vocab.merges == ["a b", "Ġ ab"]
     assert vocab.chat_template == CHAT
+
+
+def test_an_import_that_is_exported_gives_auto_tokenizer_the_same_ids(tmp_path):
+    """As RoBERTa: <mask> takes the white space before it, and tokens stand around each text and each pair."""
+    transformers = pytest.importorskip("transformers")
+    special = [SpecialToken("<s>", None), SpecialToken("</s>", None), SpecialToken("<mask>", None, lstrip=True)]
+    spec = spec_of_merges([Merge(b"a", b"b", 5)], {"name": "gpt2"}, [], special)
+    content = json.loads(files_of(spec)["tokenizer.json"])
+    around = {"type": "RobertaProcessing", "sep": ["</s>", 258], "cls": ["<s>", 257], "trim_offsets": True}
+    content["post_processor"] = around | {"add_prefix_space": False}
+    content["decoder"] = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
+    original = json.dumps(content)
+    for name, data in files_of(read_tokenizer_json(original.encode(), "x")).items():
+        (tmp_path / name).write_bytes(data)
+    theirs, ours = tokenizers.Tokenizer.from_str(original), transformers.AutoTokenizer.from_pretrained(tmp_path)
+    for texts in (("ab  <mask> ab",), ("<mask>",), ("ab", " <mask>b")):
+        expected = theirs.encode(*texts)
+        assert ours(*texts)["input_ids"] == expected.ids
+        assert ours.decode(expected.ids) == theirs.decode(expected.ids, skip_special_tokens=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from tokcore.formats.tokenizers.huggingface import puts_tokens_around
 from tokcore.models.sentencepiece.converted import rename_steps
 from tokcore.tokenizer.tokenizer_spec import MASK, PLAIN, TokenizerSpec
 
@@ -19,9 +20,14 @@ def read_as_before(spec: TokenizerSpec) -> TokenizerSpec:
         dataclasses.replace(token, is_special=True, normalized=False, role=PLAIN if token.role == MASK else token.role)
         for token in spec.special
     ]
-    return dataclasses.replace(
-        spec, special=tuple(special), model=rename_steps(spec.model, "metaspace-start", "metaspace-first")
-    )
+    model = rename_steps(spec.model, "metaspace-start", "metaspace-first")
+    return leave_out_kept(dataclasses.replace(spec, special=tuple(special), model=model))
+
+
+def leave_out_kept(spec: TokenizerSpec) -> TokenizerSpec:
+    """The tokenizer without what earlier releases did not keep of a file: decoders, and what puts no tokens around."""
+    around = spec.post_processor if puts_tokens_around(spec.post_processor) else ""
+    return dataclasses.replace(spec, decoder="", post_processor=around)
 
 
 def describe_earlier(before: TokenizerSpec, spec: TokenizerSpec) -> str:

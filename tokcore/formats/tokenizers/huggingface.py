@@ -2,9 +2,9 @@
 wordpiece_json), words and characters (word_level_json), and what was made from SentencePiece models (converted_json).
 
 What we cannot represent exactly is refused by name, never approximated. What a post_processor puts around a text
-becomes the role of these tokens, and it is written again as it was. Not kept, because it does not change the ids of
-text: truncation, padding, decoder. Their readers and ours differ in one habit: theirs turns spelled special tokens into
-ids unless told not to, ours only if allowed.
+becomes the role of these tokens, and it is written again as it was, as is the decoder. Not kept: truncation, padding.
+Their readers and ours differ in one habit: theirs turns spelled special tokens into ids unless told not to, ours only
+if allowed.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ def write_tokenizer_json(spec: TokenizerSpec, *, as_before: bool = False) -> byt
         "added_tokens": [_make_added_token(token) for token in spec.special],
         "normalizer": parts.get("normalizer", _make_normalizer(spec.normalizer)),
         "pre_tokenizer": parts["pre_tokenizer"],
-        "post_processor": _parse_post_processor(spec),
-        "decoder": {**parts["decoder"], OURS: _make_ours(spec)},
+        "post_processor": _parse_kept(spec.post_processor, "post_processor"),
+        "decoder": _make_whole_decoder(spec, parts["decoder"]),
         "model": parts["model"],
     }
     return format_indented(content)
@@ -126,14 +126,18 @@ def _make_parts(spec: TokenizerSpec, spell: Callable[[Mapping[str, str]], str]) 
     return {"pre_tokenizer": _make_pretokenizer(spec.pattern, spell), "decoder": _make_decoder(), "model": model}
 
 
-def _parse_post_processor(spec: TokenizerSpec) -> Any:
-    """That of the file that the tokenizer was imported from, if it puts tokens around texts."""
-    if not spec.post_processor:
-        return None
+def _parse_kept(kept: str, part: str) -> Any:
+    """A part of the file that the tokenizer was imported from, as it came."""
     try:
-        return orjson.loads(spec.post_processor)
+        return orjson.loads(kept) if kept else None
     except orjson.JSONDecodeError as error:
-        raise FormatError(f"post_processor: not JSON: {error}") from error
+        raise FormatError(f"{part}: not JSON: {error}") from error
+
+
+def _make_whole_decoder(spec: TokenizerSpec, usual: dict[str, Any]) -> dict[str, Any] | None:
+    """The decoder as it was imported, or else the usual one of the model; beside it what the file has no place for."""
+    decoder = _parse_kept(spec.decoder, "decoder") if spec.decoder else usual
+    return {**decoder, OURS: _make_ours(spec)} if isinstance(decoder, dict) else None
 
 
 def _check_special_names(spec: TokenizerSpec) -> None:
@@ -244,9 +248,9 @@ def read_tokenizer_content(content: Any, data: bytes, name: str, as_before: bool
                 f"dropout where you encode",
                 stacklevel=2,
             )
-        if not any(_read_added_ids(post_processor)):
-            return spec
-        return dataclasses.replace(spec, post_processor=orjson.dumps(post_processor).decode())
+        return dataclasses.replace(
+            spec, post_processor=_keep(post_processor), decoder=_keep(_read_decoder(content.get("decoder"))) or "null"
+        )
     except (FormatError, ConfigError) as error:
         raise FormatError(f"{name}: {error}") from error
     except (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError) as error:
@@ -254,8 +258,20 @@ def read_tokenizer_content(content: Any, data: bytes, name: str, as_before: bool
         raise FormatError(f"{name}: a part is not of the type that a tokenizer.json has there: {error!r}") from error
 
 
+def _keep(part: Any) -> str:
+    return "" if part is None else orjson.dumps(part).decode()
+
+
+def _read_decoder(decoder: Any) -> dict[str, Any] | None:
+    """The decoder without what our export says in it."""
+    if decoder is None:
+        return None
+    _find_kind(decoder, "decoder")
+    return {name: value for name, value in decoder.items() if name != OURS}
+
+
 def _read_spec(content: Any, as_before: bool) -> TokenizerSpec:
-    """The tokenizer, but for what its post_processor is beyond the roles of tokens."""
+    """The tokenizer, but for its decoder, and what its post_processor is beyond the roles of tokens."""
     content = _move_byte_level(content)
     try:
         return _read_usual_spec(content, as_before)
@@ -589,17 +605,16 @@ def _add_roles(special: Sequence[SpecialToken], named: Mapping[str, str], post_p
     for role, ids in zip(("document_begin", "document_end"), around, strict=True):
         if missing := [id for id in ids if id not in by_id]:
             raise FormatError(f"post_processor puts the id {missing[0]} around a text, which is no added token")
-        if ids != sorted(set(ids)):
-            raise FormatError(
-                f"post_processor puts the tokens {[by_id[id] for id in ids]} around a text, which is not the order of "
-                f"their ids, each once: set it to null, and list these tokens in encode.prepend and encode.append"
-            )
         roles |= {by_id[id]: role for id in ids}
-    if twice := set(around[0]) & set(around[1]):
-        raise FormatError(
-            f"post_processor puts {by_id[min(twice)]!r} both before and after a text, and a token has one role: "
-            f"set it to null, and list this token in encode.prepend and encode.append"
+    if any(ids != sorted(set(ids)) for ids in around) or set(around[0]) & set(around[1]):
+        before, after = ([by_id[id] for id in ids] for ids in around)
+        warnings.warn(
+            f"post_processor puts {before} before and {after} after a text, and roles can only say tokens in the order "
+            f"of their ids, each once: they get none. To have them around documents, set encode.prepend and "
+            f"encode.append",
+            stacklevel=2,
         )
+        roles = dict(named)
     return [dataclasses.replace(token, role=roles.get(token.text, PLAIN)) for token in special]
 
 
@@ -629,6 +644,11 @@ def _read_added_ids(post_processor: Any) -> tuple[list[int], list[int]]:
                 f"post_processor TemplateProcessing has {post_processor['single']!r:.200}: expected one text"
             )
     return sides
+
+
+def puts_tokens_around(post_processor: str) -> bool:
+    """Whether a post_processor, as JSON, puts tokens around a text. Empty: there is none."""
+    return any(_read_added_ids(_parse_kept(post_processor, "post_processor")))
 
 
 def read_bpe_model(model: Mapping[str, Any], special: Collection[str]) -> MergesModel:

@@ -34,10 +34,10 @@ def write_tokenizer_config(
         "added_tokens_decoder": {
             str(token.id): {
                 "content": token.text,
-                "lstrip": False,
+                "lstrip": token.lstrip,
                 "normalized": token.normalized,
-                "rstrip": False,
-                "single_word": False,
+                "rstrip": token.rstrip,
+                "single_word": token.single_word,
                 "special": token.is_special,
             }
             for token in spec.special
