@@ -22,6 +22,7 @@ from tokcore.models.sentencepiece.piece_options import PieceOptions
 from tokcore.shards.format_table import DEFAULT_FORMATS, SHARD_FORMATS, find_format
 from tokcore.text.mask_presets import MASK_PRESETS
 from tokcore.text.normalize import STEPS, name_space_step
+from tokcore.text.pattern_presets import PRESETS
 from tokcore.text.patterns import DEFAULT_PATTERN, PATTERNS
 from tokcore.text.pretokenizer import Pretokenizer
 from tokcore.text.sentencepiece_tables import NORMALIZER
@@ -54,6 +55,11 @@ VERSION = 1
 END_OF_TEXT = "<|endoftext|>"
 RESERVED = "reserved"  # the key of [special] that is a number of tokens without use
 MAX_RESERVED = 100_000
+CODE = "code"  # the key of [special] that adds CODE_TOKENS
+# Of repositories, files and text that is to be filled in, as Qwen and StarCoder have them.
+CODE_TOKENS = tuple(
+    f"<|{name}|>" for name in ("repo_name", "file_sep", "fim_prefix", "fim_middle", "fim_suffix", "fim_pad")
+)
 MAX_VOCAB_SIZE = 2**31 - 1  # ids are int32
 MAX_ROW_LENGTH = 2**26  # which every format holds as one document
 MAX_THETA = 1_000
@@ -172,7 +178,7 @@ class PretokenizeTable:
     pattern: str = key(
         DEFAULT_PATTERN,
         "split pattern by name; not set: that of the model (" + _list_defaults("pattern") + ")",
-        options=tuple(PATTERNS),
+        options=(*PATTERNS, *PRESETS),
         instead="or regex = '''...''' for one of your own",
     )
     regex: str | None = key(None, "a split pattern of your own; replaces pattern; slower")
@@ -364,6 +370,12 @@ class SpecialTable:
         least=0,
         most=2**31 - 1,
     )
+
+
+def make_code_tokens(special: Iterable[SpecialTable]) -> tuple[SpecialTable, ...]:
+    """Those of CODE_TOKENS that are not declared."""
+    taken = {token.text for token in special}
+    return tuple(SpecialTable(text=text) for text in CODE_TOKENS if text not in taken)
 
 
 def make_reserved(num: int, special: Iterable[SpecialTable]) -> tuple[SpecialTable, ...]:

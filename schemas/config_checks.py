@@ -16,6 +16,7 @@ from tokcore.models import DEFAULT_MODEL, MODELS, LearnOptions
 from tokcore.models.model import find_pinned
 from tokcore.shards.format_table import SHARD_FORMATS
 from tokcore.text.byte_alphabet import from_printable
+from tokcore.text.pattern_presets import PRESETS
 from tokcore.text.pretokenizer import Pretokenizer
 from tokcore.text.split_steps import StepList
 from tokcore.tokenizer.tokenizer_spec import PLAIN, TokenizerSpec
@@ -307,7 +308,7 @@ def _check_pattern(config: BuildConfig, file: BuildFile) -> None:
             f"= {show_value(config.pretokenize.pattern)}: the model {config.learn.model} splits text by "
             f"{model.pattern}. Write that, remove the setting, or count other pieces of text with pretokenize.regex.",
         )
-    if config.pretokenize.steps is not None:
+    if config.pretokenize.steps is not None or "steps" in PRESETS.get(config.pretokenize.pattern, {}):
         _check_steps(config, file)
     if config.pretokenize.regex is None:
         return
@@ -320,12 +321,16 @@ def _check_pattern(config: BuildConfig, file: BuildFile) -> None:
 
 
 def _check_steps(config: BuildConfig, file: BuildFile) -> None:
-    place = ("pretokenize", "steps")
-    for other in ("pattern", "regex"):
+    is_preset = config.pretokenize.steps is None
+    place = ("pretokenize", "pattern" if is_preset else "steps")
+    for other in ("regex",) if is_preset else ("pattern", "regex"):
         if file.has("pretokenize", other):
             raise file.error(place, f"and {other} exclude each other: remove one of them.")
     if config.learn.model != DEFAULT_MODEL:
-        raise file.error(place, f"is for {DEFAULT_MODEL}, and learn.model is {config.learn.model}: use regex.")
+        named = f"= {show_value(config.pretokenize.pattern)}: " if is_preset else ""
+        raise file.error(place, f"{named}is for {DEFAULT_MODEL}, and learn.model is {config.learn.model}: use regex.")
+    if is_preset:
+        return
     try:
         listed = StepList.from_text(str(config.pretokenize.steps))
     except ConfigError as error:

@@ -18,12 +18,14 @@ from typing import Any, Literal, TypeVar
 from tokcore.errors import ConfigError
 from tokcore_schemas.assignments import assign, parse_assignment
 from tokcore_schemas.build_tables import (
+    CODE,
     DEFAULT_SPECIAL,
     MAX_RESERVED,
     RESERVED,
     TABLES,
     VERSION,
     SpecialTable,
+    make_code_tokens,
     make_reserved,
 )
 from tokcore_schemas.paths import expand
@@ -137,8 +139,11 @@ def _read_special(file: BuildFile, value: Any) -> tuple[SpecialTable, ...]:
         )
     tokens: list[SpecialTable] = []
     num_reserved = 0
+    is_for_code = value.get(CODE) is True
     for text, about in value.items():
         key = ("special", text)
+        if text == CODE and type(about) is bool:
+            continue
         if text == RESERVED and type(about) is int:
             if not 0 <= about <= MAX_RESERVED:
                 raise file.error(key, f"= {about}: expected a number of tokens, 0 to {MAX_RESERVED}.")
@@ -148,8 +153,10 @@ def _read_special(file: BuildFile, value: Any) -> tuple[SpecialTable, ...]:
             raise file.error(key, f'= {show_value(about)}: expected a role, or a table {{ role = "...", id = N }}.')
         fields = {"role": about} if isinstance(about, str) else about
         tokens.append(_read_table(file, SpecialTable, fields, key, text=text))
-    if not tokens and RESERVED in value:
+    if not tokens and value.keys() & {RESERVED, CODE}:
         tokens = [*DEFAULT_SPECIAL]
+    if is_for_code:
+        tokens += make_code_tokens(tokens)
     return (*tokens, *make_reserved(num_reserved, tokens))
 
 

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from tokcore_schemas.build_tables import MAX_RESERVED, RESERVED, TABLES, VERSION
+from tokcore_schemas.build_tables import CODE, CODE_TOKENS, MAX_RESERVED, RESERVED, TABLES, VERSION
 from tokcore_schemas.setting import MAX_INTEGER, Setting, list_settings
 
 RESERVED_TEXT = "that many more special tokens, <|reserved_special_token_0|> and so on, which no text becomes"
+CODE_TEXT = f"true adds {', '.join(CODE_TOKENS)}, where they are not declared"
 
 
 def make_json_schema() -> dict[str, Any]:
@@ -24,7 +25,8 @@ def make_json_schema() -> dict[str, Any]:
     role = tables["special"]["properties"]["role"]
     reserved = {"type": "integer", "minimum": 0, "maximum": MAX_RESERVED, "description": RESERVED_TEXT}
     either = {"anyOf": [role, tables["special"]]}
-    own = {RESERVED: {"anyOf": [reserved, *either["anyOf"]]}}
+    for_code = {"type": "boolean", "description": CODE_TEXT}
+    own = {name: {"anyOf": [about, *either["anyOf"]]} for name, about in {RESERVED: reserved, CODE: for_code}.items()}
     tables["special"] = {"type": "object", "properties": own, "additionalProperties": either}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

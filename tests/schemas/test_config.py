@@ -18,8 +18,10 @@ from support.builds import make_config
 from tokcore.errors import ConfigError
 from tokcore.files.jsonable import to_jsonable
 from tokcore.models.wordpiece.learned_wordpiece import BERT_ROLES
+from tokcore.text.pattern_presets import PRESETS
 from tokcore.text.patterns import PATTERNS
 from tokcore_schemas.build_tables import (
+    CODE_TOKENS,
     TABLES,
     BuildTable,
     CountTable,
@@ -467,7 +469,8 @@ RANKS = MINIMAL + '[tokenizer]\nfrom = "t.tiktoken"\npattern = "cl100k"\n'
         (
             MINIMAL + "[pretokenize]\npattern = 'cl100'",
             '8: pretokenize.pattern = "cl100": expected one of gpt2, cl100k, cl100k-2023, o200k, llama3, qwen2, '
-            "nanochat, tekken, bert, metaspace, or regex = '''...''' for one of your own. Did you mean cl100k?",
+            "nanochat, tekken, bert, metaspace, digits-from-right, camel-case, code, or regex = '''...''' for one of "
+            "your own. Did you mean cl100k?",
         ),
         (
             MINIMAL + "[mix]\nstrategy = 'uni'",
@@ -940,6 +943,13 @@ NUMBERED = [f"<|reserved_special_token_{i}|>" for i in range(300)]
     [
         ("[special]\nreserved = 2", 300, ["<|endoftext|>", *NUMBERED[:2]]),
         ("[special]\nreserved = 0", 300, ["<|endoftext|>"]),
+        ("[special]\ncode = false", 300, ["<|endoftext|>"]),
+        ("[special]\ncode = true\nreserved = 1", 300, ["<|endoftext|>", *CODE_TOKENS, NUMBERED[0]]),
+        (
+            '[special]\ncode = true\n"<|x|>" = "document_end"\n"<|fim_pad|>" = "padding"',
+            *(300, ["<|x|>", "<|fim_pad|>", *CODE_TOKENS[:-1]]),
+        ),
+        ('[special]\ncode = "document_end"', 300, ["code"]),
         (
             f'[special]\nreserved = 2\n"<|end|>" = "document_end"\n"{NUMBERED[1]}" = "plain"',
             *(300, ["<|end|>", NUMBERED[1], NUMBERED[0], NUMBERED[2]]),
@@ -975,3 +985,17 @@ def test_special_tokens_without_use(settings, size, special):
 def test_special_tokens_without_use_that_cannot_be(settings, message):
     with pytest.raises(ConfigError, match=message):
         make_config(settings)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_is_what_it_is_short_for(name):
+    config = make_config(f'[pretokenize]\npattern = "{name}"')
+    ((kind, text),) = make_pretokenizer(config).spec.items()
+    written = make_config(f"[pretokenize]\n{kind} = {json.dumps(text)}")
+    assert make_pretokenizer(written).spec == {kind: text}
+    assert config.learn_identity() == written.learn_identity()
+
+
+def test_a_preset_of_steps_is_for_bpe():
+    with pytest.raises(ConfigError, match=r'pretokenize.pattern = "digits-from-right": is for bpe, and learn.model is'):
+        make_config('[pretokenize]\npattern = "digits-from-right"\n[learn]\nmodel = "unigram"')

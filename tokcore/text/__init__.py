@@ -1,7 +1,8 @@
 """Text in, pre-tokens out.
 
 texts: a batch of documents: start here. pretokenize: the pre-tokens of one text. pretokenizer: those of many.
-patterns: named split patterns. regex_split: a split pattern of your own. regex_tree: what it means.
+patterns: named split patterns. pattern_presets: others with a name. regex_split: a split pattern of your own.
+regex_tree: what it means.
 regex_automaton: it as a table of states, for the kernel.
 split_steps: pre-tokens by a list of steps, as tokenizer.json has. regex_spelling: how other engines are told it.
 normalize: text before it is counted or encoded. normalizer_steps: normalizers with settings, as tokenizer.json has.

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 
 from tokcore import kernel
 from tokcore.errors import ConfigError
+from tokcore.text.pattern_presets import PRESETS
 from tokcore.text.patterns import PATTERNS, find_named_pattern
 from tokcore.text.regex_automaton import make_automaton
 from tokcore.text.regex_split import SECONDS_PER_TEXT, compile_pattern, split_with_regex
@@ -42,6 +43,7 @@ class Pretokenizer:
                 raise ConfigError(_describe_unknown_name(text))
         elif kind == "steps":
             self._steps = StepList.from_text(text)
+            text = self._steps.text
         elif kind != "regex":
             raise ConfigError(f"a pattern is given by name, regex or steps, not by {kind!r}")
         elif find_named_pattern(text) is None:
@@ -52,8 +54,8 @@ class Pretokenizer:
 
     @classmethod
     def named(cls, name: str) -> Pretokenizer:
-        """The pattern with that name, one of PATTERNS."""
-        return cls("name", name)
+        """The pattern with that name, one of PATTERNS, or what that preset of tokcore.text.pattern_presets means."""
+        return cls(*next(iter(PRESETS[name].items()))) if name in PRESETS else cls("name", name)
 
     @classmethod
     def regex(cls, text: str, time_limit: float = SECONDS_PER_TEXT) -> Pretokenizer:
@@ -68,7 +70,7 @@ class Pretokenizer:
         """
         if not isinstance(pattern, str):
             raise TypeError(f"pattern = {pattern!r:.80}: expected the name of a pattern or a regular expression")
-        if pattern in PATTERNS:
+        if pattern in PATTERNS or pattern in PRESETS:
             return cls.named(pattern)
         if re.fullmatch(r"[\w-]+", pattern):
             raise ConfigError(_describe_unknown_name(pattern))
@@ -160,6 +162,7 @@ def _find_automaton(text: str) -> kernel.Automaton | None:
 
 
 def _describe_unknown_name(name: str) -> str:
-    nearest = difflib.get_close_matches(name, PATTERNS, 1)
+    nearest = difflib.get_close_matches(name, (*PATTERNS, *PRESETS), 1)
     hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
-    return f"there is no pattern named {name!r}: expected one of {', '.join(PATTERNS)}, or a regular expression.{hint}"
+    known = ", ".join((*PATTERNS, *PRESETS))
+    return f"there is no pattern named {name!r}: expected one of {known}, or a regular expression.{hint}"

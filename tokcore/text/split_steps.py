@@ -28,7 +28,7 @@ from tokcore.text.patterns import PATTERNS
 from tokcore.text.regex_automaton import make_automaton
 from tokcore.text.regex_spelling import spell
 from tokcore.text.regex_split import SECONDS_PER_TEXT, find_matches_with_regex
-from tokcore.text.regex_tree import WORD_CLASSES, WORD_RANGES, Choice, Node, Repeat, Set, list_code_points, parse
+from tokcore.text.regex_tree import WORD_CLASSES, WORD_RANGES, Choice, Look, Node, Repeat, Set, list_code_points, parse
 from tokcore.text.regex_tree import Sequence as Parts
 from tokcore.text.texts import Offsets, Texts
 from tokcore.text.unicode import find_ranges, unpack_ranges
@@ -115,9 +115,57 @@ class Cut:
     def _find(self, texts: Texts) -> tuple[Offsets, npt.NDArray[np.bool_], Offsets]:
         if self.automaton is not None:
             return self.automaton.split(texts, self.bytewise)
+        if (groups := find_groups_from_right(self.tree)) is not None:
+            return groups.find(texts, self.bytewise)
         expression = spell(self.tree)
         _say_slow(expression)
         return find_matches_with_regex(expression, texts, self.time_limit, self.bytewise)
+
+
+class GroupsFromRight(NamedTuple):
+    """Runs of the characters of a set, cut into groups of `size` that are counted from the end of the run."""
+
+    members: Set
+    size: int
+
+    def find(self, texts: Texts, bytewise: bool) -> tuple[Offsets, npt.NDArray[np.bool_], Offsets]:
+        """(ends, whether each is that of a group, firsts), as kernel.Automaton.split."""
+        runs = make_automaton(Repeat(self.members, 1, None, False))
+        assert runs is not None, "an expression of one set"
+        ends, are_matches, firsts = runs.split(texts, bytewise)
+        lengths = np.diff(ends, prepend=texts.offsets[:1])
+        long = np.flatnonzero(are_matches & (lengths > self.size))
+        # The first byte of each character of these runs, and the number of its run.
+        run = np.repeat(np.arange(len(long)), lengths[long])
+        before = np.repeat(np.cumsum(lengths[long]) - lengths[long], lengths[long])
+        places = np.repeat(ends[long] - lengths[long], lengths[long]) + np.arange(len(run)) - before
+        is_first = np.ones(len(run), np.bool_) if bytewise else texts.data[places] & 0xC0 != 0x80
+        places, run = places[is_first], run[is_first]
+        counts = np.bincount(run, minlength=len(long))
+        index = np.arange(len(run)) - np.repeat(np.cumsum(counts) - counts, counts)
+        cut = (index > 0) & ((counts[run] - index) % self.size == 0)
+        more = np.bincount(long[run[cut]], minlength=len(ends))
+        order = np.argsort(np.concatenate([ends, places[cut]]), kind="stable")
+        ends = np.concatenate([ends, places[cut]])[order]
+        are_matches = np.concatenate([are_matches, np.ones(int(cut.sum()), are_matches.dtype)])[order]
+        return ends, are_matches, firsts + np.concatenate([[0], np.cumsum(more)])[firsts]
+
+
+def find_groups_from_right(tree: Node) -> GroupsFromRight | None:
+    r"""The groups that an expression such as \p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N})) stands for; None of any other.
+
+    >>> find_groups_from_right(parse(r"[0-9]{1,4}(?=(?:[0-9]{4})*(?![0-9]))", "regex")).size
+    4
+    """
+    if not isinstance(tree, Parts) or not tree.parts or not isinstance(group := tree.parts[0], Repeat):
+        return None
+    members, size = group.part, group.most
+    if not isinstance(members, Set) or size is None:
+        return None
+    whole = Repeat(Repeat(members, size, size, False), 0, None, False)
+    rest = Look(Parts((whole, Look(members, False, True))), False, False)
+    expected = Parts((Repeat(members, 1, size, False), rest))
+    return GroupsFromRight(members, size) if repr(tree) == repr(expected) else None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

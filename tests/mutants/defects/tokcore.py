@@ -4,6 +4,14 @@ from mutants.defect import Defect, in_tests
 
 DEFECTS = (
     Defect(
+        "groups-from-the-left",
+        "digits are grouped from the left",
+        "GroupsFromRight.find",
+        "cut = (index > 0) & ((counts[run] - index) % self.size == 0)",
+        "cut = (index > 0) & (index % self.size == 0)",
+        in_tests("tokcore/test_pattern_presets.py::test_what_they_are_for"),
+    ),
+    Defect(
         "possessive-as-greedy",
         "a possessive repetition gives characters back",
         "_Program._add_possessive",
