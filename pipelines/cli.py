@@ -58,7 +58,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """A stand-in, which a list of commands takes for it: its name and how its help begins."""
         row = list_rows().get(cmd_name)
-        return None if row is None else click.Command(cmd_name, help=row.does)
+        return None if row is None else click.Command(cmd_name, help=row.does, hidden=row.is_hidden)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -67,7 +67,8 @@ class _Commands(click.Group):
         try:
             name, _, rest = super().resolve_command(ctx, args)
         except click.UsageError as error:
-            close = difflib.get_close_matches(args[0], self.list_commands(ctx), 2)
+            shown = [name for name, row in list_rows().items() if not row.is_hidden]
+            close = difflib.get_close_matches(args[0], shown, 2)
             if not close:
                 raise
             meant = " or ".join(f"'{name}'" for name in close)

@@ -18,6 +18,7 @@ class Command(NamedTuple):
     # Whether it does work, from which the same command goes on. What stops another command is a wrong argument.
     goes_on: bool = False
     has_runner: bool = False  # whether it takes options of a Beam runner after --
+    is_hidden: bool = False  # an earlier name, which still serves
 
 
 # The file of a command, which has a function of the same name -> its row, in the order of work, which the help keeps.
@@ -49,9 +50,10 @@ _ROWS = {
     "export": Command("Write the tokenizer in another format."),
     "convert": Command("Write token shards in another format, without tokenizing again."),
     "fsck": Command("Check that shards keep the rules of their formats."),
-    "encode_text": Command("Encode stdin; print ids separated by spaces."),
+    "tokenize": Command("Show how a text is cut into tokens, by one tokenizer or by several."),
+    "encode_text": Command("Encode stdin; print ids separated by spaces.", is_hidden=True),
     "decode_ids": Command("Decode ids from stdin; write their bytes."),
-    "explain": Command("Show the tokens of a text, and the merges that made each."),
+    "explain": Command("Show the tokens of a text, and the merges that made each.", is_hidden=True),
     "diff": Command("Show what differs between two outputs, or between two commits of one: B is A, then."),
     "gc": Command("Remove files that no manifest names."),
 }

@@ -19,10 +19,10 @@ def load_tokenizer(path: str, pattern: str | None = None, vocab_size: int | None
     return Tokenizer(read_tokenizer(url, pattern, (), ("tokenizer", "--pattern")))
 
 
-def load_against(named: tuple[str, ...], most: int) -> dict[str, Tokenizer]:
+def load_against(named: tuple[str, ...], most: int, option: str = "--against") -> dict[str, Tokenizer]:
     """Name -> tokenizer, for what the command line names. Raises ConfigError for more than most of them."""
     if len(named) > most:
-        raise ConfigError(f"--against: {len(named)} tokenizers named, at most {most} fit beside each other")
+        raise ConfigError(f"{option}: {len(named)} tokenizers named, at most {most} fit beside each other")
     found: dict[str, Tokenizer] = {}
     for text in named:
         pattern, path = split_pattern(text)

@@ -86,6 +86,16 @@ def format_table(headings: Sequence[str], rows: Sequence[Sequence[str]], left: i
     ]
 
 
+def pad_cell(text: str, width: int) -> str:
+    """The text in exactly that many columns of a terminal, aligned to the left.
+
+    >>> pad_cell("字", 4), pad_cell("abcdef", 4)
+    ('字  ', 'abc…')
+    """
+    cut = cut_text(text, width)
+    return cut + " " * (width - cell_len(cut))
+
+
 def _pad(text: str, width: int, *, to_left: bool) -> str:
     padding = " " * (width - cell_len(text))
     return text + padding if to_left else padding + text

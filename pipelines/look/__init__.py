@@ -3,7 +3,7 @@
 show, show_document: a summary of an output; one document and its tokens.
 diff, diff_commits: what differs between two outputs, or commits.
 curve: bytes per token at every size of a vocabulary.
-explained: tokens and the merges that made them, as JSON.
+explained: tokens and the merges that made them, as JSON; cuts side by side.
 audit: what is odd about a vocabulary. top_sources: the file that has most of each token id.
 convert: shards in another format.
 """

@@ -67,8 +67,11 @@ def built(corpus: Path) -> Path:
         ("show NONE", 2),
         ("show HERE", 2),
         ("show BUILD", 2),
-        ("encode-text --tokenizer NONE", 2),
-        ("encode-text --tokenizer HERE", 2),
+        ("tokenize x --tokenizer NONE", 2),
+        ("tokenize x --tokenizer HERE", 2),
+        ("tokenize x", 2),
+        ("tokenize x --tokenizer OUT --tokenizer OUT --pattern gpt2", 2),
+        ("tokenize x --tokenizer OUT" + 5 * " --tokenizer OUT", 2),
         ("decode-ids --tokenizer BUILD", 2),
     ],
 )
@@ -243,14 +246,52 @@ def test_show(built):
 
 @pytest.mark.parametrize("text", ["Hello  world\n", "и в не\t的 एक", "", "<|endoftext|>"])
 def test_pipes(built, text):
-    ids = tokcore("encode-text", "--tokenizer", built, input=text)
-    assert ids.returncode == 0, ids.stderr
+    ids = tokcore("tokenize", "-", "--ids", "--tokenizer", built, input=text)
+    assert (ids.returncode, ids.stderr) == (0, "")
     assert [int(word) for word in ids.stdout.split()] == api.Tokenizer.load(built).encode(text).tolist()
     assert tokcore("decode-ids", "--tokenizer", built / "tokenizer", input=ids.stdout).stdout == text
 
 
-def test_explain(built):
-    told = json.loads(tokcore("explain", "a sky for the\u200b day", "--tokenizer", built, "--json").stdout)
+def test_earlier_names_of_tokenize(built):
+    ids = tokcore("encode-text", "--tokenizer", built, input="the sky")
+    assert ids.stdout == tokcore("tokenize", "the sky", "--ids", "--tokenizer", built).stdout
+    assert ids.stderr.startswith("note: encode-text is called tokenize - --ids now")
+    told = tokcore("explain", "the sky", "--tokenizer", built, "--json")
+    (summed,) = json.loads(tokcore("tokenize", "the sky", "--tokenizer", built, "--json").stdout)
+    assert json.loads(told.stdout) == summed["tokens"]
+    assert told.stderr.startswith("note: explain is called tokenize now")
+    listed = tokcore("--help").stdout
+    assert "\n  tokenize " in listed
+    assert "\n  explain " not in listed
+
+
+def test_tokenize_side_by_side(built, tmp_path):
+    """The first column is that of the corpus' tokenizer; a tokenizer of bytes beside it has a token for each byte."""
+    special = {"<|endoftext|>": "document_end"}
+    table = api.count_pretokens(["x"], pattern="gpt2")
+    api.Tokenizer.from_merges(api.learn_bpe(table, 256), pattern="gpt2", special=special).save(tmp_path / "bytes.json")
+    (tmp_path / "text.txt").write_bytes("the \u200bsky".encode())
+    names = (*("--tokenizer", built), *("--tokenizer", tmp_path / "bytes.json"))
+    done = tokcore("tokenize", tmp_path / "text.txt", *names)
+    assert (done.returncode, done.stderr) == (0, "")
+    counts = [len(api.Tokenizer.load(one).encode("the \u200bsky")) for one in (built, tmp_path / "bytes.json")]
+    heads, table = done.stdout.split("\n\n")
+    assert [line.split(": ")[1].split(",")[0] for line in heads.split("\n")] == [f"{n} tokens" for n in counts]
+    left, right = zip(*((line[:39].strip(), line[41:].strip()) for line in table.rstrip().split("\n")), strict=True)
+    assert right[0] == "bytes.json"
+    assert "|".join(cell for cell in right[1:] if cell).replace("||", "|") == r"t|h|e|␣|\xe2|\x80|\x8b|s|k|y"
+    assert "".join(left[1:]).replace("|", "").replace("␣", " ").startswith("the ")
+    told = json.loads(tokcore("tokenize", tmp_path / "text.txt", *names, "--json").stdout)
+    assert [one["num_tokens"] for one in told] == counts
+    lines = tokcore("tokenize", "<|endoftext|>", *names, "--special", "--ids").stdout.split()
+    assert lines == [str(api.Tokenizer.load(one).eos_id) for one in (built, tmp_path / "bytes.json")]
+
+
+def test_tokenize_one(built):
+    (told,) = json.loads(tokcore("tokenize", "a sky for the\u200b day", "--tokenizer", built, "--json").stdout)
+    assert told["num_tokens"] == len(told["tokens"])
+    assert told["bytes_per_token"] == 20 / len(told["tokens"])
+    told = told["tokens"]
     tokenizer = api.Tokenizer.load(built)
     assert [one["id"] for one in told] == tokenizer.encode("a sky for the\u200b day").tolist()
     assert b"".join(bytes.fromhex(one["bytes"]) for one in told) == "a sky for the\u200b day".encode()
@@ -260,7 +301,8 @@ def test_explain(built):
         (left, _), (right, _) = merge["left"], merge["right"]
         joined = tokenizer.token_bytes(left) + tokenizer.token_bytes(right)
         assert tokenizer.token_bytes(merge["makes"]) == joined
-    lines = tokcore("explain", "-", "--tokenizer", built, input="a sky for the\u200b day").stdout
+    lines = tokcore("tokenize", "-", "--tokenizer", built, input="a sky for the\u200b day").stdout
+    assert f": {len(told)} tokens, " in lines
     assert "\\u200b" in lines or "\\xe2" in lines
     assert "\u200b" not in lines
     assert lines.count("merge ") == len(merges)

@@ -105,7 +105,7 @@ def pattern(built: Path) -> str:
 def test_encode_text_takes_every_form(built, form):
     more = ["--pattern", pattern(built)] if form in PARTS else []
     place = built / PARTS.get(form, form)
-    done = tokcore("encode-text", "--tokenizer", place, *more, input=TEXT)
+    done = tokcore("tokenize", "-", "--ids", "--tokenizer", place, *more, input=TEXT)
     assert done.stdout.split() == [str(id) for id in api.Tokenizer.load(built).encode(TEXT)], done.stderr
     assert tokcore("decode-ids", "--tokenizer", place, *more, input=done.stdout).stdout == TEXT
 
@@ -120,7 +120,7 @@ def test_a_tokenizer_that_cannot_be_read_is_named(built, tmp_path):
         (tmp_path / "none", "there is no .*none"),
         (tmp_path, "no tokcore.json in it nor in its folder tokenizer, and no tokenizer.json"),
     ):
-        done = tokcore("encode-text", "--tokenizer", place, input="x")
+        done = tokcore("tokenize", "-", "--ids", "--tokenizer", place, input="x")
         assert (done.returncode, done.stdout) == (2, "")
         assert re.search(message, done.stderr)
 

@@ -151,8 +151,8 @@ def test_commands_of_shards_and_tokenizers(built: Built, tmp_path: Path) -> None
     local = built.local / "out"
     here, there = (json.loads(built.run("curve", one, "--json")) for one in (built.output, local))
     assert here == there
-    ids = built.run("encode-text", "--tokenizer", built.output, stdin="the 人 of")
-    assert ids == built.run("encode-text", "--tokenizer", local, stdin="the 人 of")
+    ids = built.run("tokenize", "-", "--ids", "--tokenizer", built.output, stdin="the 人 of")
+    assert ids == built.run("tokenize", "-", "--ids", "--tokenizer", local, stdin="the 人 of")
     assert built.run("decode-ids", "--tokenizer", built.output, stdin=ids) == "the 人 of"
     for name, output in (("here", built.output), ("there", local)):
         built.run("convert", output, "--to", "nanogpt", "-o", tmp_path / name)

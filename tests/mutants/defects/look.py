@@ -4,6 +4,14 @@ from mutants.defect import Defect, in_tests
 
 DEFECTS = (
     Defect(
+        "cuts-not-lined-up",
+        "a row of cuts side by side ends before the token that ends there",
+        "line_up_cuts",
+        "bisect_right(one, place)",
+        "bisect_right(one, place - 1)",
+        in_tests("pipelines/test_cli.py::test_tokenize_side_by_side"),
+    ),
+    Defect(
         "each-range-a-source",
         "each range of a file that was cut counts as a source of its own",
         "find_top_sources",
