@@ -12,13 +12,14 @@ import itertools
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from tokcore.files.canonical_json import hash_sha256, write_canonical_json
 from tokcore.learn import language_weights as mixing
 from tokcore.models import DEFAULT_MODEL, MODELS
 from tokcore.models.model import DEFAULT_COVERAGE
 from tokcore.models.sentencepiece.piece_options import PieceOptions
+from tokcore.plugins.reader import READERS
 from tokcore.shards.format_table import DEFAULT_FORMATS, SHARD_FORMATS, find_format
 from tokcore.text.mask_presets import MASK_PRESETS
 from tokcore.text.normalize import STEPS, name_space_step
@@ -32,6 +33,7 @@ from tokcore_schemas.count_key import CountedBy
 from tokcore_schemas.document import normalize_lang
 from tokcore_schemas.encodings import ENCODINGS, OTHER_ENCODING_NAMES, UTF8
 from tokcore_schemas.input_format import FileFormat
+from tokcore_schemas.input_format import find_format as find_input_format
 from tokcore_schemas.setting import REQUIRED, key
 from tokcore_schemas.stage_manifests import (
     PIECE_SETTINGS,
@@ -121,7 +123,9 @@ class Source:
         "them out; not set: they end planning",
     )
     split: str | None = key(None, "for a Hugging Face folder, which files names: read only this split of it")
-    format: FileFormat | None = key(None, "not set: follows from each file's suffix")
+    format: str | None = key(
+        None, "not set: follows from each file's suffix", options=get_args(FileFormat), others=READERS
+    )
     text: str = key("text", "field or column of the text, or a path: data.body, messages[*].content")
     id: str | None = key(None, "field or column of the document's id")
     invalid_utf8: Literal["reject", "replace", "bytes"] = key(
@@ -277,7 +281,10 @@ class LearnTable:
     """[learn]"""
 
     model: str = key(
-        DEFAULT_MODEL, "; ".join(f"{name}: {model.text}" for name, model in MODELS.items()), options=tuple(MODELS)
+        DEFAULT_MODEL,
+        "; ".join(f"{name}: {model.text}" for name, model in MODELS.items()),
+        options=tuple(MODELS),
+        others=MODELS,
     )
     vocab_size: tuple[int, ...] | None = key(
         None,
@@ -438,6 +445,7 @@ class ShardsTable:
         "file formats of the shards; each holds the same tokens",
         least=1,
         options=tuple(SHARD_FORMATS),
+        others=SHARD_FORMATS,
         distinct=True,
     )
     target_tokens: int = key(10_000_000, "a shard ends with the document that reaches it", least=1)
@@ -490,7 +498,11 @@ class MixtureTable:
         above=0,
     )
     formats: tuple[str, ...] = key(
-        (), "file formats of the mixture; not set: those of shards.formats", options=tuple(SHARD_FORMATS), distinct=True
+        (),
+        "file formats of the mixture; not set: those of shards.formats",
+        options=tuple(SHARD_FORMATS),
+        others=SHARD_FORMATS,
+        distinct=True,
     )
 
 
@@ -513,7 +525,11 @@ class PackTable:
         None, "special token that fills rows; not set: the one of role padding, else the last of encode.append"
     )
     formats: tuple[str, ...] = key(
-        (), "file formats of the rows; not set: those of shards.formats", options=tuple(SHARD_FORMATS), distinct=True
+        (),
+        "file formats of the rows; not set: those of shards.formats",
+        options=tuple(SHARD_FORMATS),
+        others=SHARD_FORMATS,
+        distinct=True,
     )
 
 
@@ -824,7 +840,22 @@ class BuildConfig:
         settings = {name: repr(getattr(self, name)) for name in fields}
         # Outputs that began without a rule have the hash that their release gave them.
         langs = {} if self.normalizes_langs or self.keeps_spelling else {"lang_normalize": "none"}
-        return hash_sha256(write_canonical_json({**settings, **langs, "seed": str(self.build.seed)}))
+        plugins = {"plugins": found} if (found := self._find_plugins()) else {}
+        return hash_sha256(write_canonical_json({**settings, **langs, **plugins, "seed": str(self.build.seed)}))
+
+    def _find_plugins(self) -> dict[str, str]:
+        """Name -> distribution and version of each format, model and reader that is not tokcore's."""
+        formats = {*self.shards.formats, *self.mixture.formats, *self.pack.formats}
+        told = (
+            source.format or (find_input_format(uri) or ("",))[0] for source in self.sources for uri in source.files
+        )
+        readers = {name for name in told if name and name not in get_args(FileFormat)}
+        model = MODELS.find_versions([self.learn.model])
+        return {
+            **(SHARD_FORMATS.find_versions(formats) or {}),
+            **(model or {}),
+            **(READERS.find_versions(readers) or {}),
+        }
 
     @property
     def learns_bytes(self) -> bool:
@@ -893,6 +924,7 @@ class BuildConfig:
         min_documents, max_token_bytes = self.learn.min_documents, self.learn.max_token_bytes
         return LearnedConfig(
             model=self.learn.model,
+            plugins=MODELS.find_versions([self.learn.model]),
             vocab_size=self.vocab_size,
             normalize=self.counting_steps,
             pretokenize=make_pretokenizer(self).spec,
@@ -940,6 +972,7 @@ class BuildConfig:
         """The settings that can change shards, besides the plan's and the tokenizer's."""
         return ShardsConfig(
             formats=tuple(sorted(self.shards.formats)),
+            plugins=SHARD_FORMATS.find_versions(self.shards.formats),
             target_tokens=self.shards.target_tokens,
             by=self.shards.by,
             validation=spell_plain(self.shards.validation),
@@ -966,6 +999,7 @@ class BuildConfig:
             strategy=mixture.strategy,
             over=mixture.over,
             formats=formats,
+            plugins=SHARD_FORMATS.find_versions(formats),
             target_tokens=self.shards.target_tokens,
             compression=self.shards.compression,
             alpha=spell_plain(mixture.alpha) if mixture.strategy == "temperature" else "",
@@ -991,6 +1025,7 @@ class BuildConfig:
             cut=pack.cut if pack.strategy != "concatenate" else "long",
             last=pack.last,
             formats=formats,
+            plugins=SHARD_FORMATS.find_versions(formats),
             target_tokens=self.shards.target_tokens,
             compression=self.shards.compression,
             padding=pack.padding or "",

@@ -123,6 +123,8 @@ def _iterate_settings(config: object) -> Iterator[tuple[str, object]]:
     elif config is not None:
         for name, table in _TABLES[type(config)].items():
             yield f"{table}.{name}", getattr(config, name)
+    for name, version in (getattr(config, "plugins", None) or {}).items():
+        yield f"the version of {name}", version
     if isinstance(config, ShardsConfig):
         yield "shuffle.seed", config.shuffle
         yield "encode.sampling.theta", config.sampling

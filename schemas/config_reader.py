@@ -248,11 +248,13 @@ def _read_options(file: BuildFile, setting: Setting, value: Any, key: Key) -> di
 
 def _read_string(file: BuildFile, setting: Setting, value: Any, key: Key) -> str:
     if setting.options:
-        if not isinstance(value, str) or value not in setting.options:
+        others = setting.limits.others
+        if not isinstance(value, str) or not (value in setting.options or (others is not None and value in others)):
+            options = (*setting.options, *(others.list_others() if others is not None else ()))
             instead = f", {setting.limits.instead}" if setting.limits.instead else ""
             meant = dict(setting.limits.meant).get(value.lower()) if isinstance(value, str) else None
-            hint = f" Write {show_value(meant)}." if meant else suggest_nearest(value, setting.options)
-            raise file.error(key, f"= {show_value(value)}: expected {list_options(setting.options)}{instead}.{hint}")
+            hint = f" Write {show_value(meant)}." if meant else suggest_nearest(value, options)
+            raise file.error(key, f"= {show_value(value)}: expected {list_options(options)}{instead}.{hint}")
         return value
     if not isinstance(value, str):
         raise file.error(key, f"= {show_value(value)}: expected a string.")

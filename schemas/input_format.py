@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Literal
 
+from tokcore.plugins.reader import find_reader_of
+
 FileFormat = Literal["jsonl", "parquet", "arrow", "text", "csv", "tsv", "warc"]
 Compression = Literal["none", "gz", "zst", "bz2", "xz"]
 
@@ -34,8 +36,10 @@ _FORMATS = {suffix: format for format, suffixes in _SUFFIXES.items() for suffix 
 _WEB_QUERY = re.compile(r"(https?://[^?#]*)[?#].*", re.DOTALL)
 
 
-def find_format(uri: str) -> tuple[FileFormat | None, Compression] | None:
+def find_format(uri: str) -> tuple[str | None, Compression] | None:
     """(format, compression) of a file by its name; (None, compression) for an unknown format, None if both are unknown.
+
+    The format is a FileFormat, or the name of a reader of another distribution.
 
     >>> find_format("a/b.jsonl.zst"), find_format("b.parquet"), find_format("notes")
     (('jsonl', 'zst'), ('parquet', 'none'), None)
@@ -47,5 +51,5 @@ def find_format(uri: str) -> tuple[FileFormat | None, Compression] | None:
     compression = _COMPRESSIONS.get(suffix, "none")
     if compression != "none":
         suffix = posixpath.splitext(stem)[1]
-    found = _FORMATS.get(suffix)
+    found = _FORMATS.get(suffix) or (find_reader_of(suffix) if suffix else None)
     return (found, compression) if found or compression != "none" else None

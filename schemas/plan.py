@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from tokcore.files.jsonable import written_unless
-from tokcore_schemas.input_format import Compression, FileFormat
+from tokcore_schemas.input_format import Compression
 from tokcore_schemas.packed_rows import PackedRows, Row
 from tokcore_schemas.tombstones import Tombstones
 
@@ -30,7 +30,7 @@ Runs = Literal["", "hash"]
 class ReadSettings:
     """How to read the files of a source. What a file's format does not use is empty."""
 
-    format: FileFormat
+    format: str  # a FileFormat, or the name of a reader of another distribution
     compression: Compression  # of any format but Parquet and Arrow
     text: str  # field or column, or a path (tokcore_schemas.field_path)
     id: str  # field or column; empty: there is none
@@ -56,6 +56,7 @@ class ReadSettings:
     decoded_from: str = written_unless("")
     # Records are taken and rejected as by releases until 2026-11-27. In memory only: no plan says it.
     as_before: bool = written_unless(False)
+    plugin: str = written_unless("")  # distribution and version of the reader, if it is not ours
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Literal
 
+from tokcore.plugins.plugin_table import PluginTable
+
 REQUIRED: Any = dataclasses.MISSING  # in place of a default
 MAX_INTEGER = 2**63 - 1  # TOML's largest integer, and the limit of a number without a limit of its own
 Number = int | Decimal
@@ -27,6 +29,7 @@ class Limits:
     above: Number | None = None
     below: Number | None = None
     options: tuple[str, ...] = ()
+    others: PluginTable[Any] | None = None  # whose names are options, too, if another distribution has them
     instead: str = ""  # advice if no option fits
     may_be_empty: bool = False  # for a string
     distinct: bool = False  # for a list: no value twice

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
 
 Share = tuple[str, str]  # before and after weighting, decimals
+Plugins = dict[str, str] | None  # name -> distribution and version, of what is used and is not tokcore's
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -225,6 +226,7 @@ class LearnedConfig:
     chat_template_sha256: str = written_unless("")
     max_length: int | None = written_unless(None)
     splits: Literal["", "train"] = written_unless("")  # that are learned from; empty: all
+    plugins: Plugins = written_unless(None)  # the model, if it is of another distribution
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -237,15 +239,19 @@ class ImportedConfig:
     post_processor_sha256: str = written_unless("")  # which none covers, either
     max_length: int | None = written_unless(None)  # nor this
     decoder_sha256: str = written_unless("")  # nor this
+    plugin: str = written_unless("")  # distribution and version of the model, if they are not tokcore's
 
     @classmethod
     def of(cls, spec: TokenizerSpec) -> ImportedConfig:
         """The one that names this tokenizer."""
+        from tokcore.models import find_version_of  # loads all models, which whoever has a spec has done
+
         template, around, decoder = (
             hash_sha256(text.encode()) if text else ""
             for text in (spec.chat_template, spec.post_processor, spec.decoder)
         )
-        return cls("imported", spec.fingerprint, template, around, spec.max_length, decoder)
+        plugin = find_version_of(spec.model.kind)
+        return cls("imported", spec.fingerprint, template, around, spec.max_length, decoder, plugin)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -297,6 +303,7 @@ class ShardsConfig:
     seed: int | None = written_unless(None)  # only for a validation split, or to draw ids
     prepend: tuple[str, ...] = written_unless(())  # special tokens before each document
     dtype: str = written_unless("")  # only where a format leaves the choice
+    plugins: Plugins = written_unless(None)  # formats of other distributions
     shuffle: int | None = written_unless(None)  # its seed; None: plan order
     dropout: str = written_unless("")  # exact decimal; empty: none
     sampling: str = written_unless("")  # theta, exact decimal; empty: none
@@ -351,6 +358,7 @@ class MixtureConfig:
     tokens: int | None = written_unless(None)  # None: as many as there are
     max_epochs: str = written_unless("")  # exact decimal; empty: any number
     dtype: str = written_unless("")  # only where a format leaves the choice
+    plugins: Plugins = written_unless(None)  # formats of other distributions
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -409,6 +417,7 @@ class PackedConfig:
     compression: str
     padding: str = written_unless("")  # as the build file has it; "": by the tokenizer
     dtype: str = written_unless("")  # only where a format leaves the choice
+    plugins: Plugins = written_unless(None)  # formats of other distributions
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

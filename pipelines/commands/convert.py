@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import click
 
@@ -15,6 +16,14 @@ from tokcore_pipelines.local.say import say
 from tokcore_pipelines.local.terminal import format_count
 from tokcore_pipelines.look.convert import Report, convert_shards
 
+
+class _Format(click.Choice[str]):
+    """A format of ours, which completion names, or one of another distribution."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return str(value) if value in SHARD_FORMATS else super().convert(value, param, ctx)
+
+
 _FORMATS_TO = f"One of {', '.join(sorted(SHARD_FORMATS))}."
 
 
@@ -24,9 +33,7 @@ _FORMATS_TO = f"One of {', '.join(sorted(SHARD_FORMATS))}."
     "tokcore convert fineweb --to megatron --end 50256 -o fineweb-megatron",
 )
 @click.argument("source", metavar="FROM")
-@click.option(
-    "--to", "target", type=click.Choice(list(SHARD_FORMATS)), required=True, metavar="FORMAT", help=_FORMATS_TO
-)
+@click.option("--to", "target", type=_Format(list(SHARD_FORMATS)), required=True, metavar="FORMAT", help=_FORMATS_TO)
 @click.option("-o", "path", required=True, metavar="FOLDER", help="The folder to make; it must not exist yet.")
 @click.option("--dtype", default="", metavar="DTYPE", help="Dtype of the ids, in formats that leave the choice.")
 @click.option(

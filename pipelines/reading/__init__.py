@@ -6,6 +6,7 @@ streams: a file's bytes and its lines. compressed: gz, zst, bz2, xz. utf8: other
 limits: how much a file may unfold to, and why nothing is given out before a file proves its end.
 
 jsonl, json_line: JSON lines. plain: text. delimited: csv and tsv. warc: WARC and WET. columns: Parquet and Arrow.
+plugins: by readers of other distributions.
 row_file, arrow_messages, parquet_layout, thrift: check a Parquet or Arrow file before the library reads it.
 list_texts: texts in lists of a column. column_ids: ids of columns of any type.
 column_reader, column_reader_process, column_reader_messages: run columns in a process of its own, which may crash.

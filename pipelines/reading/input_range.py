@@ -10,15 +10,17 @@ The ranges come from tokcore_schemas.plan, access to URLs from tokcore_pipelines
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
+from tokcore.plugins.reader import READERS
 from tokcore_pipelines.reading.column_reader import read_columns
 from tokcore_pipelines.reading.delimited import read_delimited
 from tokcore_pipelines.reading.jsonl import read_json_lines
 from tokcore_pipelines.reading.limits import read_to_end_first
 from tokcore_pipelines.reading.plain import read_plain_text
+from tokcore_pipelines.reading.plugins import find_reader, read_records
 from tokcore_pipelines.reading.records import REASONS, Batch, FileRejected, Reject, normalize_langs
-from tokcore_pipelines.reading.streams import Meter, read_file_blocks, read_whole_file
+from tokcore_pipelines.reading.streams import Meter, read_file_blocks, read_stored_blocks, read_whole_file
 from tokcore_pipelines.store.storage import FileId
 from tokcore_pipelines.store.urls import explain_unreadable
 from tokcore_schemas.document import normalize_lang
@@ -44,7 +46,7 @@ __all__ = [
 
 def make_read_settings(
     source: Source,
-    format: FileFormat,
+    format: str,
     compression: Compression,
     forbidden: tuple[str, ...] = (),
     *,
@@ -77,6 +79,7 @@ def make_read_settings(
         group=(source.group or "") if has_fields else "",
         name=source.name or "",
         lang_normalize="bcp47" if normalizes_langs and source.lang_field else "",
+        plugin=READERS.find_version(format) if format not in get_args(FileFormat) else "",
     )
 
 
@@ -99,6 +102,11 @@ def _read_as_written(file: FileId, start: int, end: int, settings: ReadSettings,
         raise FileRejected("unreadable_name", unreadable)
     if settings.format in ("parquet", "arrow"):
         return _count_whole_file(read_columns(file, settings), file, meter)
+    if settings.plugin:
+        reader = find_reader(settings)
+        return read_to_end_first(
+            lambda: read_records(reader, read_stored_blocks(file, settings, meter), settings), _estimate_size
+        )
     if settings.format in ("csv", "tsv", "warc"):
         read = read_delimited
         if settings.format == "warc":

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import orjson
 
+from tokcore.errors import FormatError
 from tokcore_pipelines.reading.column_names import read_arrow_columns, read_parquet_columns
 from tokcore_pipelines.reading.compressed import decompress
 from tokcore_pipelines.reading.delimited import read_delimited
@@ -21,6 +22,7 @@ from tokcore_pipelines.reading.input_range import read_documents
 from tokcore_pipelines.reading.json_line import parse_json_line
 from tokcore_pipelines.reading.jsonl import name_json_type, read_json_lines
 from tokcore_pipelines.reading.plain import read_plain_text
+from tokcore_pipelines.reading.plugins import find_reader, read_records
 from tokcore_pipelines.reading.records import Batch, FileRejected, normalize_langs
 from tokcore_pipelines.reading.sniff import COMPRESSED, Content, detect_content
 from tokcore_pipelines.reading.utf8 import convert_to_utf8
@@ -135,6 +137,11 @@ def _read_first_as_written(seen: Peek, settings: ReadSettings) -> Batch | None:
             return next(read_documents(seen.file, 0, seen.file.size_bytes, settings), None)
         except FileRejected:
             return None
+    if settings.plugin:  # whose records may be anywhere in a file
+        try:
+            return next(read_records(find_reader(settings), [seen.head], settings)) if seen.is_whole else None
+        except FileRejected:
+            return None
     if settings.format == "warc":
         return _read_first_answers(seen, settings)
     data = _cut_to_whole_records(seen, settings)
@@ -177,6 +184,8 @@ def find_fields(seen: Peek, settings: ReadSettings) -> list[Field]:
     """The fields of the records at the start of a file, in their order; none if they have none or cannot be read."""
     if settings.format in COLUMN_FORMATS:
         return find_column_fields(seen)
+    if settings.plugin:
+        return _find_fields_of_plugin(seen, settings)
     if settings.format in ("text", "warc"):
         return []
     try:
@@ -186,6 +195,18 @@ def find_fields(seen: Peek, settings: ReadSettings) -> list[Field]:
     if settings.format in ("csv", "tsv"):
         return _find_header_fields(data, settings)
     return find_record_fields(data)
+
+
+def _find_fields_of_plugin(seen: Peek, settings: ReadSettings) -> list[Field]:
+    found: dict[str, list[Any]] = {}
+    try:
+        records = find_reader(settings).read(io.BytesIO(seen.head)) if seen.is_whole else iter(())
+        for record in itertools.islice(records, _MAX_VALUES):
+            for name, value in record.items():
+                found.setdefault(name, []).append(value.decode() if isinstance(value, bytes) else value)
+    except (FormatError, UnicodeDecodeError):
+        return []
+    return [Field(name, name_json_type(values[0]), tuple(values)) for name, values in found.items()]
 
 
 def _find_header_fields(data: bytes, settings: ReadSettings) -> list[Field]:

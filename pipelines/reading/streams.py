@@ -50,7 +50,7 @@ def read_file_blocks(file: FileId, start: int, end: int, settings: ReadSettings,
                 check_mark(opened.read(MARK_BYTES), settings)
             yield from convert_to_utf8(meter.count(_read_line_blocks(opened, start, end)), settings, start == 0)
     else:
-        blocks = read_to_end_first(lambda: _read_stored_blocks(file, settings, meter), len)
+        blocks = read_to_end_first(lambda: read_stored_blocks(file, settings, meter), len)
         yield from convert_to_utf8(blocks, settings, True)
 
 
@@ -59,10 +59,11 @@ def read_whole_file(file: FileId, settings: ReadSettings, meter: Meter) -> Itera
 
     Raises FileRejected where the file turns out to be damaged, which may be after the last block.
     """
-    return convert_to_utf8(_read_stored_blocks(file, settings, meter), settings, True)
+    return convert_to_utf8(read_stored_blocks(file, settings, meter), settings, True)
 
 
-def _read_stored_blocks(file: FileId, settings: ReadSettings, meter: Meter) -> Iterator[bytes]:
+def read_stored_blocks(file: FileId, settings: ReadSettings, meter: Meter) -> Iterator[bytes]:
+    """All bytes of a file, decompressed. Raises FileRejected as read_whole_file."""
     with open_pinned(file) as opened:
         if settings.compression == "none":
             while block := opened.read(BLOCK_BYTES):

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from tokcore.errors import FormatError
 from tokcore.formats.documents import get_documents_path
 from tokcore.formats.provenance import Provenance
-from tokcore.shards.format_table import READING_ORDER, FormatFile, find_format, list_paths
+from tokcore.shards.format_table import FormatFile, find_format, find_format_of, list_paths, rank_reading
 from tokcore.shards.token_batch import TokenBatch
 from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.local_copies import copy_if_remote
@@ -20,9 +20,10 @@ def find_main_files(shard: ShardRef, folder: str = "") -> list[FormatFile]:
 
     folder: of all shards; "": paths are those below it.
     """
-    named = {file.path for file in shard.files}
-    main = [(one.name, list_paths(one, shard.facts.stem)[0]) for one in READING_ORDER]
-    return [FormatFile(name, f"{folder}/{path}" if folder else path) for name, path in main if path in named]
+    found = ((find_format_of(file.path, shard.facts.stem), file.path) for file in shard.files)
+    main = [(one.name, path) for one, path in found if one is not None]
+    main.sort(key=lambda pair: rank_reading(pair[0]))
+    return [FormatFile(name, f"{folder}/{path}" if folder else path) for name, path in main]
 
 
 def copy_shard_if_remote(output: str, shard: ShardRef, stage: str = "shards") -> AbstractContextManager[str]:

@@ -66,6 +66,7 @@ class WriteShards(beam.PTransform):
             raise ConfigError(f"formats: {unknown[0]!r}: expected some of {', '.join(SHARD_FORMATS)}")
         self._config = ShardsConfig(
             formats=tuple(sorted(self.formats)),
+            plugins=SHARD_FORMATS.find_versions(self.formats),
             target_tokens=self.target_tokens,
             by="plan",
             validation="0",

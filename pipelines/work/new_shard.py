@@ -8,8 +8,10 @@ from typing import Any, BinaryIO, Generic, Protocol, TypeVar
 
 import numpy as np
 
+from tokcore.errors import StageError
 from tokcore.formats.provenance import ProvenanceWriter, get_provenance_path
 from tokcore.formats.shard_facts import ShardFacts
+from tokcore.shards.format_table import SHARD_FORMATS
 from tokcore.shards.shard_writing import ShardInFormats
 from tokcore.shards.token_batch import Offsets, TokenBatch
 from tokcore_pipelines.store.attempts import NewFile
@@ -25,6 +27,16 @@ def begin_facts(stream: Stream, piece: int, number: int, result_key: str) -> Sha
     """A shard without documents. piece: number of the work item or part that writes it. number: of the shard there."""
     lang, split = stream
     return ShardFacts(spell_shard_name(split, piece, number), piece, lang, split, 0, 0, -1, result_key)
+
+
+def require_plugins(config: Any) -> None:
+    """Raise StageError unless the formats of other distributions have here the versions that the job names."""
+    for name, version in (config.plugins or {}).items():
+        if (found := SHARD_FORMATS.find_version(name)) != version:
+            raise StageError(
+                f"{name}: the format of the build is that of {version}, and here is {found or 'none'}. Install "
+                f"{version.replace(' ', '==')} wherever workers run."
+            )
 
 
 class NewShard:
@@ -44,6 +56,7 @@ class NewShard:
         self._attempts = job.attempts
         self._stack = stack.enter_context(contextlib.ExitStack())
         self._open: dict[str, tuple[NewFile, contextlib.ExitStack]] = {}
+        require_plugins(job.config)
         self._shard = ShardInFormats(empty, job.config.formats, job.settings, self._new_file)
         self._path_beside = beside[0] if beside else ""
         self.beside: Any = beside[1](self._new_file(self._path_beside)) if beside else None

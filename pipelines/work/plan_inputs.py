@@ -52,7 +52,7 @@ def plan_inputs(
     found: SortedRows[_Matched] = SortedRows(tuple, _Matched, key=lambda one: one.url)
 
     @functools.cache  # files have few settings, and each key takes 4 kB
-    def make_key(number: int, format: FileFormat, compression: Compression) -> bytes:
+    def make_key(number: int, format: str, compression: Compression) -> bytes:
         read = make_read_settings(
             config.sources[number], format, compression, forbidden, normalizes_langs=config.normalizes_langs
         )
@@ -130,7 +130,7 @@ def _guess_format(pin: storage.FileId) -> str:
     return f' It looks like {WORDS[seen.inner]}: write format = "{format}".'
 
 
-def _find_format(source: Source, url: str, where: str) -> tuple[FileFormat, Compression]:
+def _find_format(source: Source, url: str, where: str) -> tuple[str, Compression]:
     told, compression = find_format(url) or (None, "none")
     if (format := source.format or told) is None:
         raise _UnknownFormatError(

@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
-import io
-import itertools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from hypothesis import strategies as st
 
-from tokcore.formats.documents import SUFFIX as DOCUMENTS
-from tokcore.formats.documents import DocumentsWriter
 from tokcore.formats.shard_format import ShardReader, ShardSettings
 from tokcore.shards.format_table import SHARD_FORMATS, FormatFile
-from tokcore.shards.labels import label_strings
 from tokcore.shards.token_batch import ShardContent, TokenBatch, compute_document_digests
+from tokcore.testing.shard_examples import FINGERPRINT, Document, make_files
+from tokcore.testing.shard_examples import cut_batch as dealt
+from tokcore.testing.shard_examples import flip_bit as with_flipped_bit
+from tokcore.testing.shard_examples import list_documents as rows_of
+from tokcore.testing.shard_examples import make_batch as batch_of
 
-FINGERPRINT = "ab" * 32
+__all__ = [
+    "EXAMPLE",
+    "FINGERPRINT",
+    "Document",
+    "add",
+    "arrow_bytes",
+    "batch_of",
+    "content_of",
+    "dealt",
+    "documents",
+    "open_shard",
+    "rows_of",
+    "shard_bytes",
+    "with_flipped_bit",
+    "write_arrow",
+    "write_megatron",
+    "write_shard",
+]
+
 VOCAB_SIZE = 2**31
 
 NAMES = ["", "a", "doc-1", "日本語", "é" * 40, "😀", "id with spaces\n", "nul\0inside"]
-
-# (tokens, id, lang, source, ordinal)
-Document = tuple[list[int], str | None, str, str, int]
 
 documents = st.lists(
     st.tuples(
@@ -45,39 +59,6 @@ EXAMPLE: list[Document] = [
 ]
 
 
-def batch_of(rows: Sequence[Document]) -> TokenBatch:
-    offsets = np.zeros(len(rows) + 1, np.int64)
-    np.cumsum([len(row[0]) for row in rows], out=offsets[1:])
-    return TokenBatch(
-        np.array([token for row in rows for token in row[0]], np.int32),
-        offsets,
-        [row[1] for row in rows],
-        label_strings(row[2] for row in rows),
-        label_strings(row[3] for row in rows),
-        np.array([row[4] for row in rows], np.int64),
-    )
-
-
-def rows_of(batches: Iterable[TokenBatch]) -> list[Document]:
-    return [
-        (
-            batch.tokens[batch.offsets[i] : batch.offsets[i + 1]].tolist(),
-            batch.ids[i],
-            batch.langs[i],
-            batch.sources[i],
-            int(batch.ordinals[i]),
-        )
-        for batch in batches
-        for i in range(batch.num_documents)
-    ]
-
-
-def dealt(batch: TokenBatch, cuts: Iterable[int]) -> list[TokenBatch]:
-    """The batch in parts, cut at these documents."""
-    bounds = [0, *sorted(min(cut, batch.num_documents) for cut in cuts), batch.num_documents]
-    return [batch.slice(start, end) for start, end in itertools.pairwise(bounds)]
-
-
 def shard_bytes(
     name: str,
     batches: Iterable[TokenBatch],
@@ -87,20 +68,7 @@ def shard_bytes(
     dtype: str = "int32",
 ) -> dict[str, bytes]:
     """Suffix -> bytes of a shard's files in a format, and of its documents file where the format needs one."""
-    one = SHARD_FORMATS[name]
-    files = [io.BytesIO() for _ in one.suffixes]
-    writers = [one.open_writer(files, ShardSettings(fingerprint, vocab_size, compression, dtype))]
-    suffixes = list(one.suffixes)
-    if not one.has_columns:
-        files.append(io.BytesIO())
-        suffixes.append(DOCUMENTS)
-        writers.append(DocumentsWriter(files[-1], fingerprint, vocab_size, compression))
-    for batch in batches:
-        for writer in writers:
-            writer.write(batch)
-    for writer in writers:
-        writer.close()
-    return {suffix: file.getvalue() for suffix, file in zip(suffixes, files, strict=True)}
+    return make_files(SHARD_FORMATS[name], batches, ShardSettings(fingerprint, vocab_size, compression, dtype))
 
 
 def arrow_bytes(batches: Iterable[TokenBatch], compression: str = "zstd", fingerprint: str = FINGERPRINT) -> bytes:
@@ -124,10 +92,6 @@ def write_arrow(path: Path, rows: Sequence[Document], compression: str = "zstd",
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(arrow_bytes([batch_of(rows)], compression, fingerprint))
     return str(path)
-
-
-def with_flipped_bit(data: bytes, position: int, bit: int) -> bytes:
-    return data[:position] + bytes([data[position] ^ (1 << bit)]) + data[position + 1 :]
 
 
 def add(content: ShardContent, batch: TokenBatch) -> None:

@@ -21,8 +21,9 @@ from tokcore.models.sentencepiece.learned_pieces import SentencepieceBpe, Unigra
 from tokcore.models.symbol_bpe import SymbolBpeModel
 from tokcore.models.word import Character, Word
 from tokcore.models.wordpiece.learned_wordpiece import Wordpiece
+from tokcore.plugins.plugin_table import PluginTable
 
-MODELS: Mapping[str, ModelType] = {
+_OWN: Mapping[str, ModelType] = {
     "bpe": Bpe(),
     "byte": Byte(),
     "wordpiece": Wordpiece("words and their parts, by frequent pairs, as BERT's", by_score=False),
@@ -33,6 +34,8 @@ MODELS: Mapping[str, ModelType] = {
     "word": Word(),
     "codepoint": Codepoint(),
 }
+# Those of other distributions are found by name, too.
+MODELS: PluginTable[ModelType] = PluginTable("tokcore.models", ModelType, _OWN)  # type: ignore[type-abstract]
 DEFAULT_MODEL = next(iter(MODELS))
 
 # Kind in tokcore.json -> what reads such a model.
@@ -41,10 +44,34 @@ KINDS: Mapping[str, Callable[[Any, Place], Model]] = {
 } | {cls.kind: cls.from_json for cls in (PieceBpeModel, WordUnigramModel, SymbolBpeModel)}
 
 
+def find_kind(kind: str) -> Callable[[Any, Place], Model] | None:
+    """What reads a model of this kind from tokcore.json; None if nothing does."""
+    if kind in KINDS:
+        return KINDS[kind]
+    return next((MODELS[name].kinds[kind] for name in MODELS.list_others() if kind in MODELS[name].kinds), None)
+
+
+def find_version_of(kind: str) -> str:
+    """Distribution and version of what has models of this kind; empty if that is tokcore."""
+    others = () if kind in KINDS else MODELS.list_others()
+    return next((MODELS.find_version(name) for name in others if kind in MODELS[name].kinds), "")
+
+
 def find_own_form(model: BpeModel) -> Model:
     """The model that we learn with the same tokens, ids and behaviour as one from a foreign file, or else that one."""
     forms = (model_type.own_form(model) for model_type in MODELS.values())
     return next((own for own in forms if own is not None), model)
 
 
-__all__ = ["DEFAULT_MODEL", "KINDS", "MODELS", "Ids", "LearnOptions", "Model", "ModelType", "find_own_form"]
+__all__ = [
+    "DEFAULT_MODEL",
+    "KINDS",
+    "MODELS",
+    "Ids",
+    "LearnOptions",
+    "Model",
+    "ModelType",
+    "find_kind",
+    "find_own_form",
+    "find_version_of",
+]

@@ -5,7 +5,7 @@ A new format is a file in tokcore.formats that has what ShardFormat asks for, it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from tokcore.errors import FormatError
@@ -24,6 +24,7 @@ from tokcore.formats.pieces import PiecesFile, find_pieces, get_pieces_path
 from tokcore.formats.provenance import Provenance, find_provenance, get_provenance_path
 from tokcore.formats.saved_datasets import SavedDatasetFormat
 from tokcore.formats.shard_format import ShardFormat, ShardReader
+from tokcore.plugins.plugin_table import PluginTable
 
 # A file is of the first format that knows it: those that look into a file are before those that go by its name alone.
 _ALL: tuple[ShardFormat, ...] = (
@@ -40,13 +41,23 @@ _ALL: tuple[ShardFormat, ...] = (
     ParquetFormat(),
 )
 
-SHARD_FORMATS: Mapping[str, ShardFormat] = {one.name: one for one in sorted(_ALL, key=lambda one: one.name)}
+# Those of other distributions are found by name, too.
+SHARD_FORMATS: PluginTable[ShardFormat] = PluginTable(
+    "tokcore.formats",
+    ShardFormat,  # type: ignore[type-abstract]
+    {one.name: one for one in sorted(_ALL, key=lambda one: one.name)},
+)
 
 # What a build writes unless its file says otherwise.
 DEFAULT_FORMATS = (ArrowFormat.name, MegatronFormat.name)
 
-# In the order in which open_shards prefers them.
+# Ours, in the order in which open_shards prefers them.
 READING_ORDER = tuple(sorted(_ALL, key=lambda one: not one.maps_ids))
+
+# Folders of files beside those of a format.
+_BESIDE = tuple(
+    get_path("").partition("/")[0] for get_path in (get_documents_path, get_pieces_path, get_provenance_path)
+)
 
 
 class FormatFile(NamedTuple):
@@ -89,8 +100,26 @@ class FormatFile(NamedTuple):
 def find_format(name: str) -> ShardFormat:
     """The format of that name. Raises FormatError if this release does not know it."""
     if (found := SHARD_FORMATS.get(name)) is None:
-        raise FormatError(f"{name!r:.80} is no format of shards: this release knows {', '.join(SHARD_FORMATS)}")
+        known = ", ".join((*SHARD_FORMATS, *SHARD_FORMATS.list_others()))
+        raise FormatError(f"{name!r:.80} is no format of shards: this release, and what is installed, know {known}")
     return found
+
+
+def find_format_of(path: str, stem: str) -> ShardFormat | None:
+    """The format in which the shard of a stem goes by a path below the folder of all shards; None if none.
+
+    >>> stem = "train-00003-00001-0a1b2c3d4e5f"
+    >>> [find_format_of(f"megatron/{stem}_text_document{end}", stem) is None for end in (".bin", ".idx")]
+    [False, True]
+    """
+    folder = path.partition("/")[0]
+    one = None if folder in _BESIDE else SHARD_FORMATS.get(folder)
+    return one if one is not None and list_paths(one, stem)[0] == path else None
+
+
+def rank_reading(name: str) -> tuple[int, str]:
+    """The key that sorts names of formats by how gladly open_shards reads them: ours, then others."""
+    return next((i for i, one in enumerate(READING_ORDER) if one.name == name), len(READING_ORDER)), name
 
 
 def list_paths(one: ShardFormat, stem: str) -> tuple[str, ...]:
@@ -130,7 +159,12 @@ def list_all_paths(
 
 def find_shard_at(path: str) -> FormatFile | None:
     """The shard that a local path means, by any of its files or without their suffix; None if there is none."""
-    for one in READING_ORDER:
+    for one in _list_formats():
         if (main := one.main_file(path)) is not None:
             return FormatFile(one.name, main)
     return None
+
+
+def _list_formats() -> Iterator[ShardFormat]:
+    yield from READING_ORDER
+    yield from (SHARD_FORMATS[name] for name in SHARD_FORMATS.list_others())

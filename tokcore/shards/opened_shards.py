@@ -42,9 +42,10 @@ from tokcore.shards.format_table import (
     READING_ORDER,
     SHARD_FORMATS,
     FormatFile,
+    find_format_of,
     find_shard_at,
     list_all_paths,
-    list_paths,
+    rank_reading,
 )
 from tokcore.shards.token_batch import Ids
 
@@ -613,18 +614,17 @@ def _list_openable(root: Path | str, manifest: _ShardsManifest, faults: Collecti
     for file in manifest.files:
         if not isinstance(facts := file.about, ShardFacts):
             continue
-        for one in READING_ORDER:
-            if file.path != list_paths(one, facts.stem)[0]:
-                continue
-            needed = [file.path, *list_all_paths([one.name], facts.stem, is_shuffled=True, is_packed=True)]
-            if one.name in shut or any(name in faults for name in needed):
-                continue
-            remote = tuple(
-                RemoteFile(f"{root}/{name}", name, by_path[name].size_bytes, by_path[name].sha256)
-                for name in dict.fromkeys(needed)
-                if isinstance(root, str) and name in by_path
-            )
-            files.append(OpenableShard(one.name, f"{root}/{file.path}", facts.documents, facts.tokens, remote))
+        if (one := find_format_of(file.path, facts.stem)) is None:
+            continue
+        needed = [file.path, *list_all_paths([one.name], facts.stem, is_shuffled=True, is_packed=True)]
+        if one.name in shut or any(name in faults for name in needed):
+            continue
+        remote = tuple(
+            RemoteFile(f"{root}/{name}", name, by_path[name].size_bytes, by_path[name].sha256)
+            for name in dict.fromkeys(needed)
+            if isinstance(root, str) and name in by_path
+        )
+        files.append(OpenableShard(one.name, f"{root}/{file.path}", facts.documents, facts.tokens, remote))
     if (total := sum(file.num_documents for file in files)) > sys.maxsize:
         raise FormatError(f"{root}/{MANIFEST}: its files have {total} documents, more than any disk holds")
     return files
@@ -645,11 +645,11 @@ def _is_plain(path: str) -> bool:
 
 
 def _choose_one_format(place: Path | str, shards: Sequence[Found]) -> list[Found]:
-    """The shards in the format that comes first in READING_ORDER of those that are there."""
+    """The shards in the format, of those that are there, that is read most gladly."""
     if not shards:
         raise FormatError(f"{place}: no shards in it. Is the build finished?")
-    by_format = {one.name: [shard for shard in shards if shard.format == one.name] for one in READING_ORDER}
-    found = {name: own for name, own in by_format.items() if own}
+    names = sorted({shard.format for shard in shards}, key=rank_reading)
+    found = {name: [shard for shard in shards if shard.format == name] for name in names}
     if len({len(own) for own in found.values()}) > 1:
         numbers = " and ".join(f"{len(own)} {name}" for name, own in found.items())
         raise FormatError(

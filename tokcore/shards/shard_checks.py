@@ -173,7 +173,7 @@ def check_folder(place: Path, shards: Sequence[CheckedShard]) -> dict[str, list[
     """What is wrong between shards, and between them and the indexes of folders, by format."""
     return {
         name: problems
-        for name in SHARD_FORMATS
+        for name in sorted({shard.file.format for shard in shards})
         if (own := [shard for shard in shards if shard.file.format == name])
         and (problems := [*_compare_shards(own), *_check_indexes(SHARD_FORMATS[name], place, own)])
     }

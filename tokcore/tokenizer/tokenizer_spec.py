@@ -20,7 +20,7 @@ from tokcore.errors import ChecksumError, ConfigError, FormatError, LearnError, 
 from tokcore.files.canonical_json import hash_sha256, parse_canonical, write_canonical_json
 from tokcore.files.garbage import no_collection
 from tokcore.files.jsonable import Place, from_jsonable, require_version
-from tokcore.models import KINDS, Model
+from tokcore.models import KINDS, Model, find_kind
 from tokcore.models.defaults import FixedVocabulary
 from tokcore.models.model import (
     ID_LIMIT,
@@ -203,9 +203,9 @@ def _parse_json_bytes(data: bytes, name: str, is_checked: bool) -> TokenizerSpec
     _check_unicode(read.unicode, name)
     place = Place(name, "model")
     kind = read.model.get("kind")
-    if type(kind) is not str or kind not in KINDS:
+    if type(kind) is not str or (read_model := find_kind(kind)) is None:
         raise place.field("kind").error(f"one of {', '.join(KINDS)}", kind)
-    model = KINDS[kind](read.model, place)
+    model = read_model(read.model, place)
     special = tuple(
         SpecialToken(*(token.text, token.id, token.role, token.special, *(getattr(token, flag) for flag in FLAGS)))
         for token in read.special

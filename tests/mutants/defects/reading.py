@@ -23,8 +23,8 @@ DEFECTS = (
         "documents-before-the-proof",
         "what was decompressed is given out before the end was seen",
         "read_file_blocks",
-        "blocks = read_to_end_first(lambda: _read_stored_blocks(file, settings, meter), len)",
-        "blocks = _read_stored_blocks(file, settings, meter)",
+        "blocks = read_to_end_first(lambda: read_stored_blocks(file, settings, meter), len)",
+        "blocks = read_stored_blocks(file, settings, meter)",
         in_tests("pipelines/test_read.py::test_a_cut_stream_is_rejected_before_anything_is_given_out"),
     ),
     Defect(
@@ -140,5 +140,13 @@ DEFECTS = (
         "np.any(np.diff(found, prepend=0) <= 0) or ",
         "",
         in_tests("pipelines/test_column_ids.py::test_runs_that_are_not_sound_reject_the_file"),
+    ),
+    Defect(
+        "any-version-of-a-reader",
+        "a worker reads with another version of a reader than the plan was made with",
+        "find_reader",
+        "if found != settings.plugin:",
+        "if not found:",
+        in_tests("pipelines/test_every_reader.py::test_another_version_than_the_plan_names_is_refused"),
     ),
 )

@@ -12,6 +12,14 @@ DEFECTS = (
         in_tests("stores/test_finished.py::test_other_patterns_or_settings_are_another_build"),
     ),
     Defect(
+        "identity-without-plugins",
+        "shards are taken for those of another version of a format of another distribution",
+        "BuildConfig.encode_identity",
+        "plugins=SHARD_FORMATS.find_versions(self.shards.formats),",
+        "plugins=None,",
+        in_tests("test_plugins.py::test_a_build_uses_all_three_and_its_identity_says_so"),
+    ),
+    Defect(
         "root-with-keys",
         "content ids differ between machines, because names of files do",
         "_get_content_of_entry",

@@ -363,4 +363,12 @@ DEFECTS = (
         '"fancy": "last-line"',
         in_tests("tokcore/test_regex_spelling.py::test_what_tiktoken_reads_otherwise_is_spelled_otherwise"),
     ),
+    Defect(
+        "first-of-two-plugins",
+        "of two distributions with a format of one name, the one that is found first is taken",
+        "_load",
+        "if others:",
+        "if False:",
+        in_tests("test_plugins.py::test_two_distributions_with_one_name_are_refused"),
+    ),
 )

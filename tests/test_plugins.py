@@ -1,0 +1,146 @@
+"""A format, a model and a reader of another distribution: found by entry points, tested by our suites, built with."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from support.builds import ROOT, build_file
+
+from tokcore.errors import ConfigError
+from tokcore.plugins import plugin_table
+from tokcore.shards.format_table import SHARD_FORMATS, find_format
+from tokcore.testing import FormatTests, ModelTests, ReaderTests
+
+TOY = ROOT / "tests" / "support" / "toy_distribution"
+sys.path.append(str(TOY))
+from toy_plugins import Backward, Pairs, ToyFormat  # noqa: E402
+
+sys.path.remove(str(TOY))
+
+
+class TestToyFormat(FormatTests):
+    format = ToyFormat()
+
+
+class TestBackward(ModelTests):
+    model = Backward()
+
+
+class TestPairs(ReaderTests):
+    reader, proves_end = Pairs(), True
+    files: ClassVar = {
+        b"a\tsome text\nb\t\n.\n": [{"id": b"a", "text": b"some text"}, {"id": b"b", "text": b""}],
+        b".\n": [],
+    }
+
+
+SETTINGS = '[learn]\nmodel = "backward"\n[shards]\nformats = ["arrow", "toy"]'
+METADATA = "Metadata-Version: 2.1\nName: {}\nVersion: {}\n"
+SOURCE = '[[source]]\nlang = "en"\nfiles = "*.pairs"\nid = "id"\n'
+
+
+@pytest.fixture
+def toy(tmp_path, monkeypatch):
+    """The folder of an installed distribution, which may be changed; only tests that ask for it see it."""
+    folder = tmp_path / "installed"
+    shutil.copytree(TOY, folder)
+    monkeypatch.syspath_prepend(folder)
+    plugin_table.forget_entries()
+    yield folder
+    plugin_table.forget_entries()
+
+
+def run(toy: Path, folder: Path, *command: object) -> subprocess.CompletedProcess[str]:
+    code = f"import sys; sys.path.insert(0, {str(toy)!r}); from tokcore_pipelines.start import main; main()"
+    environment = {"PYTHONPATH": str(toy), "PATH": "/usr/bin:/bin"}
+    told = [sys.executable, "-c", code, *map(str, command)]
+    return subprocess.run(told, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def read_manifest(output: Path, stage: str) -> dict:
+    return json.loads((output / stage / "manifest.json").read_bytes())
+
+
+def test_a_build_uses_all_three_and_its_identity_says_so(toy, tmp_path):
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    (corpus / "a.pairs").write_bytes(b"1\tone\n2\t\xc3\xa9\n.\n")
+    (corpus / "b.pairs").write_bytes(b"3\tcut")
+    build_file(corpus, SOURCE, SETTINGS, build="max_rejected = 1")
+    done = run(toy, corpus, "build", "build.toml", "--output", "out")
+    assert done.returncode == 0, done.stderr
+    output = corpus / "out"
+    plan, tokenizer, shards = (read_manifest(output, stage) for stage in ("plan", "tokenizer", "shards"))
+    assert plan["config"]["settings"][0]["plugin"] == "tokcore-toy 1.2"
+    assert tokenizer["config"]["plugins"] == {"backward": "tokcore-toy 1.2"}
+    assert shards["config"]["plugins"] == {"toy": "tokcore-toy 1.2"}
+    assert shards["totals"]["files"]["rejected"] == {"corrupt": 1}
+    for command in (["verify", "out", "--decode", "all"], ["show", "out"], ["check", "build.toml"]):
+        done = run(toy, corpus, *command)
+        assert done.returncode == 0, done.stderr
+    from tokcore import open_shards
+
+    (output / "shards" / "arrow").rename(corpus / "elsewhere")
+    found = open_shards(output / "shards" / "toy")
+    end = 256
+    assert [ids.tolist() for ids in found] == [[255 - byte for byte in b"one"] + [end], [60, 86, end]]
+
+
+def test_another_version_is_another_identity(toy, tmp_path):
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    (corpus / "a.pairs").write_bytes(b"1\tone\n.\n")
+    build_file(corpus, SOURCE, SETTINGS)
+    assert run(toy, corpus, "build", "build.toml", "--output", "out").returncode == 0
+    (toy / "tokcore_toy-1.2.dist-info" / "METADATA").write_text(METADATA.format("tokcore-toy", 2))
+    done = run(toy, corpus, "build", "build.toml", "--output", "out")
+    assert done.returncode != 0
+    assert 'was "tokcore-toy 1.2", now "tokcore-toy 2"' in done.stderr
+    shutil.rmtree(toy / "tokcore_toy-1.2.dist-info")
+    done = run(toy, corpus, "verify", "out")
+    assert done.returncode != 0
+    assert "'toy' is no format of shards: this release, and what is installed, know" in done.stdout + done.stderr
+
+
+def test_names_of_ours_are_not_looked_for_and_those_of_others_are_found(toy):
+    assert "toy" in SHARD_FORMATS
+    assert SHARD_FORMATS.list_others() == ["toy"]
+    assert "toy" not in [*SHARD_FORMATS]
+    assert SHARD_FORMATS.find_versions(["arrow", "toy"]) == {"toy": "tokcore-toy 1.2"}
+    assert SHARD_FORMATS.find_versions(["arrow"]) is None
+    assert find_format("toy").name == "toy"
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        ("toy = toy_plugins:Nothing", "cannot be loaded: AttributeError"),
+        ("toy = no_such_module:ToyFormat", "cannot be loaded: ModuleNotFoundError"),
+        ("toy = toy_plugins:Pairs", "expected a class that derives from tokcore.formats.shard_format.ShardFormat"),
+        ("other = toy_plugins:ToyFormat", "calls itself 'toy'"),
+    ],
+)
+def test_what_is_not_what_it_says_is_refused_by_name(toy, entry, why):
+    (toy / "tokcore_toy-1.2.dist-info" / "entry_points.txt").write_text(f"[tokcore.formats]\n{entry}\n")
+    with pytest.raises(ConfigError, match=rf"of tokcore-toy 1\.2, an entry point of tokcore\.formats .*{why}"):
+        find_format(entry.partition(" ")[0])
+
+
+def test_two_distributions_with_one_name_are_refused(toy):
+    shutil.copytree(toy / "tokcore_toy-1.2.dist-info", toy / "another-3.dist-info")
+    (toy / "another-3.dist-info" / "METADATA").write_text(METADATA.format("another", 3))
+    with pytest.raises(ConfigError, match="has that name, too"):
+        find_format("toy")
+
+
+def test_a_name_of_nobody_lists_those_of_others_too(toy, tmp_path):
+    build_file(tmp_path, SOURCE, '[shards]\nformats = ["toi"]')
+    done = run(toy, tmp_path, "check", "build.toml")
+    assert done.returncode != 0
+    assert "parquet, toy. Did you mean toy?" in done.stderr
