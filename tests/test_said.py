@@ -29,10 +29,12 @@ from tokcore_pipelines.store.printable import UNPRINTABLE, escape
 # A title, a bell, a returning carriage, a right-to-left override, CSI as one character, a line of its own.
 EVIL = "evil\x1b]0;t\x07\r\u202e\x9b31m\u2028\nFORGED"
 
-# Where nothing else can: the door itself, and programs that write a file of this repository to their output.
+# Where nothing else can: the door itself, programs that write a file of this repository to their output, and the bar of
+# the library, which shows words of its own and numbers.
 DOORS = (
     "pipelines/local/say.py",
     "schemas/json_schema.py",
+    "tokcore/look/progress_bar.py",
     "tokcore/native/generated_files.py",
     "tokcore/native/generate_bert_tables.py",
     "tokcore/native/generate_unicode_tables.py",

@@ -14,6 +14,7 @@ from tokcore.count.pretoken_tables import read_table
 from tokcore.count.sum_of_runs import merge_many_rows
 from tokcore.errors import LearnError
 from tokcore.learn import language_weights as mixing
+from tokcore.learn.weighted_rows import gather_rows, require_size
 from tokcore.models import MODELS, LearnOptions, Model
 from tokcore.models.bpe import require_bpe
 from tokcore.models.extended_bpe import learn_further, shorten_further
@@ -89,8 +90,10 @@ def _learn_models(
         else:
             model = model_type.shorten(models[max(sizes)], of_size) if models else None
             models[size] = model if model is not None else model_type.learn(rows, of_size)
-        if not config.learn.allow_smaller and "vocab_size" in model_type.uses:
-            _require_size(config, size, models[size])
+        if not config.learn.allow_smaller:
+            limits = {name: getattr(config.learn, name) for name in ("min_count", "min_documents", "max_token_bytes")}
+            at = config.at("learn", "vocab_size")
+            require_size(config.learn.model, models[size], size, len(config.special), limits, at)
     return models
 
 
@@ -148,36 +151,15 @@ def _weight_rows(
     read_bytes = require_memory_to_read(counted.rows_of_tables)
     with progress.stage("weigh", counted.most_rows, "rows", minor=True) as shown:
         read = [_read_table(url, shown.advance) for _, url in tables]
-        texts, weighted = _gather_rows(
+        texts, weighted = gather_rows(
             merge_many_rows(read, [weights[lang] for lang, _ in tables]),
             counted.most_rows,
             counted.most_bytes,
             config.learn.min_documents,
-            read_bytes,
-        )
-    if texts.size_bytes == 0 and config.learn.min_documents > 1:
-        raise LearnError(
-            f"learn.min_documents = {config.learn.min_documents}: no pre-token is in that many documents. "
-            f"Lower it, or count more documents."
+            lambda rows, held: require_memory_to_go_on(rows, counted.most_rows, held + read_bytes),
         )
     require_memory(len(weighted), texts.size_bytes + texts.offsets.nbytes + weighted.nbytes)
     return texts, weighted
-
-
-def _require_size(config: BuildConfig, wanted: int, model: Model) -> None:
-    size = len(model.tokens) + len(config.special)
-    if size < wanted:
-        uses = MODELS[config.learn.model].uses
-        limits = ("min_count", "min_documents", "max_token_bytes")
-        said = ", ".join(
-            f"{name} = {value}" for name in limits if name in uses and (value := getattr(config.learn, name))
-        )
-        special = "1 special token" if len(config.special) == 1 else f"{len(config.special)} special tokens"
-        raise LearnError(
-            f"{config.at('learn', 'vocab_size')} = {wanted}: the counts give only {size} tokens: "
-            f"{model.summary}{f' ({said})' if said else ''} and {special}. "
-            f"Lower vocab_size to {size}, accept fewer (allow_smaller = true), relax a limit, or count more text."
-        )
 
 
 def _measure_sizes(languages: Mapping[str, CountedLanguage], balanced: str) -> dict[str, dict[str, int]]:
@@ -218,31 +200,6 @@ def _read_table(url: str, on_rows: Callable[[int], None]) -> Iterator[CountRows]
         for rows in read_table(file):
             yield rows
             on_rows(rows.num_rows)
-
-
-def _gather_rows(
-    rows: Iterator[CountRows], max_rows: int, max_bytes: int, min_documents: int, read_bytes: int
-) -> tuple[Texts, Counts]:
-    """All rows as one table in memory, which learning works on; those seen in fewer than min_documents are left out.
-
-    max_rows, max_bytes: bounds of what the languages add up to. The arrays are made that large at once and only what
-    is filled takes memory: joining blocks afterwards would need all of it twice.
-    read_bytes: what is held to read the rows. Raises StageError as soon as learning from them would not fit.
-    """
-    data = np.empty(max_bytes, np.uint8)
-    offsets = np.zeros(max_rows + 1, np.int64)
-    counts = np.empty(max_rows, np.uint64)
-    row = end = 0
-    for every in rows:
-        block = every.seen_in(min_documents)
-        keys = block.keys
-        data[end : end + keys.size_bytes] = keys.data[keys.offsets[0] : keys.offsets[-1]]
-        offsets[row : row + block.num_rows + 1] = keys.offsets - keys.offsets[0] + end
-        counts[row : row + block.num_rows] = block.counts
-        row += block.num_rows
-        end += keys.size_bytes
-        require_memory_to_go_on(row, max_rows, end + (offsets.itemsize + counts.itemsize) * row + read_bytes)
-    return Texts(data[:end], offsets[: row + 1]), counts[:row]
 
 
 def _describe_mix(

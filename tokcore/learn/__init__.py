@@ -1,5 +1,6 @@
 """What learning does with counts: languages are weighed, and merges are learned.
 
-language_weights: the integer weight of each language. merges: the merges of BPE.
+train_tokenizer: from texts in memory to a tokenizer, in one call. language_weights: the integer weight of each
+language. weighted_rows: what models learn from. merges: the merges of BPE.
 piece_rules: what the learners of SentencePiece's models are told.
 """

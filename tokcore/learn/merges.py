@@ -50,8 +50,9 @@ def learn_bpe(
     threads: int = 1,
     allow_smaller: bool = False,
     min_documents: int = 0,
+    num_special: int = 0,
 ) -> list[Merge]:
-    """The merges of a vocabulary of vocab_size tokens, which is 256 bytes and the merges, in rank order.
+    """The merges of a vocabulary of vocab_size tokens: 256 bytes, the merges, in rank order, and num_special others.
 
     table: columns pretoken (binary or string) and count (integers); others are ignored, rows may come in any order and
     repeat a pre-token. A pair that occurs less than min_count times is not merged, nor one that would become longer
@@ -71,6 +72,7 @@ def learn_bpe(
         pretokens,
         counts,
         vocab_size=vocab_size,
+        num_special=num_special,
         min_count=min_count,
         max_token_bytes=max_token_bytes,
         threads=threads,
@@ -84,6 +86,7 @@ def learn_rows(
     counts: Counts,
     *,
     vocab_size: int,
+    num_special: int = 0,
     min_count: int = 2,
     max_token_bytes: int = 0,
     threads: int = 1,
@@ -91,8 +94,11 @@ def learn_rows(
     merges_done: npt.NDArray[np.int64] | None = None,
 ) -> LearnedMerges:
     """learn_bpe of pre-tokens and counts that are not in a table; the merges as ids. merges_done: see learn_merges."""
-    if vocab_size < 256:
-        raise ConfigError(f"vocab_size = {vocab_size}: must be at least 256, one token for each byte")
+    if num_special < 0:
+        raise ConfigError(f"num_special = {num_special}: must not be negative")
+    if vocab_size < 256 + num_special:
+        others = f", and {num_special} special tokens" if num_special else ""
+        raise ConfigError(f"vocab_size = {vocab_size}: must be at least 256, one token for each byte{others}")
     if min_count < 0:
         raise ConfigError(f"min_count = {min_count}: must not be negative")
     if max_token_bytes < 0 or max_token_bytes == 1:
@@ -101,7 +107,7 @@ def learn_rows(
         raise ConfigError(f"threads = {threads}: must be at least 1")
     if pretokens.size_bytes == 0:
         raise LearnError("the count table is empty: there is nothing to learn from")
-    num_merges = vocab_size - 256
+    num_merges = vocab_size - 256 - num_special
     try:
         left, right, count = kernel.learn_merges(
             pretokens, counts, num_merges, min_count, max_token_bytes, threads, merges_done
@@ -110,11 +116,12 @@ def learn_rows(
         raise LearnError(f"the counts of the table are too large: {error}. Divide them by a common factor.") from error
     if len(left) < num_merges and not allow_smaller:
         limit = f" and at most {max_token_bytes} bytes" if max_token_bytes else ""
+        size = 256 + len(left) + num_special
+        others = f" and {num_special} special tokens" if num_special else ""
         raise LearnError(
-            f"vocab_size = {vocab_size}: the table gives only {256 + len(left)} tokens, 256 bytes and {len(left)} "
-            f"merges of pairs with a count of at least {max(1, min_count)}{limit}. Lower vocab_size to "
-            f"{256 + len(left)} (special tokens not counted), allow a smaller one (allow_smaller), lower min_count, "
-            f"or count more text."
+            f"vocab_size = {vocab_size}: the table gives only {size} tokens, 256 bytes, {len(left)} "
+            f"merges of pairs with a count of at least {max(1, min_count)}{limit}{others}. Lower vocab_size to "
+            f"{size}, allow a smaller one (allow_smaller), lower min_count, or count more text."
         )
     return LearnedMerges(np.stack([left, right], axis=1), np.asarray(count))
 

@@ -26,6 +26,8 @@ from tokcore.formats.tokenizers.foreign import FOLDER_NAMES, read_tokenizer_file
 from tokcore.formats.tokenizers.huggingface import read_tokenizer_json
 from tokcore.formats.tokenizers.tiktoken import read_rank_file, read_split_pattern
 from tokcore.kernel import Ids, NormalizingEncoder, Seeds
+from tokcore.look.progress_bar import Tell
+from tokcore.models import DEFAULT_MODEL
 from tokcore.models.bpe import LearnedModel
 from tokcore.models.model import Encoder
 from tokcore.models.sentencepiece.converted import require_unigram
@@ -183,6 +185,38 @@ class Tokenizer(Vocabulary):
         return cls(
             make_learned_spec(LearnedModel.from_merges(merges), split, normalizer, parse_special_tokens(special))
         )
+
+    @classmethod
+    def train(
+        cls,
+        texts: Any,
+        *,
+        vocab_size: int | None = None,
+        model: str = DEFAULT_MODEL,
+        langs: str | Iterable[str] | None = None,
+        text: str = "text",
+        progress: Tell | bool | None = None,
+        **settings: Any,
+    ) -> Tokenizer:
+        """The tokenizer learned from texts: what a build over the same documents learns, by the same defaults.
+
+        texts: an iterable of str or bytes, read once; or a table whose column text holds them: of pandas, polars or
+        pyarrow, a datasets.Dataset, or an iterable of rows. vocab_size: special tokens included. langs: the column of
+        the languages, or a code for each text: small languages weigh more, as [mix] says. progress: a function that
+        hears of it, or True for a bar. settings: of tokcore.learn.train_tokenizer.TrainSettings, as special, pattern,
+        normalizer, min_count, mix, threads and memory_bytes.
+        Raises ConfigError for a wrong setting, LearnError if the texts do not give the vocabulary, TypeError or
+        ValueError, with its number, for what is no text.
+
+        >>> small = tokcore.Tokenizer.train(["low lower lowest", "lower low"], vocab_size=259)
+        >>> small.encode("slow").tolist(), small.specials, small.vocab_size
+        ([82, 257], {'<|endoftext|>': 258}, 259)
+        """
+        # Learning loads what encoding needs not.
+        from tokcore.learn.train_tokenizer import parse_settings, train_tokenizer
+
+        chosen = parse_settings({"vocab_size": vocab_size, "model": model, **settings})
+        return cls(train_tokenizer(texts, langs, text, chosen, progress))
 
     def save(self, path: str | PathLike[str], *, replace: bool = False) -> Path:
         """Write tokcore.json, which load reads: into that folder, or to that file if path ends with .json.

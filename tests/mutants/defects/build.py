@@ -297,8 +297,8 @@ DEFECTS = (
     Defect(
         "memory-not-watched-while-tables-are-read",
         "a control group kills learning while it reads the count tables, without a word",
-        "work/learn_model.py: _gather_rows",
-        "require_memory_to_go_on(row, max_rows, end + (offsets.itemsize + counts.itemsize) * row + read_bytes)",
+        "gather_rows",
+        "watch(row, end + (offsets.itemsize + counts.itemsize) * row)",
         "pass",
         in_tests("pipelines/test_learn_memory.py::test_reading_is_watched"),
     ),

@@ -371,4 +371,20 @@ DEFECTS = (
         "if False:",
         in_tests("test_plugins.py::test_two_distributions_with_one_name_are_refused"),
     ),
+    Defect(
+        "spilled-counts-lost",
+        "counts that went to disk before the last are not learned from",
+        "_Counting.finish",
+        "runs += self._take()",
+        "runs = [*self._take()]",
+        in_tests("pipelines/test_train_tokenizer.py::test_counts_that_do_not_fit_go_to_disk_and_nothing_changes"),
+    ),
+    Defect(
+        "trained-languages-alike",
+        "Tokenizer.train weighs no language",
+        "train_tokenizer",
+        "weights = [mix.weights[lang] for lang, _ in counted.runs if lang in mix.weights]",
+        "weights = [1 for lang, _ in counted.runs if lang in mix.weights]",
+        in_tests("pipelines/test_train_tokenizer.py::test_it_is_the_tokenizer_of_the_build"),
+    ),
 )
