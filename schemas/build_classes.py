@@ -42,8 +42,10 @@ class Source:
 
     # language of all documents; this or lang_field is required
     lang: str | None = None
-    # field or column that holds each record's language
+    # field, column or template that gives each record's language
     lang_field: str | None = None
+    # with lang_field: { English = "en", eng = "en" }: a language as records spell it = the code that is meant
+    lang_map: Mapping[str, str] | None = None
     # URL, glob or list of them
     files: str | Sequence[str]
     # globs of files to leave out; one without / matches names in any folder
@@ -55,9 +57,9 @@ class Source:
     split: str | None = None
     # not set: follows from each file's suffix
     format: Literal["jsonl", "parquet", "arrow", "text", "csv", "tsv", "warc"] | None = None
-    # field or column of the text, or a path: data.body, messages[*].content
+    # field or column of the text, or a path: data.body, messages[*].content; or a template: {title?}\n{data.body}
     text: str | None = None
-    # field or column of the document's id
+    # field, column or template of the document's id
     id: str | None = None
     # what to do with a text that is not valid UTF-8
     invalid_utf8: Literal["reject", "replace", "bytes"] | None = None
@@ -75,7 +77,7 @@ class Source:
     quotes: bool | None = None
     # all documents go to the validation split, whatever shards.validation is
     validation: bool | None = None
-    # field or column: records with the same value go to the same split, whatever their source
+    # field, column or template: records with the same value go to the same split, whatever their source
     group: str | None = None
     # for a mixture over sources, and for counts by source; several sources may share a name
     name: str | None = None

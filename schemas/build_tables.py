@@ -66,7 +66,7 @@ MAX_VOCAB_SIZE = 2**31 - 1  # ids are int32
 MAX_ROW_LENGTH = 2**26  # which every format holds as one document
 MAX_THETA = 1_000
 # Which the first outputs were built without.
-_LATER_KEYS = frozenset({"follow_links", "max_length", "pad_to_multiple_of", "splits", "steps"})
+_LATER_KEYS = frozenset({"follow_links", "lang_map", "max_length", "pad_to_multiple_of", "splits", "steps"})
 
 
 def _show_settings(table: Any) -> str:
@@ -112,7 +112,10 @@ class Source:
     """[[source]]"""
 
     lang: str | None = key(None, "language of all documents; this or lang_field is required")
-    lang_field: str | None = key(None, "field or column that holds each record's language")
+    lang_field: str | None = key(None, "field, column or template that gives each record's language")
+    lang_map: Mapping[str, str] | None = key(
+        None, 'with lang_field: { English = "en", eng = "en" }: a language as records spell it = the code that is meant'
+    )
     files: tuple[str, ...] = key(REQUIRED, "URL, glob or list of them", least=1, or_one=True, is_path=True)
     exclude: tuple[str, ...] = key(
         (), "globs of files to leave out; one without / matches names in any folder", or_one=True, is_path=True
@@ -126,8 +129,11 @@ class Source:
     format: str | None = key(
         None, "not set: follows from each file's suffix", options=get_args(FileFormat), others=READERS
     )
-    text: str = key("text", "field or column of the text, or a path: data.body, messages[*].content")
-    id: str | None = key(None, "field or column of the document's id")
+    text: str = key(
+        "text",
+        "field or column of the text, or a path: data.body, messages[*].content; or a template: {title?}\\n{data.body}",
+    )
+    id: str | None = key(None, "field, column or template of the document's id")
     invalid_utf8: Literal["reject", "replace", "bytes"] = key(
         "reject", "what to do with a text that is not valid UTF-8"
     )
@@ -147,7 +153,7 @@ class Source:
     quotes: bool = key(True, 'for csv and tsv: fields may be in "quotes"; false: quotes are ordinary characters')
     validation: bool = key(False, "all documents go to the validation split, whatever shards.validation is")
     group: str | None = key(
-        None, "field or column: records with the same value go to the same split, whatever their source"
+        None, "field, column or template: records with the same value go to the same split, whatever their source"
     )
     name: str | None = key(
         None, "for a mixture over sources, and for counts by source; several sources may share a name"

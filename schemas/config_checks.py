@@ -36,6 +36,7 @@ from tokcore_schemas.document import find_twins, is_valid_lang
 from tokcore_schemas.draws import make_randomness
 from tokcore_schemas.encodings import UTF8
 from tokcore_schemas.field_path import has_each
+from tokcore_schemas.field_template import is_template, parse_template
 from tokcore_schemas.input_format import find_format
 from tokcore_schemas.padding import find_padding
 from tokcore_schemas.setting import list_settings
@@ -51,6 +52,7 @@ _MIN_CUT_BYTES = 16  # least count.max_pretoken_bytes: shorter parts would leave
 
 def complete(config: BuildConfig, file: BuildFile) -> BuildConfig:
     """The config with defaults that depend on other settings filled in, and lists in the order that identities use."""
+    config = dataclasses.replace(config, sources=tuple(map(_move_template, config.sources)))
     if config.tokenizer is None:
         config = _pad(_follow_model(config, file), file)
     config = dataclasses.replace(config, declares_special=file.has("special"))
@@ -66,6 +68,13 @@ def complete(config: BuildConfig, file: BuildFile) -> BuildConfig:
     pack = dataclasses.replace(config.pack, formats=tuple(sorted(config.pack.formats)))
     mixture = dataclasses.replace(config.mixture, formats=tuple(sorted(config.mixture.formats)))
     return dataclasses.replace(config, shards=shards, mixture=mixture, pack=pack)
+
+
+def _move_template(source: Source) -> Source:
+    """The source with a template of lang as its lang_field, which it is: no code of a language has a brace."""
+    if source.lang is None or source.lang_field is not None or not is_template(source.lang):
+        return source
+    return dataclasses.replace(source, lang=None, lang_field=source.lang)
 
 
 def _follow_model(config: BuildConfig, file: BuildFile) -> BuildConfig:
@@ -210,11 +219,37 @@ def _check_source(source: Source, number: int, file: BuildFile) -> None:
         raise file.error((*key, "text"), "names a field, and the text of a WARC record is its payload: remove it.")
     if source.group is not None and source.validation:
         raise file.error((*key, "group"), "and validation = true exclude each other: remove one of them.")
+    _check_templates(source, key, file)
+    if source.lang_map is not None and source.lang_field is None:
+        raise file.error(
+            (*key, "lang_map"), "is for the languages that lang_field finds: remove it, or set lang_field."
+        )
+    for spelled, lang in (source.lang_map or {}).items():
+        if not is_valid_lang(lang):
+            raise file.error(
+                (*key, "lang_map", spelled),
+                f"= {show_value(lang)}: expected a letter or digit, then letters, digits and . _ + -.",
+            )
     for name in ("id", "lang_field", "group"):
         if has_each(getattr(source, name) or ""):
             raise file.error((*key, name), "leads to several values with [*], and a document has one: name one field.")
     if "text" in formats and source.lang_field is not None:
         raise file.error((*key, "lang_field"), 'names a field, and text files have none: use lang = "...".')
+
+
+def _check_templates(source: Source, key: tuple[str, int], file: BuildFile) -> None:
+    for name in ("text", "id", "lang_field", "group"):
+        value = getattr(source, name)
+        if value is not None and is_template(value):
+            place = (*key, name) if file.has_at((*key, name)) else (*key, "lang")
+            try:
+                parts = parse_template(value).parts
+            except ValueError as error:
+                raise file.error(place, f"= {show_value(value)}: {error}.") from error
+            if name != "text" and all(part.is_optional for part in parts):
+                raise file.error(
+                    place, f"= {show_value(value)}: each field may be missing, and a document has one: remove a `?`."
+                )
 
 
 # Settings of a source -> the formats that use them, and how to name these.

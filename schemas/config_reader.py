@@ -73,6 +73,16 @@ class BuildFile:
             value = value[name]
         return True
 
+    def has_at(self, key: Key) -> bool:
+        """As has, of a key that may have numbers in it: those of sources."""
+        value: Any = self.content
+        for name in key:
+            if isinstance(name, int) or (isinstance(value, dict) and name in value):
+                value = value[name]
+            else:
+                return False
+        return True
+
     def _not_toml(self, message: str) -> str:
         if (other := _guess_other_language(self.path, self.text)) is not None:
             return (
@@ -204,7 +214,10 @@ def _read_value(file: BuildFile, setting: Setting, value: Any, key: Key) -> Any:
         return _read_options(file, setting, value, key)
     if not isinstance(value, dict):
         example = f"{{ {limits.keys[0]} = 0.1 }}" if limits.keys else "of lines like en = 1.5"
+        example = 'of lines like eng = "en"' if kind == Mapping[str, str] else example
         raise file.error(key, f"= {show_value(value)}: expected a table {example}.")
+    if kind == Mapping[str, str]:
+        return {name: _read_string(file, setting, item, (*key, name)) for name, item in value.items()}
     if limits.keys and [*value] != [*limits.keys]:
         raise file.error(
             key, f"= {show_value(value)}: expected a table with {', '.join(limits.keys)}, and no other key."

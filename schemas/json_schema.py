@@ -76,6 +76,8 @@ def _describe_type(setting: Setting) -> dict[str, Any]:
         return {"type": "number", **_describe_limits(setting)}
     if kind is str or setting.options:
         return _describe_string(setting)
+    if kind == Mapping[str, str]:
+        return {"type": "object", "additionalProperties": _describe_string(setting)}
     if limits.keys and kind == Mapping[str, Decimal]:
         numbers = {name: {"type": "number", **_describe_limits(setting)} for name in limits.keys}
         return {"type": "object", "properties": numbers, "additionalProperties": False}

@@ -25,6 +25,27 @@ MAX_PARTITIONS = 256
 # Where runs of small files end: where a hash of the uri says; or, in outputs of earlier releases, by size alone.
 Runs = Literal["", "hash"]
 
+FieldKind = Literal["string", "number", "boolean"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FieldOfRecord:
+    """A field that a filter looks at."""
+
+    name: str  # or a path
+    kind: FieldKind
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FilterRule:
+    """A rule that documents must pass to be kept: an expression over fields, or a ready rule."""
+
+    name: str  # of the ledger
+    keep: str = written_unless("")  # tokcore_schemas.expressions
+    rule: str = written_unless("")  # tokcore.text.quality.RULES
+    parameters: str = written_unless("")  # of a ready rule: those that are not its defaults, as canonical JSON
+    langs: tuple[str, ...] = written_unless(())  # globs: documents of other languages pass; empty: of all
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReadSettings:
@@ -32,7 +53,7 @@ class ReadSettings:
 
     format: str  # a FileFormat, or the name of a reader of another distribution
     compression: Compression  # of any format but Parquet and Arrow
-    text: str  # field or column, or a path (tokcore_schemas.field_path)
+    text: str  # field or column, or a path (tokcore_schemas.field_path), or a template (tokcore_schemas.field_template)
     id: str  # field or column; empty: there is none
     lang: str  # of all documents; empty: see lang_field
     lang_field: str  # field or column; empty: see lang
@@ -54,6 +75,10 @@ class ReadSettings:
     removed: Tombstones | None = written_unless(None)
     # Path of a part of the output whose tokens are decoded in place of the files, which are gone; empty: none is.
     decoded_from: str = written_unless("")
+    # (a language as records spell it, the code that is meant), sorted; of lang_field.
+    lang_map: tuple[tuple[str, str], ...] = written_unless(())
+    fields: tuple[FieldOfRecord, ...] = written_unless(())  # that filters look at, beside the text
+    filters: tuple[FilterRule, ...] = written_unless(())  # that documents must pass, in this order
     # Records are taken and rejected as by releases until 2026-11-27. In memory only: no plan says it.
     as_before: bool = written_unless(False)
     plugin: str = written_unless("")  # distribution and version of the reader, if it is not ours

@@ -16,6 +16,7 @@ from tokcore_pipelines.build.guess_fields import fill_values
 from tokcore_pipelines.build.samples import Finding, Seen, SourceSample
 from tokcore_pipelines.build.suggest_fixes import (
     KEYS,
+    describe_fields,
     describe_wrong_content,
     find_source,
     is_json_as_text,
@@ -27,6 +28,7 @@ from tokcore_pipelines.reading.records import FileRejected
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.config import BuildConfig
+from tokcore_schemas.field_template import is_template, list_paths
 from tokcore_schemas.input_format import COLUMN_FORMATS
 from tokcore_schemas.plan import InputFile, Plan
 
@@ -172,9 +174,13 @@ def _check_columns(config: BuildConfig, sample: SourceSample, is_much: bool) -> 
     if sample.settings.format not in COLUMN_FORMATS:
         return []
     schemas = [(seen, fields) for seen in sample.seen if (fields := find_fields(seen.peek, sample.settings))]
+    found: list[Finding] = []
     keys = {"missing_text": "text", "missing_id": "id", "missing_group": "group", "bad_lang": "lang_field"}
     for reason, key in keys.items():
-        named = getattr(sample.settings, key)
+        if is_template(setting := getattr(sample.settings, key)):
+            found += _check_template(config, sample, is_much, key, schemas)
+            continue
+        named = setting
         lacking = [one for one in schemas if named and not has_field(one[1], named)]
         twice = [one for one in schemas if sum(field.name == named for field in one[1]) > 1]
         if twice and not lacking:
@@ -188,7 +194,23 @@ def _check_columns(config: BuildConfig, sample: SourceSample, is_much: bool) -> 
             fix = suggest_fix(reason, sample.settings, None, known)
             text = f"there is no column '{named}'. {fix}"
             return [Finding(where, text, len(lacking) == len(schemas) and is_much, redact(seen.file.uri))]
-    return []
+    return found
+
+
+def _check_template(
+    config: BuildConfig, sample: SourceSample, is_much: bool, key: str, schemas: Sequence[tuple[Seen, list[Field]]]
+) -> list[Finding]:
+    """Columns that a template asks for and that no file looked at has."""
+    found = []
+    setting = getattr(sample.settings, key)
+    required = list_paths(setting, required=True)
+    for name in list_paths(setting):
+        if lacking := [one for one in schemas if not has_field(one[1], name)]:
+            seen, fields = lacking[0]
+            text = f"there is no column '{name}'. {describe_fields(fields, sample.settings)}"
+            stops = name in required and len(lacking) == len(schemas) and is_much
+            found.append(Finding(config.at("source", sample.source, key), text, stops, redact(seen.file.uri)))
+    return found
 
 
 def has_field(fields: Sequence[Field], name: str) -> bool:

@@ -12,6 +12,7 @@ from tokcore_pipelines.reading.records import make_printable
 from tokcore_pipelines.reading.sniff import COMPRESSED, FORMATS, WORDS
 from tokcore_schemas.config import BuildConfig
 from tokcore_schemas.document import is_valid_lang
+from tokcore_schemas.field_template import is_template, list_paths
 from tokcore_schemas.input_format import COLUMN_FORMATS
 from tokcore_schemas.plan import ReadSettings
 
@@ -71,6 +72,10 @@ def suggest_fix(reason: str, settings: ReadSettings, seen: Peek | None, fields: 
     if key is None:
         return _OTHERS.get(reason, "")
     named = getattr(settings, key)
+    if is_template(named):
+        absent = [name for name in list_paths(named) if fields and all(field.name != name for field in fields)]
+        which = f"No record has {absent[0]!r}. " if absent else ""
+        return f"{which}{describe_fields(fields, settings)}: a field that may be missing is written {{name?}}"
     if settings.format in ("csv", "tsv") and len(fields) == 1:
         for other, spelled in ((";", ";"), ("\t", "\\t"), ("|", "|"), (",", ",")):
             if other in fields[0].name and other != settings.delimiter:

@@ -65,6 +65,28 @@ def extract_ids(array: pa.Array | None, start: int, num_rows: int, extract: Extr
     return extract(array, 0, num_rows)
 
 
+def extract_fields(array: pa.Array | None, start: int, num_rows: int, extract: Extract) -> list[Any]:
+    """The values that filters compare: bytes or str, int, float or bool, None for null and NaN, NoText for no such one.
+
+    A decimal is the float next to it. Types that have no number and no text of their own are as they are of ids.
+    """
+    if array is None:
+        return [None] * num_rows
+    kind, part = array.type, array.slice(start, num_rows)
+    if pa.types.is_boolean(kind):
+        return list(part.to_pylist())
+    if pa.types.is_floating(kind):
+        return [None if one is None or math.isnan(one) else float(one) for one in part.to_pylist()]
+    if pa.types.is_decimal(kind):
+        return [None if one is None else float(one) for one in part.to_pylist()]
+    if pa.types.is_dictionary(kind):
+        used = pc.unique(part.indices)
+        values = extract_fields(part.dictionary.take(used), 0, len(used), extract)
+        by_index = dict(zip(used.to_pylist(), values, strict=True))
+        return [by_index[index] for index in part.indices.to_pylist()]
+    return extract_ids(array, start, num_rows, extract)
+
+
 def _is_uuid(kind: pa.DataType) -> bool:
     # By its name: pyarrow 17 has no such type.
     return isinstance(kind, pa.BaseExtensionType) and kind.extension_name == "arrow.uuid"

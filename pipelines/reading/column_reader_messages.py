@@ -71,6 +71,13 @@ def _read_ids(value: Any, place: Place) -> list[str] | None:
     raise place.error("null or a list of str", value)
 
 
+def _read_values(value: Any, place: Place) -> list[Any]:
+    """The values of a field, as Batch has them."""
+    if type(value) is list and set(map(type, value)) <= {str, int, float, bool, type(None)}:
+        return value
+    raise place.error("a list of strings, numbers and booleans", value)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class _BatchHead:
     """What of a batch is no array."""
@@ -81,6 +88,7 @@ class _BatchHead:
     langs: tuple[str, ...]
     rejects: tuple[tuple[int | None, str, str, str], ...]  # the fields of Reject
     records: int
+    fields: dict[str, Annotated[list[Any], Read(_read_values)]] = dataclasses.field(default_factory=dict)
 
 
 def write_body(message: Request | Rejected | _BatchHead) -> bytes:
@@ -163,6 +171,8 @@ def take_batch(body: bytes, shared: mmap.mmap) -> Batch:
         raise ValueError(f"a reader process sent {len(head.ids)} ids of {num} texts")
     if head.groups is not None and len(head.groups) != num:
         raise ValueError(f"a reader process sent {len(head.groups)} groups of {num} texts")
+    if any(len(values) != num for values in head.fields.values()):
+        raise ValueError(f"a reader process sent fields of another number of documents than {num}")
     return Batch(
         texts=Texts(data, offsets),
         ids=head.ids,
@@ -171,12 +181,21 @@ def take_batch(body: bytes, shared: mmap.mmap) -> Batch:
         rejects=[Reject(*reject) for reject in head.rejects],
         num_records=head.records,
         groups=head.groups,
+        fields=head.fields,
     )
 
 
 def _pack(batch: Batch) -> list[Any]:
     texts, langs = batch.texts, batch.langs
-    head = _BatchHead(texts.num_texts, batch.ids, batch.groups, langs.names, tuple(batch.rejects), batch.num_records)
+    head = _BatchHead(
+        texts.num_texts,
+        batch.ids,
+        batch.groups,
+        langs.names,
+        tuple(batch.rejects),
+        batch.num_records,
+        dict(batch.fields),
+    )
     told = write_body(head)
     told += b" " * (-len(told) % 8)  # what follows is aligned
     arrays: tuple[Any, ...] = (texts.offsets, batch.ordinals, langs.codes, texts.data)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,14 +18,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tokcore_pipelines.reading.arrow_messages import read_batch_sizes
-from tokcore_pipelines.reading.column_ids import extract_ids, validate_ids
-from tokcore_pipelines.reading.fields import NoText, add_document
+from tokcore_pipelines.reading.column_ids import extract_fields, extract_ids, validate_ids
+from tokcore_pipelines.reading.fields import NoText, add_document, fill
 from tokcore_pipelines.reading.limits import FREE_BYTES, MAX_RATIO, read_to_end_first
 from tokcore_pipelines.reading.list_texts import ListTexts, find_text_leaves, suggest_path
 from tokcore_pipelines.reading.parquet_layout import RowGroup, read_row_groups, require_bounded
 from tokcore_pipelines.reading.records import BATCH_BYTES, Batch, BatchBuilder, FileRejected, make_printable
 from tokcore_pipelines.reading.row_file import MAX_DECODED_BYTES, RowFile
-from tokcore_schemas.field_path import EACH, Step, parse_steps
+from tokcore_schemas.field_path import EACH, JOINER, Step, parse_steps
+from tokcore_schemas.field_template import is_template, list_paths, parse_template
 from tokcore_schemas.plan import ReadSettings
 
 # Rows decoded at once. This bounds memory: a few stored bytes may repeat one long text in every row.
@@ -43,16 +44,34 @@ class _Rows(NamedTuple):
     """Some rows. A column is None if the file does not have it."""
 
     num_rows: int
-    text: pa.Array | ListTexts | None
-    id: pa.Array | None
-    lang: pa.Array | None
-    group: pa.Array | None
+    columns: tuple[pa.Array | ListTexts | None, ...]  # as _list_wanted() names them
     twice: str = ""  # which of them the file has more than once, so that nothing tells which is meant
 
     @property
     def size_bytes(self) -> int:
-        columns = (self.text, self.id, self.lang, self.group)
-        return self.num_rows + sum(int(column.nbytes) for column in columns if column is not None)
+        return self.num_rows + sum(int(column.nbytes) for column in self.columns if column is not None)
+
+
+class _Wanted(NamedTuple):
+    """A field that rows are asked for."""
+
+    name: str  # or a path
+    use: Literal["text", "name", "lang", "value"]  # a name is an id, a group or a part of a template
+    joiner: str = JOINER
+
+
+@functools.lru_cache(maxsize=64)
+def _list_wanted(settings: ReadSettings) -> tuple[_Wanted, ...]:
+    """The fields of the text, those of the id, the language and the group, then those of filters."""
+    wanted = []
+    for use, setting in _list_named(settings):
+        parts = parse_template(setting).parts if setting else ()
+        wanted += [_Wanted(part.name, "name" if is_template(setting) else use, part.joiner) for part in parts]
+    return (*wanted, *(_Wanted(field.name, "value") for field in settings.fields))
+
+
+def _list_named(settings: ReadSettings) -> tuple[tuple[Literal["text", "name", "lang"], str], ...]:
+    return ("text", settings.text), ("name", settings.id), ("lang", settings.lang_field), ("name", settings.group)
 
 
 def decode_columns(file: RowFile, settings: ReadSettings) -> Iterator[Batch]:
@@ -75,26 +94,31 @@ def decode_columns(file: RowFile, settings: ReadSettings) -> Iterator[Batch]:
             raise FileRejected("corrupt", f"{name} data that cannot be decoded") from error
 
     builder = BatchBuilder(settings)
-    extract_names = _extract_values if settings.as_before else _extract_ids
+    wanted = _list_wanted(settings)
     for part in read_to_end_first(rows, lambda part: part.size_bytes):
         for start in range(0, part.num_rows, MAX_ROWS):
             num_rows = min(MAX_ROWS, part.num_rows - start)
             columns = [
-                extract(column, start, num_rows)
-                for extract, column in (
-                    (extract_names, part.id),
-                    (_extract_values, part.lang),
-                    (extract_names, part.group),
-                )
+                _extract(one, column, start, num_rows, settings)
+                for one, column in zip(wanted, part.columns, strict=True)
             ]
-            hint = _suggest(part.text, settings.text)
-            for text, document_id, lang, group in zip(
-                _extract_texts(part.text, start, num_rows, settings), *columns, strict=True
-            ):
-                add_document(builder, settings, "column", text, document_id, lang, part.twice, hint, group)
+            hint = "" if is_template(settings.text) else _suggest(part.columns[0], settings.text)
+            for row in zip(*columns, strict=True):
+                text, document_id, lang, group, *values = _fill_row(settings, row)
+                add_document(builder, settings, "column", text, document_id, lang, part.twice, hint, group, values)
                 if builder.is_full:
                     yield builder.take()
     yield builder.take()
+
+
+def _fill_row(settings: ReadSettings, row: tuple[Any, ...]) -> list[Any]:
+    """Text, id, language, group, and the values of filters' fields, from the values of _list_wanted()."""
+    filled, at = [], 0
+    for _, setting in _list_named(settings):
+        num = len(list_paths(setting))
+        filled.append(fill(setting, row[at : at + num]) if setting else None)
+        at += num
+    return [*filled, *row[at:]]
 
 
 # ------------------------------------------------------------------------------------------------------------- formats
@@ -115,20 +139,21 @@ def _read_parquet_rows(file: RowFile, settings: ReadSettings) -> Iterator[_Rows]
     if library.num_row_groups != len(groups):
         raise ValueError("another number of row groups for the library")
     paths, twice = _find_paths(library.schema_arrow, settings), _describe_twice(library.schema_arrow, settings)
-    leaves = find_text_leaves(library.schema, paths[0])
+    leaves = [leaf for path in paths for leaf in find_text_leaves(library.schema, path)]
+    has_text = any(path for path in paths[: len(list_paths(settings.text))])
     if leaves:  # as dictionaries, or a few stored bytes could repeat a long text in every member of a list
         library = _open_parquet(file, leaves)
     columns = sorted({".".join(_list_names(path)) for path in paths if path})
     num_rows = 0
     for number, group in enumerate(groups):
-        if not columns or not paths[0]:
-            yield _Rows(group.num_rows, None, None, None, None, twice)
+        if not columns or not has_text:
+            yield _Rows(group.num_rows, (None,) * len(paths), twice)
             num_rows += group.num_rows
             continue
         rows_at_once = _count_rows_at_once(file, group, columns)
         _require_bounded_lists(group, leaves)
         for batch in library.iter_batches(rows_at_once, row_groups=[number], columns=columns, use_threads=False):
-            yield _Rows(batch.num_rows, *_find_columns(batch, paths, settings), twice)
+            yield _Rows(batch.num_rows, _find_columns(batch, paths, settings), twice)
             num_rows += batch.num_rows
     promised = sum(group.num_rows for group in groups)
     if num_rows != promised:
@@ -186,7 +211,7 @@ def _read_arrow_rows(file: RowFile, settings: ReadSettings) -> Iterator[_Rows]:
     reader = open_reader(source, options=options)
     for batch in _read_file_batches(reader) if is_file else _read_stream_batches(reader, source, file.size_bytes):
         batch.validate()
-        yield _Rows(batch.num_rows, *_find_columns(batch, paths, settings), _describe_twice(schema, settings))
+        yield _Rows(batch.num_rows, _find_columns(batch, paths, settings), _describe_twice(schema, settings))
 
 
 def _read_file_batches(reader: Any) -> Iterator[pa.RecordBatch]:
@@ -212,13 +237,13 @@ def _read_stream_batches(reader: Any, source: Any, size_bytes: int) -> Iterator[
 
 
 def _find_paths(schema: pa.Schema, settings: ReadSettings) -> list[tuple[Step, ...]]:
-    """The paths of text, id, language and group: steps from the top-level column inwards, () for a missing column."""
-    return [_find_path(schema, name) for name in (settings.text, settings.id, settings.lang_field, settings.group)]
+    """The paths of _list_wanted(): steps from the top-level column inwards, () for a missing column."""
+    return [_find_path(schema, one.name) for one in _list_wanted(settings)]
 
 
 def _describe_twice(schema: pa.Schema, settings: ReadSettings) -> str:
-    named = () if settings.as_before else (settings.text, settings.id, settings.lang_field, settings.group)
-    nums = {name: len(schema.get_all_field_indices(name)) for name in named if name}
+    named = () if settings.as_before else [one.name for one in _list_wanted(settings)]
+    nums = {name: len(schema.get_all_field_indices(name)) for name in named}
     found = (f"{num} columns are called {make_printable(name.encode())}" for name, num in nums.items() if num > 1)
     return "".join(f": {one}" for one in found)
 
@@ -244,18 +269,13 @@ def _find_path(schema: pa.Schema, name: str) -> tuple[Step, ...]:
     return path
 
 
-def _find_columns(
-    batch: pa.RecordBatch, paths: list[tuple[Step, ...]], settings: ReadSettings
-) -> tuple[Any, Any, Any, Any]:
-    """Text, id, language and group of a batch."""
-    text, document_id, lang, group = paths
+def _find_columns(batch: pa.RecordBatch, paths: list[tuple[Step, ...]], settings: ReadSettings) -> tuple[Any, ...]:
+    """The columns of _list_wanted() of a batch."""
     as_before = settings.as_before
-    validate = _know_nothing if as_before else validate_ids
-    return (
-        _find_column(batch, text, as_before),
-        _find_column(batch, document_id, as_before, validate),
-        _find_column(batch, lang, as_before),
-        _find_column(batch, group, as_before, validate),
+    knows_ids = {"name": _know_nothing if as_before else validate_ids, "value": validate_ids}
+    return tuple(
+        _find_column(batch, path, as_before, knows_ids.get(one.use, _know_nothing))
+        for one, path in zip(_list_wanted(settings), paths, strict=True)
     )
 
 
@@ -294,12 +314,16 @@ def _suggest(column: pa.Array | ListTexts | None, name: str) -> str:
     return f'; texts are in it: write text = "{make_printable(hint.encode())}"'
 
 
-def _extract_texts(
-    column: pa.Array | ListTexts | None, start: int, num_rows: int, settings: ReadSettings
+def _extract(
+    one: _Wanted, column: pa.Array | ListTexts | None, start: int, num_rows: int, settings: ReadSettings
 ) -> Iterable[Any]:
+    """What some rows hold of a field, as its use asks for it."""
     if isinstance(column, ListTexts):
-        return column.texts(start, num_rows, _extract_values, settings.max_document_bytes, NoText())
-    return _extract_values(column, start, num_rows)
+        return column.texts(start, num_rows, _extract_values, settings.max_document_bytes, NoText(), one.joiner)
+    if one.use == "value":
+        return extract_fields(column, start, num_rows, _extract_values)
+    is_name = one.use == "name" and not settings.as_before
+    return (_extract_ids if is_name else _extract_values)(column, start, num_rows)
 
 
 def _validate(array: pa.Array, *, unfolds_runs: bool = True) -> pa.Array:

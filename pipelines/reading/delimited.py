@@ -13,9 +13,10 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 
-from tokcore_pipelines.reading.fields import add_document
+from tokcore_pipelines.reading.fields import add_document, fill
 from tokcore_pipelines.reading.records import Batch, BatchBuilder, FileRejected, make_printable
 from tokcore_pipelines.reading.streams import LongPiece, Pending, PieceLimit, split_lines
+from tokcore_schemas.field_template import list_paths
 from tokcore_schemas.plan import ReadSettings
 
 # A longer row is not read: this much, besides its text, may be other fields.
@@ -34,6 +35,7 @@ def read_delimited(blocks: Iterable[bytes], settings: ReadSettings) -> Iterator[
     limit = PieceLimit(most, most)
     rows = _split_quoted_rows(blocks, settings, limit) if settings.quotes else _split_plain_rows(blocks, limit)
     split = _Splitter(settings)
+    named = (settings.text, settings.id, settings.lang_field, settings.group)
     builder = BatchBuilder(settings)
     header: list[str] | None = None
     missing = ""
@@ -47,7 +49,7 @@ def read_delimited(blocks: Iterable[bytes], settings: ReadSettings) -> Iterator[
             continue  # a blank line is no record
         elif header is None:
             header = _read_header(split, row)
-            columns = [_find_column(header, name) for name in _list_fields(settings)]
+            columns = {name: _find_column(header, name) for name in _list_fields(settings)}
             names = ", ".join(header[:_NAMES_SHOWN]).encode(errors="surrogateescape")
             missing = f"; the header names {make_printable(names)}"
         elif (fields := split.fields(row)) is None:
@@ -55,17 +57,25 @@ def read_delimited(blocks: Iterable[bytes], settings: ReadSettings) -> Iterator[
         elif len(fields) != len(header):
             builder.reject("bad_row", f"{len(fields)} fields, and the header names {len(header)}", row)
         else:
+            held = {
+                name: None if at is None else fields[at].encode(errors="surrogateescape")
+                for name, at in columns.items()
+            }
             text, name, lang, group = (
-                None if at is None else fields[at].encode(errors="surrogateescape") for at in columns
+                fill(setting, [held[path] for path in list_paths(setting)]) if setting else None for setting in named
             )
-            add_document(builder, settings, "field", text, name, lang, missing, group=group)
+            values = [held[one.name] for one in settings.fields]
+            add_document(builder, settings, "field", text, name, lang, missing, group=group, values=values)
         if builder.is_full:
             yield builder.take()
     yield builder.take()
 
 
-def _list_fields(settings: ReadSettings) -> tuple[str, str, str, str]:
-    return settings.text, settings.id, settings.lang_field, settings.group
+def _list_fields(settings: ReadSettings) -> list[str]:
+    """The fields that a row is asked for, each once."""
+    named = (settings.text, settings.id, settings.lang_field, settings.group)
+    names = [path for setting in named for path in list_paths(setting)] + [one.name for one in settings.fields]
+    return [*dict.fromkeys(names)]
 
 
 class _Splitter:

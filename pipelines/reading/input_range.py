@@ -19,7 +19,7 @@ from tokcore_pipelines.reading.jsonl import read_json_lines
 from tokcore_pipelines.reading.limits import read_to_end_first
 from tokcore_pipelines.reading.plain import read_plain_text
 from tokcore_pipelines.reading.plugins import find_reader, read_records
-from tokcore_pipelines.reading.records import REASONS, Batch, FileRejected, Reject, normalize_langs
+from tokcore_pipelines.reading.records import REASONS, Batch, FileRejected, Reject, settle_langs
 from tokcore_pipelines.reading.streams import Meter, read_file_blocks, read_stored_blocks, read_whole_file
 from tokcore_pipelines.store.storage import FileId
 from tokcore_pipelines.store.urls import explain_unreadable
@@ -80,6 +80,7 @@ def make_read_settings(
         name=source.name or "",
         lang_normalize="bcp47" if normalizes_langs and source.lang_field else "",
         plugin=READERS.find_version(format) if format not in get_args(FileFormat) else "",
+        lang_map=tuple(sorted((source.lang_map or {}).items())) if source.lang_field else (),
     )
 
 
@@ -93,7 +94,12 @@ def read_documents(
     cannot be read or is not the pinned file. meter: counts the stored bytes read.
     """
     batches = _read_as_written(file, start, end, settings, meter or Meter())
-    return map(normalize_langs, batches) if settings.lang_normalize else batches
+    return (settle_batch(batch, settings) for batch in batches)
+
+
+def settle_batch(batch: Batch, settings: ReadSettings) -> Batch:
+    """A batch as its source has it, out of one as records have it: every format goes through here."""
+    return settle_langs(batch, settings) if settings.lang_normalize or settings.lang_map else batch
 
 
 def _read_as_written(file: FileId, start: int, end: int, settings: ReadSettings, meter: Meter) -> Iterator[Batch]:

@@ -12,12 +12,14 @@ import orjson
 from tokcore import kernel
 from tokcore.shards.labels import Labels, repeat_label
 from tokcore.text.texts import decode_texts
+from tokcore_pipelines.reading.fields import Lacking
 from tokcore_pipelines.reading.json_line import parse_json_line, tame_numbers
 from tokcore_pipelines.reading.records import MAX_ID_BYTES, Batch, BatchBuilder, make_printable, to_id
 from tokcore_pipelines.reading.streams import LongPiece, PieceLimit, cut_into_whole_lines
 from tokcore_pipelines.reading.utf8 import describe_not_utf8, guess_encoding
 from tokcore_schemas.document import is_valid_lang
 from tokcore_schemas.field_path import EACH, JOINER, MAX_HINT_LENGTH, TEXT_NAMES, Step, has_each, parse_steps
+from tokcore_schemas.field_template import fill_template, is_template, parse_template
 from tokcore_schemas.plan import ReadSettings
 
 # A longer record is not read: this much, besides its text, may be other fields and syntax.
@@ -39,14 +41,18 @@ class _Reader:
 
     def __init__(self, settings: ReadSettings) -> None:
         self._settings = settings
-        self._text = make_field_getter(settings.text)
-        self._group = make_field_getter(settings.group) if settings.group else None
-        # The kernel reads no groups.
-        self._is_plain = not has_each(settings.text) and self._group is None
-        self._id = make_field_getter(settings.id) if settings.id else None
-        self._lang = make_field_getter(settings.lang_field) if settings.lang_field else None
+        self._text = _make_getter(settings.text)
+        self._group = _make_getter(settings.group) if settings.group else None
+        self._id = _make_getter(settings.id) if settings.id else None
+        self._lang = _make_getter(settings.lang_field) if settings.lang_field else None
+        self._fields = [make_field_getter(field.name) for field in settings.fields]
         fields = (settings.text, settings.id, settings.lang_field)
+        # The kernel reads neither groups nor templates, nor the fields of filters.
+        self._is_plain = not (
+            has_each(settings.text) or any(map(is_template, fields)) or self._group is not None or self._fields
+        )
         self._plain = kernel.JsonLines(*fields, settings.forbidden, settings.max_document_bytes, MAX_ID_BYTES)
+        self._lang_map = dict(settings.lang_map)
         self._parse = orjson.loads if settings.as_before else parse_json_line
         self._langs: dict[str, int] = {}  # valid language codes -> the kernel's number for them
 
@@ -102,8 +108,11 @@ class _Reader:
             return
         text = self._text(record)
         if not isinstance(text, str):
-            if text is None:
-                builder.reject("missing_text", _get_field(self._settings.text), line)
+            if text is None or isinstance(text, Lacking):
+                builder.reject("missing_text", _get_field(_name_lacking(text, self._settings.text)), line)
+            elif isinstance(text, _Unfit):
+                detail = f"{_get_field(text.name)}: expected a string or a whole number, found "
+                builder.reject("bad_text", f"{detail}{name_json_type(text.value)}", line)
             else:
                 detail = f"{_get_field(self._settings.text)}: expected a string, found {name_json_type(text)}"
                 if not has_each(self._settings.text) and (hint := suggest_path(text, self._settings.text)):
@@ -113,12 +122,13 @@ class _Reader:
         names = []
         for what, get, field in (("id", self._id, self._settings.id), ("group", self._group, self._settings.group)):
             value = get(record) if get is not None else ""
-            if value is None:
-                builder.reject(f"missing_{what}", _get_field(field), line)
+            if value is None or isinstance(value, Lacking):
+                builder.reject(f"missing_{what}", _get_field(_name_lacking(value, field)), line)
                 return
             known = to_id(value)
             if known is None:
-                builder.reject(f"bad_{what}", f"{_get_field(field)}: found {name_json_type(value)}", line)
+                named, found = value if isinstance(value, _Unfit) else (field, value)
+                builder.reject(f"bad_{what}", f"{_get_field(named)}: found {name_json_type(found)}", line)
                 return
             names.append(known)
         lang = self._settings.lang
@@ -128,10 +138,11 @@ class _Reader:
                 detail = f"{_get_field(self._settings.lang_field)}: expected a language code"
                 builder.reject("bad_lang", detail, line)
                 return
-        builder.accept(text.encode(errors=errors), names[0], lang, names[1])
+        values = [get(record) for get in self._fields]
+        builder.accept(text.encode(errors=errors), names[0], lang, names[1], values)
 
     def _is_new_lang(self, lang: str) -> bool:
-        if not is_valid_lang(lang):
+        if lang not in self._lang_map and not is_valid_lang(lang):
             return False
         self._langs[lang] = self._plain.know_lang(lang)
         return True
@@ -177,11 +188,48 @@ class _Reader:
         return True
 
 
-def make_field_getter(name: str) -> Callable[[dict[str, Any]], Any]:
+class _Unfit(NamedTuple):
+    """Stands for a template of which a field holds neither text nor a whole number."""
+
+    name: str
+    value: Any
+
+
+def _name_lacking(value: Lacking | None, field: str) -> str:
+    return value.name if value is not None else field
+
+
+def _make_getter(setting: str) -> Callable[[dict[str, Any]], Any]:
+    """A function from a record to the value that a setting names, which may be a template.
+
+    As make_field_getter; of a template also Lacking for a field that must be there, or _Unfit.
+    """
+    if not is_template(setting):
+        return make_field_getter(setting)
+    literals, parts = parse_template(setting)
+    getters = [make_field_getter(part.name, part.joiner) for part in parts]
+
+    def get(record: dict[str, Any]) -> Any:
+        values: list[str | None] = []
+        for part, get_one in zip(parts, getters, strict=True):
+            value = get_one(record)
+            if isinstance(value, int) and not isinstance(value, bool):
+                value = str(value)
+            if value is None and not part.is_optional:
+                return Lacking(part.name)
+            if value is not None and not isinstance(value, str):
+                return _Unfit(part.name, value)
+            values.append(value if value or not part.is_optional else None)
+        return fill_template(literals, values)
+
+    return get
+
+
+def make_field_getter(name: str, joiner: str = JOINER) -> Callable[[dict[str, Any]], Any]:
     """A function from a record to the field's value, or to None if the record lacks the field.
 
     A name with dots means the field of exactly that name if there is one, else a path into nested objects. Of a path
-    with `[*]` the value is the texts, joined; None if there are none; a value that is not text if one
+    with `[*]` the value is the texts, joined with joiner; None if there are none; a value that is not text if one
     of them is not a string.
     """
     path = parse_steps(name)
@@ -193,7 +241,7 @@ def make_field_getter(name: str) -> Callable[[dict[str, Any]], Any]:
             return record[name]
         if EACH in path:
             try:
-                return JOINER.join(texts) if (texts := list(_find_texts(record, path))) else None
+                return joiner.join(texts) if (texts := list(_find_texts(record, path))) else None
             except _NoText as found:
                 return found.value
         value: Any = record

@@ -65,10 +65,17 @@ class ListTexts:
         self.nbytes = int(self._values.nbytes) + sum(int(level.starts.nbytes) for level in self._levels)
 
     def texts(
-        self, start: int, num_rows: int, values_of: Callable[[pa.Array, int, int], list[Any]], limit: int, no_text: Any
+        self,
+        start: int,
+        num_rows: int,
+        values_of: Callable[[pa.Array, int, int], list[Any]],
+        limit: int,
+        no_text: Any,
+        joiner: str = JOINER,
     ) -> Iterator[Any]:
         """bytes, or None if a row has no text, or LongText, or no_text if what is there is none; one at a time.
 
+        joiner: stands between the texts of a list.
         values_of: (array, start, number) -> bytes, or None for null, or anything else for what is no text.
         """
         if not self.is_text:
@@ -83,7 +90,7 @@ class ListTexts:
             used = sorted({at for row in range(start, start + num_rows) for at in self._members(0, row)})
             taken = self._values.take(pa.array(used, pa.int64()))
             found = dict(zip(used, values_of(taken, 0, len(used)), strict=True))
-        joiner = JOINER.encode()
+        between = joiner.encode()
         for row in range(start, start + num_rows):
             parts = [found[at] for at in self._members(0, row)]
             parts = [part for part in parts if part is not None]
@@ -91,10 +98,10 @@ class ListTexts:
                 yield no_text
             elif not parts:
                 yield None
-            elif (size_bytes := sum(map(len, parts)) + len(parts) - 1) > limit:
+            elif (size_bytes := sum(map(len, parts)) + len(between) * (len(parts) - 1)) > limit:
                 yield LongText(size_bytes)
             else:
-                yield joiner.join(parts)
+                yield between.join(parts)
 
     def _members(self, depth: int, at: int) -> Iterator[int]:
         if depth == len(self._levels):

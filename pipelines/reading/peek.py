@@ -18,12 +18,12 @@ from tokcore.errors import FormatError
 from tokcore_pipelines.reading.column_names import read_arrow_columns, read_parquet_columns
 from tokcore_pipelines.reading.compressed import decompress
 from tokcore_pipelines.reading.delimited import read_delimited
-from tokcore_pipelines.reading.input_range import read_documents
+from tokcore_pipelines.reading.input_range import read_documents, settle_batch
 from tokcore_pipelines.reading.json_line import parse_json_line
 from tokcore_pipelines.reading.jsonl import name_json_type, read_json_lines
 from tokcore_pipelines.reading.plain import read_plain_text
 from tokcore_pipelines.reading.plugins import find_reader, read_records
-from tokcore_pipelines.reading.records import Batch, FileRejected, normalize_langs
+from tokcore_pipelines.reading.records import Batch, FileRejected
 from tokcore_pipelines.reading.sniff import COMPRESSED, Content, detect_content
 from tokcore_pipelines.reading.utf8 import convert_to_utf8
 from tokcore_pipelines.store import storage
@@ -125,11 +125,6 @@ def read_first_documents(seen: Peek, settings: ReadSettings) -> Batch | None:
     A record that the start ends in is not among them, unless it is plain text: what its rest would say is unknown.
     Raises FileRejected if the file is rejected whole for what its start says of its encoding.
     """
-    batch = _read_first_as_written(seen, settings)
-    return normalize_langs(batch) if batch is not None and settings.lang_normalize else batch
-
-
-def _read_first_as_written(seen: Peek, settings: ReadSettings) -> Batch | None:
     if settings.format in COLUMN_FORMATS:
         if seen.file.size_bytes > _MAX_COLUMNS_BYTES:
             return None
@@ -137,6 +132,11 @@ def _read_first_as_written(seen: Peek, settings: ReadSettings) -> Batch | None:
             return next(read_documents(seen.file, 0, seen.file.size_bytes, settings), None)
         except FileRejected:
             return None
+    batch = _read_first_as_written(seen, settings)
+    return settle_batch(batch, settings) if batch is not None else None
+
+
+def _read_first_as_written(seen: Peek, settings: ReadSettings) -> Batch | None:
     if settings.plugin:  # whose records may be anywhere in a file
         try:
             return next(read_records(find_reader(settings), [seen.head], settings)) if seen.is_whole else None

@@ -8,8 +8,9 @@ from typing import Any
 
 from tokcore.errors import FormatError, StageError
 from tokcore.plugins.reader import READERS, Reader
-from tokcore_pipelines.reading.fields import add_document
+from tokcore_pipelines.reading.fields import add_document, fill
 from tokcore_pipelines.reading.records import Batch, BatchBuilder, FileRejected
+from tokcore_schemas.field_template import list_paths
 from tokcore_schemas.plan import ReadSettings
 
 
@@ -29,9 +30,13 @@ def read_records(reader: Reader, blocks: Iterable[bytes], settings: ReadSettings
     builder = BatchBuilder(settings)
     try:
         for record in reader.read(io.BufferedReader(_Blocks(blocks))):
-            names = (settings.text, settings.id, settings.lang_field, settings.group)
-            text, name, lang, group = (_as_bytes(record, one) for one in names)
-            add_document(builder, settings, "field", text, name, lang, _describe_fields(record), group=group)
+            text, name, lang, group = (
+                fill(setting, [_as_bytes(record, path) for path in list_paths(setting)]) if setting else None
+                for setting in (settings.text, settings.id, settings.lang_field, settings.group)
+            )
+            values = [_as_bytes(record, one.name) for one in settings.fields]
+            missing = _describe_fields(record)
+            add_document(builder, settings, "field", text, name, lang, missing, group=group, values=values)
             if builder.is_full:
                 yield builder.take()
     except FileRejected:
@@ -42,7 +47,7 @@ def read_records(reader: Reader, blocks: Iterable[bytes], settings: ReadSettings
 
 
 def _as_bytes(record: Mapping[str, Any], name: str) -> Any:
-    value = record.get(name) if name else None
+    value = record.get(name)
     # A lone surrogate has no UTF-8: what stands for it is refused as any other bytes that are none.
     return value.encode(errors="surrogatepass") if isinstance(value, str) else value
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from tokcore.shards.labels import Labels
 from tokcore.text.texts import Texts
 from tokcore_pipelines.store.printable import UNPRINTABLE, escape_match
 from tokcore_schemas.document import compute_document_key, normalize_lang
-from tokcore_schemas.plan import ReadSettings
+from tokcore_schemas.plan import FieldKind, ReadSettings
 
 # The record that reaches one of these limits closes the batch.
 BATCH_BYTES = 1 << 22
@@ -36,6 +37,7 @@ REASONS: Mapping[str, str] = {
     "missing_group": "the group field is missing or null",
     "bad_group": f"the group is neither a string nor a 64-bit integer, or is longer than {MAX_ID_BYTES} bytes",
     "bad_lang": "the language field is missing or is not a language code",
+    "bad_field": "a field that a filter looks at is of another type",
     "invalid_utf8": "the bytes are not UTF-8, or not of the source's encoding",
     "lone_surrogate": "an escape names half of a surrogate pair, which UTF-8 cannot hold",
     "document_too_large": "the text is longer than max_document_bytes, or the record is too long to be read",
@@ -101,6 +103,8 @@ class Batch(NamedTuple):
     skipped: kind of record -> number, of what is no document by its kind and was neither accepted nor rejected.
     groups: n groups, which decide about splits, or None if the source has no group field.
     respelled: language -> number of documents whose records spell it in other case.
+    fields: field that filters look at -> n values: str, int, float or bool, None where there is none.
+    filtered: language -> name of a rule and reason -> number of records that were documents and are not kept.
     """
 
     texts: Texts
@@ -112,6 +116,8 @@ class Batch(NamedTuple):
     skipped: Mapping[str, int] = MappingProxyType({})
     groups: list[str] | None = None
     respelled: Mapping[str, int] = MappingProxyType({})
+    fields: Mapping[str, list[Any]] = MappingProxyType({})
+    filtered: Mapping[str, Mapping[str, int]] = MappingProxyType({})
 
     def get_id(self, i: int) -> str | None:
         """The id of document i; None if the source has no id field."""
@@ -122,19 +128,36 @@ class Batch(NamedTuple):
         return compute_document_key(self.langs[i], self.get_id(i), self.texts.text(i))
 
 
-def normalize_langs(batch: Batch) -> Batch:
-    """The batch with languages as BCP 47 spells them."""
-    was = batch.langs
-    names = [*map(normalize_lang, was.names)]
+def settle_langs(batch: Batch, settings: ReadSettings) -> Batch:
+    """The batch with the languages that lang_map means, and as BCP 47 spells them if the source wants that."""
+    was, meant = batch.langs, dict(settings.lang_map)
+    mapped = [meant.get(name, name) for name in was.names]
+    names = [*map(normalize_lang, mapped)] if settings.lang_normalize else mapped
     if names == [*was.names]:
         return batch
     code_of: dict[str, int] = {}
     codes = np.array([code_of.setdefault(name, len(code_of)) for name in names], np.int32)
     respelled: Counter[str] = Counter()
-    for name, spelled, number in zip(was.names, names, np.bincount(was.codes, minlength=len(names)), strict=True):
+    for name, spelled, number in zip(mapped, names, np.bincount(was.codes, minlength=len(names)), strict=True):
         if spelled != name and number:
             respelled[spelled] += int(number)
     return batch._replace(langs=Labels(tuple(code_of), codes[was.codes]), respelled=respelled)
+
+
+def take_documents(batch: Batch, where: npt.NDArray[np.int64]) -> Batch:
+    """The documents at these positions, which ascend; what is counted stays."""
+
+    def take(values: list[Any] | None) -> Any:
+        return [values[i] for i in where.tolist()] if values is not None else None
+
+    return batch._replace(
+        texts=batch.texts.take(where),
+        ids=take(batch.ids),
+        langs=batch.langs.take(where),
+        ordinals=batch.ordinals[where],
+        groups=take(batch.groups),
+        fields={name: take(values) for name, values in batch.fields.items()},
+    )
 
 
 class BatchBuilder:
@@ -170,8 +193,11 @@ class BatchBuilder:
         self._num_records += num
         self._size_bytes += texts.size_bytes
 
-    def accept(self, text: bytes, document_id: str, lang: str, group: str = "") -> None:
-        """Add a document, or reject it if its text is too long or holds a forbidden text."""
+    def accept(self, text: bytes, document_id: str, lang: str, group: str = "", values: Sequence[Any] = ()) -> None:
+        """Add a document, or reject it if its text is too long or holds a forbidden text, or a field is no such value.
+
+        values: of settings.fields, as the format gives them.
+        """
         if len(text) > self._settings.max_document_bytes:
             self.reject("document_too_large", describe_too_large(len(text), self._settings), text)
             return
@@ -180,6 +206,16 @@ class BatchBuilder:
                 detail = f"the text spells {make_printable(special)} at byte {text.index(special)}"
                 self.reject("special_text", detail, text)
                 return
+        told = []
+        for field, value in zip(self._settings.fields, values, strict=True):
+            known = to_value(value, field.kind, self._settings.format in _OF_STRINGS)
+            if known is BAD:
+                shown = make_printable(field.name.encode())
+                self.reject("bad_field", f"field {shown}: a filter expects a {field.kind}", text)
+                return
+            told.append(known)
+        for values_of_field, known in zip(self._values, told, strict=True):
+            values_of_field.append(known)
         self._texts.append(text)
         self._lengths.append(len(text))
         self._ids.append(document_id)
@@ -212,6 +248,7 @@ class BatchBuilder:
             num_records=self._num_records,
             skipped=self._skipped,
             groups=self._groups if self._settings.group else None,
+            fields={one.name: values for one, values in zip(self._settings.fields, self._values, strict=True)},
         )
         self._num_before += self._num_records
         self._start()
@@ -228,6 +265,7 @@ class BatchBuilder:
         self._langs: dict[str, int] = {}  # language -> its code in this batch
         self._lang_codes: list[int] = []
         self._ordinals: list[int] = []
+        self._values: list[list[Any]] = [[] for _ in self._settings.fields]
         self._rejects: list[Reject] = []
         self._skipped: Counter[str] = Counter()
         self._num_records = 0
@@ -262,6 +300,44 @@ def to_id(value: Any) -> str | None:
     if isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 64:
         return str(value)
     return None
+
+
+BAD = object()  # what to_value() gives for a value of another type
+_OF_STRINGS = frozenset({"csv", "tsv", "warc"})  # formats whose fields are all text
+_INTEGER = re.compile("[+-]?[0-9]{1,18}")
+_BOOLEANS = {"true": True, "false": False}
+
+
+def to_value(value: Any, kind: FieldKind, is_text: bool) -> Any:
+    """The value of a field as filters compare it: a str, int, float or bool; None for none; BAD for another type.
+
+    is_text: whether the format has nothing but text, which is then read as a number or as true or false. NaN is none,
+    as is an empty text in place of a number.
+
+    >>> to_value("0.5", "number", True), to_value("0.5", "number", False) is BAD, to_value(3, "number", False)
+    (0.5, True, 3)
+    """
+    if value is None:
+        return None
+    if isinstance(value, bytes):
+        value = value.decode(errors="replace")
+    if kind == "string":
+        return value if isinstance(value, str) else BAD
+    if is_text and isinstance(value, str):
+        value = value.strip()
+        if not value:
+            return None
+        if kind == "boolean":
+            return _BOOLEANS.get(value.lower(), BAD)
+        try:
+            value = int(value) if _INTEGER.fullmatch(value) else float(value)
+        except ValueError:
+            return BAD
+    if kind == "boolean":
+        return value if isinstance(value, bool) else BAD
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return BAD
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 # The backslash, too, so that what is quoted can be told from an escape.

@@ -19,8 +19,9 @@ from typing import NamedTuple
 
 from warcio.statusandheaders import StatusAndHeaders, StatusAndHeadersParser, StatusAndHeadersParserException
 
-from tokcore_pipelines.reading.fields import add_document
+from tokcore_pipelines.reading.fields import add_document, fill
 from tokcore_pipelines.reading.records import SAMPLE_BYTES, Batch, BatchBuilder, FileRejected, make_printable
+from tokcore_schemas.field_template import list_paths
 from tokcore_schemas.plan import ReadSettings
 
 MAX_HEADER_BYTES = 1 << 20
@@ -67,12 +68,14 @@ def read_warc(blocks: Iterable[bytes], settings: ReadSettings) -> Iterator[Batch
         except _Rejected as rejected:
             builder.reject(rejected.reason, rejected.detail, content.data[:SAMPLE_BYTES])
         else:
-            name = header.get_header(settings.id) if settings.id else None
-            lang = header.get_header(settings.lang_field) if settings.lang_field else None
-            if lang is not None and settings.lang_field.lower() == _LANGUAGES:
+            name, lang, group = (
+                fill(setting, [header.get_header(path) for path in list_paths(setting)]) if setting else None
+                for setting in (settings.id, settings.lang_field, settings.group)
+            )
+            if isinstance(lang, str) and settings.lang_field.lower() == _LANGUAGES:
                 lang = lang.partition(",")[0].strip()
-            group = header.get_header(settings.group) if settings.group else None
-            add_document(builder, settings, "header", text, name, lang, group=group)
+            values = [header.get_header(one.name) for one in settings.fields]
+            add_document(builder, settings, "header", text, name, lang, group=group, values=values)
         if builder.is_full:
             yield builder.take()
     yield builder.take()

@@ -19,6 +19,7 @@ from tokcore.files.jsonable import to_jsonable
 from tokcore.shards.labels import Labels
 from tokcore_pipelines.local.worker import report_progress
 from tokcore_pipelines.reading.input_range import Batch, FileRejected, Meter, Reject, read_documents
+from tokcore_pipelines.reading.records import take_documents
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.work.language_totals import refuse_many_languages
@@ -168,12 +169,12 @@ class ItemReader:
 def _leave_out(batch: Batch, removed: Tombstones) -> tuple[Batch, int]:
     """(the batch without the documents that were removed, how many these are)."""
     goes = mark_removed(batch.ids, batch.langs, removed)
-    return (_take(batch, np.flatnonzero(~goes)), int(goes.sum())) if goes.any() else (batch, 0)
+    return (take_documents(batch, np.flatnonzero(~goes)), int(goes.sum())) if goes.any() else (batch, 0)
 
 
 def keep_removed(batch: Batch, removed: Tombstones) -> Batch:
     """The documents of a batch that were removed."""
-    return _take(batch, np.flatnonzero(mark_removed(batch.ids, batch.langs, removed)))
+    return take_documents(batch, np.flatnonzero(mark_removed(batch.ids, batch.langs, removed)))
 
 
 def mark_removed(ids: Sequence[str | None] | None, langs: Labels, removed: Tombstones) -> npt.NDArray[np.bool_]:
@@ -187,16 +188,3 @@ def mark_removed(ids: Sequence[str | None] | None, langs: Labels, removed: Tombs
         if document_id is not None and removed.spell("id", document_id) in hashes:
             goes[i] = True
     return goes
-
-
-def _take(batch: Batch, where: npt.NDArray[np.int64]) -> Batch:
-    def take(values: list[str] | None) -> list[str] | None:
-        return [values[i] for i in where.tolist()] if values is not None else None
-
-    return batch._replace(
-        texts=batch.texts.take(where),
-        ids=take(batch.ids),
-        langs=batch.langs.take(where),
-        ordinals=batch.ordinals[where],
-        groups=take(batch.groups),
-    )

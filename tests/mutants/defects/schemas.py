@@ -4,6 +4,23 @@ from mutants.defect import Defect, in_tests
 
 DEFECTS = (
     Defect(
+        "template-joiner",
+        "where a field of a template is left out, the text before it stays",
+        "fill_template",
+        "found += [value] if len(found) == 1 else [literal, value]",
+        "found += [value] if len(found) == 1 else [literal, value]\n"
+        "        elif len(found) > 1:\n            found += [literal]",
+        in_tests("pipelines/test_field_templates.py::test_a_template_is_filled_as_by_hand"),
+    ),
+    Defect(
+        "template-required",
+        "a field that must be there may be missing from a template",
+        "_make_getter",
+        "if value is None and not part.is_optional:",
+        "if value is None and not part.is_optional and not values:",
+        in_tests("pipelines/test_field_templates.py::test_a_template_is_filled_as_by_hand"),
+    ),
+    Defect(
         "known-without-its-patterns",
         "a finished build is taken for another one that only has other patterns",
         "_NOT_OF_RESULT",
