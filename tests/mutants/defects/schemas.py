@@ -8,8 +8,7 @@ DEFECTS = (
         "where a field of a template is left out, the text before it stays",
         "fill_template",
         "found += [value] if len(found) == 1 else [literal, value]",
-        "found += [value] if len(found) == 1 else [literal, value]\n"
-        "        elif len(found) > 1:\n            found += [literal]",
+        "found += [literal, value] if len(found) > 1 or values[0] is None else [value]",
         in_tests("pipelines/test_field_templates.py::test_a_template_is_filled_as_by_hand"),
     ),
     Defect(
