@@ -6,27 +6,31 @@ import contextlib
 import dataclasses
 import functools
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from tokcore.errors import StageError
+from tokcore.count.pretoken_tables import read_table_totals
+from tokcore.errors import FormatError, LedgerError, StageError, TokError
 from tokcore_pipelines.build import ledger
-from tokcore_pipelines.build.commit import find_manifest
+from tokcore_pipelines.build.commit import find_manifest, get_path_below, name_once
 from tokcore_pipelines.build.inherited_records import tell_workers
 from tokcore_pipelines.build.item_steps import count_steps
 from tokcore_pipelines.build.rejects import (
     check_rejected,
     commit_rejects,
+    read_file_ledgers,
     require_rejects,
     reuse_rejects,
     write_rejected_files,
 )
 from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, name_inputs, run_stage
+from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.local.pool import Workers
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.local.worker_modules import WORKER_MODULES
 from tokcore_pipelines.run.choose import choose_executor
 from tokcore_pipelines.run.task import do_steps
+from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.work.item_results import read_records, sum_up_languages
@@ -35,7 +39,7 @@ from tokcore_pipelines.work.make_jobs import make_count_job
 from tokcore_pipelines.work.result_keys import make_table_key
 from tokcore_pipelines.work.runs import make_table_record_key
 from tokcore_schemas.build_tables import CountTable
-from tokcore_schemas.count_key import parse_count_key
+from tokcore_schemas.count_key import CountKey, parse_count_key
 from tokcore_schemas.plan import Plan
 from tokcore_schemas.refs import ItemCounted, LanguageCounts, StoredFile, TableRef
 from tokcore_schemas.stage_manifests import (
@@ -96,10 +100,12 @@ def _count(
     # Before anything is committed, so that the build file can be corrected in place.
     _check(run, totals, counted)
     key = make_table_key(attempts.identity)
-    files_made = [
-        (t.file, TableAbout(t.lang, t.num_rows, t.num_pretokens, t.size_bytes, key, t.split, t.source)) for t in tables
-    ]
-    return Made(files_made, totals, counted)
+    return Made([(table.file, _describe_table(table, key)) for table in tables], totals, counted)
+
+
+def _describe_table(table: TableRef, key: str) -> TableAbout:
+    sizes = (table.num_rows, table.num_pretokens, table.size_bytes)
+    return TableAbout(table.lang, *sizes, key, table.split, table.source)
 
 
 def _count_items(run: BuildRun, config: CountsConfig, plan: Plan, attempts: Attempts) -> list[ItemCounted]:
@@ -111,6 +117,79 @@ def _count_items(run: BuildRun, config: CountsConfig, plan: Plan, attempts: Atte
     executor = run.find_executor(attempts)
     with run.progress.stage("count", plan.size_bytes) as shown:
         return do_steps(executor, count_steps(plan, job), attempts, shown.report, run.measure("count"))
+
+
+def recount_tables(stored: Stored, tables: Sequence[TableRef]) -> Made[LedgerTotals, CountedLanguage, TableAbout]:
+    """What the manifest of the counts has to say of these tables. What no table holds is as it says.
+
+    Raises LedgerError if what was read, what was counted and what is in the tables does not add up.
+    """
+    made, files = stored.get(COUNTS), read_file_ledgers(stored.url)
+    config, key, said = made.config, make_table_key(made.identity), made.languages
+    languages = {
+        lang: LanguageCounts(one.documents, one.text_bytes, one.counted_documents, one.counted_bytes, one.pretokens)
+        for lang, one in said.items()
+    }
+    ledger.check_languages(files, languages)
+    ledger.check_counted(languages, tables, config.sample != "1", bool(config.normalize))
+    origins = {
+        CountKey(lang, one.split, one.source).spell(): LanguageCounts(
+            0, 0, one.counted_documents, one.counted_bytes, one.pretokens
+        )
+        for lang, language in said.items()
+        for one in language.origins
+    }
+    if len(origins) != sum(len(one.origins) for one in said.values()):
+        raise LedgerError("a split and source comes twice among the origins of a language")
+    splits = ("train", "validation") if "split" in config.apart_by else ("",)
+    for one in (*(table.key for table in tables), *map(parse_count_key, origins)):
+        if one.split not in splits or (one.source and "source" not in config.apart_by):
+            raise LedgerError(f"{one.spell()}: a split and source that its settings do not tell apart")
+    if config.apart_by:
+        ledger.check_origins(languages, origins, tables)
+    rows: Counter[str] = Counter()
+    for table in tables:
+        rows[table.lang] += table.num_rows
+    if strangers := rows.keys() - said.keys():
+        raise LedgerError(f"a table of {min(strangers)!r}, which has no documents")
+    described = [
+        (
+            dataclasses.replace(table.file, path=f"{table.key.file_name}-{key}.parquet"),
+            _describe_table(table, key),
+        )
+        for table in tables
+    ]
+    held = {lang: dataclasses.replace(one, rows=rows[lang]) for lang, one in said.items()}
+    return Made(described, ledger.sum_up_ledgers(files), held)
+
+
+def recount_table(output: str, named: TableRef) -> TableRef:
+    """A table with what its file holds. Raises FormatError if that is damaged."""
+    path = get_path_below(COUNTS.name, named.file.path)
+    try:
+        with storage.open_read(urls.join(output, path)) as file:
+            held = read_table_totals(file)
+    except TokError as error:
+        raise FormatError(name_once(path, error)) from error
+    return dataclasses.replace(
+        named,
+        file=dataclasses.replace(named.file, content_sha256=held.content_sha256),
+        num_rows=held.num_rows,
+        num_pretokens=held.num_pretokens,
+        size_bytes=held.key_bytes,
+    )
+
+
+def name_tables(made: CountsManifest) -> list[TableRef]:
+    """The tables as the manifest describes them."""
+    return [
+        TableRef(
+            *(entry.about.lang, StoredFile(entry.path, "", entry.size_bytes, entry.sha256, entry.content_sha256)),
+            *(entry.about.rows, entry.about.pretokens, entry.about.pretoken_bytes),
+            *(entry.about.split, entry.about.source),
+        )
+        for entry in made.files
+    ]
 
 
 def count_again(

@@ -15,7 +15,13 @@ from tokcore_pipelines.build import ledger
 from tokcore_pipelines.build.commit import claim, find_manifest, require_manifest
 from tokcore_pipelines.build.inherited_records import tell_workers
 from tokcore_pipelines.build.item_steps import encode_steps, gather_steps, scatter_steps
-from tokcore_pipelines.build.rejects import LEDGER, check_rejected, commit_rejects, require_rejects, reuse_rejects
+from tokcore_pipelines.build.rejects import (
+    LEDGER,
+    check_rejected,
+    commit_rejects,
+    require_rejects,
+    reuse_rejects,
+)
 from tokcore_pipelines.build.shard_files import list_shard_files
 from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, name_inputs, run_stage
 from tokcore_pipelines.build.stored import Stored
@@ -34,7 +40,12 @@ from tokcore_pipelines.work.language_totals import refuse_many_languages, sum_up
 from tokcore_pipelines.work.make_jobs import make_encode_job
 from tokcore_pipelines.work.result_keys import make_shuffled_key
 from tokcore_schemas.plan import Plan
-from tokcore_schemas.refs import ItemEncoded, ItemScattered, LanguageCounts, PartGathered
+from tokcore_schemas.refs import (
+    ItemEncoded,
+    ItemScattered,
+    LanguageCounts,
+    PartGathered,
+)
 from tokcore_schemas.shuffle import choose_num_parts
 from tokcore_schemas.stage_manifests import (
     CorpusAbout,
@@ -171,7 +182,7 @@ def _check_and_finish(
     token_counts = write_token_counts(job.attempts, len(encoded.parts), num_tokens)
     return Made(
         list_shard_files(job, shards, CorpusAbout(read.records.documents, num_tokens), [token_counts]),
-        _sum_up(read, items, len(shards), num_tokens, hashed.digest, job.settings.fingerprint),
+        sum_up_shards(read, items, len(shards), num_tokens, hashed.digest, job.settings.fingerprint),
         {lang: sum_up_encoded(counts, job.unknown is not None) for lang, counts in languages.items()},
     )
 
@@ -195,7 +206,7 @@ def _check_read_as_counted(output: str, files: list[ledger.FileLedger], language
     ledger.check_read_alike(counted, table.sha256, languages, ledger.write_files_table(files))
 
 
-def _sum_up(
+def sum_up_shards(
     read: LedgerTotals,
     items: Sequence[ItemEncoded | ItemScattered],
     num_shards: int,
@@ -203,6 +214,7 @@ def _sum_up(
     documents_digest: str,
     fingerprint: str,
 ) -> ShardsTotals:
+    """The totals of the stage. read, items: what was read; the digest and the fingerprint are hexadecimal."""
     spelled: Counter[str] = Counter()
     for item in items:
         spelled.update(item.special_text)

@@ -6,28 +6,34 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, cast
 
+from tokcore.files.canonical_json import hash_sha256
 from tokcore_pipelines.build.commit import find_manifests, name_claim, require_manifest
 from tokcore_pipelines.build.dataset_card import CARD, make_room_for_card, write_dataset_card
+from tokcore_pipelines.build.identities import is_of_this_release
 from tokcore_pipelines.build.replace_stages import REPLACED, is_sign_of_work
-from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, run_stage, write_file
+from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, list_plain_files, run_stage, write_file
+from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.run.slices.presence import SIGNS
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.attempts import FOLDER, Attempts, name_folder
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_schemas.manifest import AnyManifest
+from tokcore_schemas.refs import StoredFile
 from tokcore_schemas.stage_manifests import (
     BuildManifest,
     BuildTotals,
     BuiltLanguage,
     CountsManifest,
     EncodedLanguage,
+    ImportedConfig,
     MixedLanguage,
     Nothing,
     ShardsManifest,
     ShardsTotals,
+    StageConfigs,
     TokenizerManifest,
 )
-from tokcore_schemas.stage_table import BUILD, COUNTS, SHARDS, STAGES, TOKENIZER
+from tokcore_schemas.stage_table import BUILD, COUNTS, SHARDS, STAGES, TOKENIZER, WHOLE
 
 
 def commit_build(run: BuildRun) -> BuildManifest:
@@ -54,6 +60,23 @@ def commit_build(run: BuildRun) -> BuildManifest:
     with run.progress.stage("clean", minor=True):
         _remove_working_folders(run.output, {**stages, BUILD: manifest})
     return manifest
+
+
+def recount_build(stored: Stored) -> tuple[StageConfigs, Made[BuildTotals, BuiltLanguage, Nothing]]:
+    """What the manifest of a build has to say, as that follows from those of its stages."""
+    build, shards, tokenizer = stored.get(WHOLE), stored.get(SHARDS), stored.get(TOKENIZER)
+    configs: dict[str, Any] = {
+        field.name: stored.stages[field.name].config if field.name in stored.stages else None
+        for field in dataclasses.fields(StageConfigs)
+    }
+    if isinstance(tokenizer.config, ImportedConfig):
+        configs[TOKENIZER.name] = ImportedConfig()
+    card = write_dataset_card(shards, tokenizer)
+    file = StoredFile(CARD, "", len(card), hash_sha256(card), hash_sha256(card))
+    if not is_of_this_release(build) and [entry.path for entry in build.files] == [CARD]:
+        ((file, _),) = list_plain_files(build)  # another release may have found other words for it
+    languages = sum_up_languages(shards, tokenizer, stored.find(COUNTS))
+    return StageConfigs(**configs), Made([(file, Nothing())], sum_up_build(shards, tokenizer), languages)
 
 
 def sum_up_build(shards: ShardsManifest, tokenizer: TokenizerManifest) -> BuildTotals:

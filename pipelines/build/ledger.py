@@ -81,13 +81,18 @@ def balance_ledgers(
     if by_range:
         raise LedgerError(f"{len(by_range)} ranges were read that the plan does not have")
     files = [_make_file_ledger(plan, index, per_file.get(index, [])) for index in range(len(plan.files))]
+    check_languages(files, languages)
+    return files
+
+
+def check_languages(files: Sequence[FileLedger], languages: Mapping[str, LanguageCounts]) -> None:
+    """Raises LedgerError unless documents and bytes of text are as many by file as by language."""
     for name, of_files, of_languages in (
         ("documents", sum(f.documents for f in files), sum(c.num_documents for c in languages.values())),
         ("text bytes", sum(f.text_bytes for f in files), sum(c.text_bytes for c in languages.values())),
     ):
         if of_files != of_languages:
             raise LedgerError(f"{of_files} {name} by file, {of_languages} by language: the ledger does not balance")
-    return files
 
 
 def _make_file_ledger(plan: Plan, index: int, ranges: list[RangeLedger]) -> FileLedger:

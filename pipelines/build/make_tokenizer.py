@@ -7,15 +7,26 @@ taken from there; it is the same stage, with the same identity, as in a build of
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
+from tokcore.errors import FormatError
 from tokcore.tokenizer.tokenizer_spec import FILE_NAME, TokenizerSpec
 from tokcore_pipelines.build.commit import require_manifest
-from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, name_inputs, run_stage, write_file
-from tokcore_pipelines.build.tokenizer_files import list_untold, make_artifact_files
+from tokcore_pipelines.build.identities import is_of_this_release
+from tokcore_pipelines.build.stage import (
+    BuildRun,
+    Made,
+    StageKey,
+    list_plain_files,
+    name_inputs,
+    run_stage,
+    write_file,
+)
+from tokcore_pipelines.build.stored import Stored
+from tokcore_pipelines.build.tokenizer_files import find_foreign_artifacts, list_untold, make_artifact_files
 from tokcore_pipelines.local.dataflow import NAME as DATAFLOW
 from tokcore_pipelines.local.dataflow import choose_learn_machine, make_learn_options
 from tokcore_pipelines.run.choose import choose_executor
@@ -23,6 +34,7 @@ from tokcore_pipelines.run.task import Step, do_steps
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.store.tokenizers import load_spec_of_folder
 from tokcore_pipelines.work.counted_parts import CountedPart, CountedParts, pin_parts
 from tokcore_pipelines.work.item_results import read_record
 from tokcore_pipelines.work.learn_model import Learned, learn_tokenizers
@@ -34,6 +46,7 @@ from tokcore_pipelines.work.learn_on_worker import (
     learn_on_worker,
     read_learned,
 )
+from tokcore_schemas.manifest import AnyManifest
 from tokcore_schemas.refs import StoredFile
 from tokcore_schemas.stage_manifests import (
     ImportedConfig,
@@ -114,6 +127,53 @@ def _make_tokenizers(run: BuildRun) -> TokenizersManifest | None:
 def sum_up_tokenizer(spec: TokenizerSpec, mix: dict[str, Any]) -> TokenizerTotals:
     """What a manifest says of a tokenizer. mix: how the counts of languages were weighted; empty of an imported one."""
     return TokenizerTotals(spec.fingerprint, spec.vocab_size, mix, **spec.model.facts())
+
+
+def recount_tokenizer(stored: Stored, _: object) -> Made[TokenizerTotals, MixedLanguage, Nothing]:
+    """What the tokenizer's manifest has to say of tokcore.json. The mix, which no file holds, is as it says.
+
+    Raises FormatError if another file is not what tokcore.json gives, or another tokenizer was learned or imported.
+    """
+    made, spec = stored.get(TOKENIZER), stored.spec
+    if isinstance(made.config, ImportedConfig):
+        if made.config.fingerprint != spec.fingerprint:
+            raise FormatError(f"names another tokenizer than {FILE_NAME}")
+    elif (several := stored.find(TOKENIZERS)) is not None:
+        chosen = several.totals.sizes.get(str(made.config.vocab_size))
+        config = dataclasses.replace(several.config, vocab_size=made.config.vocab_size)
+        if (config, chosen, several.languages) != (made.config, made.totals, made.languages):
+            raise FormatError(f"not one of the tokenizers in {several.stage}/")
+    _require_artifacts(made, {"": spec})
+    return Made(list_plain_files(made), sum_up_tokenizer(spec, made.totals.mix), made.languages)
+
+
+def recount_sizes(stored: Stored, _: object) -> Made[TokenizersTotals, MixedLanguage, Nothing]:
+    """As recount_tokenizer, of the tokenizers of several sizes."""
+    made = stored.get(TOKENIZERS)
+    wanted = made.config.vocab_size if isinstance(made.config.vocab_size, tuple) else (made.config.vocab_size,)
+    if made.totals.sizes.keys() != {*map(str, wanted)}:
+        raise FormatError(f"tokenizers of {', '.join(made.totals.sizes)}, its configuration has {wanted}")
+    fingerprints = {one.fingerprint for one in made.totals.sizes.values()}
+    specs = {one: load_spec_of_folder(stored.url, made.stage, one) for one in fingerprints}
+    _require_artifacts(made, {f"{fingerprint}/": spec for fingerprint, spec in specs.items()})
+    for size, one in made.totals.sizes.items():
+        if (num := len(specs[one.fingerprint].model.tokens) + len(specs[one.fingerprint].special)) > int(size):
+            raise FormatError(f"totals: {size}: a tokenizer of {num} tokens")
+    sizes = {size: sum_up_tokenizer(specs[one.fingerprint], one.mix) for size, one in made.totals.sizes.items()}
+    return Made(list_plain_files(made), TokenizersTotals(sizes), made.languages)
+
+
+def _require_artifacts(made: AnyManifest, specs: Mapping[str, TokenizerSpec]) -> None:
+    """Raise FormatError unless a stage's files are those of its tokenizers. specs: folder -> tokenizer."""
+    if not is_of_this_release(made):
+        return  # another release may write the field's formats in other bytes
+    left = {entry.path: entry.sha256 for entry in made.files}
+    for folder, spec in specs.items():
+        own = {path.removeprefix(folder): left.pop(path) for path in [*left] if path.startswith(folder)}
+        if foreign := find_foreign_artifacts(spec, own):
+            raise FormatError(f"{folder}{foreign[0]}: not what the tokenizer in {made.stage}/{folder}{FILE_NAME} gives")
+    if left:
+        raise FormatError(f"{min(left)}: no tokenizer gives it")
 
 
 def _list_counted(run: BuildRun) -> CountedParts:

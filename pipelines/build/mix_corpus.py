@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -34,7 +34,6 @@ from tokcore_pipelines.work.mix_part import (
 from tokcore_pipelines.work.result_keys import make_table_key
 from tokcore_schemas.copies import NUM_CELLS, choose_num_segments
 from tokcore_schemas.refs import Measured, MixedSums, MixPart, PartMeasured, PartMixed
-from tokcore_schemas.shard_entries import list_named_shards
 from tokcore_schemas.shuffle import choose_num_parts
 from tokcore_schemas.stage_manifests import (
     CorpusAbout,
@@ -298,25 +297,13 @@ def show_receipts(made: MixtureManifest) -> list[str]:
 # ---------------------------------------------------------------------------------------------------------- made again
 
 
-def check_mixture(stored: Stored) -> Iterator[str]:
-    """What is wrong with the manifest of a mixture, beside the manifest of the shards."""
-    made, shards = stored.get(MIXED), stored.get(SHARDS)
-    totals, said = made.totals, _read_decision(made)
-    sizes = _choose_sizes(made.config, shards, sum(said.wanted.values()) + totals.validation_tokens)
-    if sizes != (totals.parts, totals.segments):
-        yield f"{totals.parts} parts of {totals.segments} segments in all, expected {sizes[0]} of {sizes[1]}"
-    for facts in (shard.facts for shard in list_named_shards(made)):
-        if facts.item >= totals.parts or facts.split not in ("train", "validation"):
-            yield f"{facts.shard}: of part {facts.item} of {totals.parts}, split {facts.split!r}"
-        if (shards.config.by == "lang") != bool(facts.lang):
-            yield f"{facts.shard}: is of language {facts.lang!r}, shards are by {shards.config.by}"
-    if wrong := _find_unmixed(totals, made.languages, shards):
-        yield wrong
-
-
 def count_parts(stored: Stored) -> int:
-    """How many parts a mixture has."""
-    return stored.get(MIXED).totals.parts
+    """How many parts a mixture has. Raises LedgerError if its manifest says other ones than follow from the shards."""
+    totals, said, shards = stored.get(MIXED).totals, _read_decision(stored.get(MIXED)), stored.get(SHARDS)
+    sizes = _choose_sizes(stored.get(MIXED).config, shards, sum(said.wanted.values()) + totals.validation_tokens)
+    if sizes != (totals.parts, totals.segments):
+        raise LedgerError(f"{totals.parts} parts of {totals.segments} segments, expected {sizes[0]} of {sizes[1]}")
+    return totals.parts
 
 
 def mix_again(stored: Stored, attempts: Attempts, number: int) -> PartMixed:

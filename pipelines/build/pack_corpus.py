@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 
 from tokcore.errors import LedgerError
 from tokcore.formats.shard_facts import ShardFacts
@@ -112,21 +112,6 @@ def tell_packed(made: PackedManifest) -> list[str]:
 
 
 # ---------------------------------------------------------------------------------------------------------- made again
-
-
-def check_packed(stored: Stored) -> Iterator[str]:
-    """What is wrong with the manifest of packed rows, beside the manifest of the shards that they are made of."""
-    made = stored.get(PACKED)
-    of_groups: dict[int, set[tuple[str, str]]] = {}
-    for shard in list_named_shards(made):
-        of_groups.setdefault(shard.facts.item, set()).add((shard.facts.lang, shard.facts.split))
-    for group in _list_groups(stored):
-        if (streams := of_groups.pop(group.number, set())) != {(group.lang, group.split)}:
-            yield f"group {group.number}: shards of {sorted(streams)}, expected {group.lang, group.split}"
-    for number in of_groups:
-        yield f"shards of group {number}, of which there is none"
-    if wrong := _find_unpacked(made.totals, stored.get_source(made)):
-        yield wrong
 
 
 def count_groups(stored: Stored) -> int:

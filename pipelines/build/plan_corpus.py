@@ -8,9 +8,11 @@ import heapq
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 
+from tokcore.errors import FormatError
 from tokcore.files.canonical_json import Sha256Writer, write_canonical_lines
 from tokcore_pipelines.build.commit import get_manifest_url
 from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, run_stage, write_file
+from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.build.tokenizer_files import import_tokenizer
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.attempts import Attempts
@@ -21,7 +23,9 @@ from tokcore_pipelines.work.plan_inputs import plan_inputs
 from tokcore_schemas.config import BuildConfig
 from tokcore_schemas.manifest import Input
 from tokcore_schemas.plan import InputFile, Plan, count_partitions
+from tokcore_schemas.refs import StoredFile
 from tokcore_schemas.stage_manifests import Nothing, PlanConfig, PlanManifest, PlanTotals
+from tokcore_schemas.stage_table import PLAN
 
 _LINES = 1000  # that are written at a time
 
@@ -77,6 +81,16 @@ def sum_up_plan(plan: Plan) -> PlanTotals:
         partitions=count_partitions(size_bytes),
         duplicates=plan.duplicates,
     )
+
+
+def recount_plan(stored: Stored, _: object) -> Made[PlanTotals, Nothing, Nothing]:
+    """What the plan's manifest has to say of its table of files. Raises FormatError if that is not in order."""
+    plan, entry = stored.plan, stored.get(PLAN).file(FILES)
+    uris = [file.uri for file in plan.files]
+    if uris != sorted({*uris}):
+        raise FormatError(f"{PLAN.name}/{FILES}: not sorted, or a file twice")
+    file = StoredFile(FILES, "", entry.size_bytes, entry.sha256, hash_content(plan))
+    return Made([(file, Nothing())], sum_up_plan(plan))
 
 
 def find_changed_inputs(output: str, plan: Plan) -> list[str]:

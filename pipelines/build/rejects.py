@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tokcore.errors import ConfigError, StageError
+from tokcore.errors import ConfigError, LedgerError, StageError
 from tokcore.files.canonical_json import Sha256Writer, write_canonical_json
 from tokcore.files.jsonable import to_jsonable
 from tokcore_pipelines.build import ledger
 from tokcore_pipelines.build.commit import find_manifest
 from tokcore_pipelines.build.reject_causes import find_main_cause
-from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, name_inputs, run_stage, take_over, write_file
+from tokcore_pipelines.build.stage import (
+    BuildRun,
+    Made,
+    StageKey,
+    list_plain_files,
+    name_inputs,
+    run_stage,
+    take_over,
+    write_file,
+)
+from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.attempts import Attempts
-from tokcore_pipelines.store.json_lines import read_lines
+from tokcore_pipelines.store.json_lines import read_lines, read_table
 from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.plan import Plan
 from tokcore_schemas.refs import ItemCounted, ItemEncoded, ItemScattered, RangeLedger, RejectRef, StoredFile
@@ -102,6 +114,48 @@ def check_rejected(run: BuildRun, totals: LedgerTotals) -> None:
         + f"All of them are in {redact(url)}. Correct how the build file reads it, "
         f"fix the input and add --replace plan, or raise build.max_rejected (1 = never fail)."
     )
+
+
+def read_file_ledgers(output: str) -> list[ledger.FileLedger]:
+    """What became of each input file, as the output's rejected/ says."""
+    return read_table(urls.join(output, REJECTED.name, LEDGER), ledger.FileLedger)
+
+
+def recount_rejected(stored: Stored, documents: Mapping[str, int] | None) -> Made[LedgerTotals, Nothing, Nothing]:
+    """What the manifest of what was rejected has to say of its files.
+
+    documents: how many are in the shards, by uri; None: as many as the ledger says. Raises LedgerError for a file whose
+    ledger is not what the plan, these and the rejects give.
+    """
+    files = read_file_ledgers(stored.url)
+    records, whole = Counter[tuple[str, str]](), {}
+    for reject in read_lines(urls.join(stored.url, REJECTED.name, REJECTS), ledger.PlacedReject):
+        if reject.record is None:
+            whole[reject.file] = reject.reason
+        else:
+            records[reject.file, reject.reason] += 1
+    by_file: dict[str, dict[str, int]] = {}
+    for (uri, reason), num in sorted(records.items()):
+        by_file.setdefault(uri, {})[reason] = num
+    for said, planned in itertools.zip_longest(files, stored.plan.files):
+        if said is None or planned is None or said.uri != planned.uri:
+            raise LedgerError(f"{LEDGER}: {len(files)} files, not the {len(stored.plan.files)} that were planned")
+        num = said.documents if documents is None else documents.get(said.uri, 0)
+        rejected = by_file.pop(said.uri, {})
+        held = dataclasses.replace(
+            said,
+            stored_bytes=planned.size_bytes,
+            records=num + sum(rejected.values()) + said.removed,
+            documents=num,
+            rejected=rejected,
+            rejected_file=whole.pop(said.uri, ""),
+        )
+        for field in dataclasses.fields(held):
+            if (mine := getattr(said, field.name)) != (theirs := getattr(held, field.name)):
+                raise LedgerError(f"{LEDGER}: {said.uri}: {field.name} = {mine}, its files give {theirs}")
+    if by_file or whole:
+        raise LedgerError(f"{REJECTS}: {min([*by_file, *whole])}: not a file of the plan")
+    return Made(list_plain_files(stored.get(REJECTED)), ledger.sum_up_ledgers(files))
 
 
 def write_rejects(attempts: Attempts, plan: Plan, ranges: Iterable[RangeLedger], parts: Iterable[str]) -> StoredFile:

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from tokcore.errors import LedgerError
+from tokcore.files.canonical_json import hash_sha256
 from tokcore.formats.shard_facts import ShardFacts
+from tokcore.shards.format_table import list_all_paths
 from tokcore_pipelines.build.stage import write_file
 from tokcore_pipelines.work.encode_job import ShardJob
-from tokcore_schemas.refs import ShardRef, StoredFile
-from tokcore_schemas.shard_entries import write_folder_indexes
+from tokcore_schemas.manifest import Manifest
+from tokcore_schemas.refs import ShardRef, StoredFile, spell_shard_name
+from tokcore_schemas.shard_entries import list_apart, make_shard_settings, write_folder_indexes
 from tokcore_schemas.stage_manifests import CorpusAbout
+from tokcore_schemas.stage_table import STAGES
+
+OfShards = Manifest[Any, Any, Any, ShardFacts | CorpusAbout]
+Described = list[tuple[StoredFile, ShardFacts | CorpusAbout]]
 
 
 def list_shard_files(
     job: ShardJob[Any], shards: Iterable[ShardRef], about: CorpusAbout, more: Iterable[StoredFile] = ()
-) -> list[tuple[StoredFile, ShardFacts | CorpusAbout]]:
+) -> Described:
     """All files and what is said of each; those in which formats describe a folder are written here.
 
     about: what is said of these, and of more, which come last.
@@ -25,7 +35,56 @@ def list_shard_files(
         write_file(job.attempts, path, index.data, index.content_sha256)
         for path, index in write_folder_indexes(job.config.formats, shards, job.settings).items()
     ]
+    return _describe(shards, about, [*indexes, *more])
+
+
+def _describe(shards: Iterable[ShardRef], about: CorpusAbout, more: Iterable[StoredFile]) -> Described:
     return [
         *((file, shard.facts) for shard in shards for file in shard.files),
-        *((file, about) for file in (*indexes, *more)),
+        *((file, about) for file in more),
     ]
+
+
+def recount_shard_files(
+    made: OfShards, shards: Sequence[ShardRef], vocab_size: int, more: Iterable[StoredFile] = ()
+) -> Described:
+    """As list_shard_files, of shards that are stored: nothing is written. shards: as name_shards gives them."""
+    settings = make_shard_settings(made.config, made.totals.fingerprint, vocab_size)
+    about = CorpusAbout(*(sum(getattr(one.facts, name) for one in shards) for name in ("documents", "tokens")))
+    indexes = [
+        StoredFile(path, "", len(index.data), hash_sha256(index.data), index.content_sha256)
+        for path, index in write_folder_indexes(made.config.formats, shards, settings).items()
+    ]
+    return _describe(shards, about, [*indexes, *more])
+
+
+def name_shards(made: OfShards, shards: Iterable[ShardRef], find_key: Callable[[ShardFacts], str]) -> list[ShardRef]:
+    """Shards with the names, result keys and files that the stage gives them, in their order.
+
+    find_key: the result key that a shard is to have. Raises LedgerError for one that another follows too early.
+    """
+    numbers: Counter[tuple[int, str, str]] = Counter()
+    short: dict[tuple[int, str, str], str] = {}
+    named = []
+    for shard in shards:
+        facts, target = shard.facts, made.config.target_tokens
+        stream = (facts.item, facts.lang, facts.split)
+        if stream in short:
+            raise LedgerError(f"{short[stream]}: ended before it reached {target} tokens")
+        if facts.tokens < target:
+            short[stream] = facts.shard
+        name = spell_shard_name(facts.split, facts.item, numbers[stream])
+        numbers[stream] += 1
+        facts = dataclasses.replace(facts, shard=name, result_key=find_key(facts))
+        named.append(ShardRef(facts, shard.content_sha256, tuple(_list_files(made, facts, shard))))
+    return named
+
+
+def _list_files(made: OfShards, facts: ShardFacts, shard: ShardRef) -> Iterable[StoredFile]:
+    """The files of a shard, all with its content but those that have their own. One that is not there has size 0."""
+    stage, there = STAGES[made.stage], {file.path: file for file in shard.files}
+    is_shuffled = stage.beside == "provenance" or getattr(made.config, "shuffle", None) is not None
+    apart = list_apart(facts)
+    for path in list_all_paths(made.config.formats, facts.stem, is_shuffled, is_packed=stage.beside == "pieces"):
+        file = there.get(path, StoredFile(path, "", 0, "", ""))
+        yield file if path in apart else dataclasses.replace(file, content_sha256=shard.content_sha256)

@@ -124,6 +124,11 @@ class Made(Generic[Totals, Language, About]):
     languages: dict[str, Language] = dataclasses.field(default_factory=dict)
 
 
+def list_plain_files(made: AnyManifest) -> list[tuple[StoredFile, Any]]:
+    """The files of a stage that stores them as they are, so that their content is their bytes."""
+    return [(StoredFile(one.path, "", one.size_bytes, one.sha256, one.sha256), one.about) for one in made.files]
+
+
 def give_no_reasons() -> list[str]:
     """Why a standing stage may differ, where configuration and inputs say it all."""
     return []

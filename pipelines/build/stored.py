@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any, cast
 
 from tokcore.errors import FormatError, TokError
-from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
-from tokcore_pipelines.build.commit import find_manifest, read_run_facts, require_manifest
+from tokcore.tokenizer.tokenizer_spec import FILE_NAME, TokenizerSpec
+from tokcore_pipelines.build.commit import find_manifest, get_path_below, name_once, read_run_facts, require_manifest
+from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.store.tokenizers import load_spec
 from tokcore_pipelines.work.read_plan import read_plan
 from tokcore_schemas.manifest import AnyManifest
 from tokcore_schemas.plan import Plan
-from tokcore_schemas.stage_table import PLAN, STAGES, Made, Stage
+from tokcore_schemas.stage_table import PLAN, STAGES, TOKENIZER, Made, Stage
 
 Each = Callable[[Callable[[int], Any], Iterable[int]], Iterable[Any]]  # as map, for calls that may run at once
 
@@ -72,6 +73,31 @@ class Stored:
     def spec(self) -> TokenizerSpec:
         """What the tokenizer is made of. Raises FormatError if it is damaged."""
         return load_spec(self.url)
+
+    def require_spec_inside(self) -> None:
+        """Raise FormatError, under its path, if tokcore.json is damaged, or a link to a place outside."""
+        path = get_path_below(TOKENIZER.name, FILE_NAME)
+        try:
+            storage.require_inside(self.url, path)
+            _ = self.spec
+        except TokError as error:
+            raise FormatError(name_once(path, error)) from error
+
+    @property
+    def is_lossless(self) -> bool:
+        """Whether tokens give texts back, as far as that can be told."""
+        made = self.find(TOKENIZER)
+        with contextlib.suppress(TokError):
+            return (self.spec.model.facts().get("lossless") if made is None else made.totals.lossless) is not False
+        return True
+
+    @property
+    def tokenizer(self) -> tuple[str, int]:
+        """(fingerprint, number of ids) of the tokenizer. Raises FormatError if it is damaged."""
+        made = self.find(TOKENIZER)
+        if made is None:  # a folder that WriteShards made
+            return self.spec.fingerprint, self.spec.vocab_size
+        return made.totals.fingerprint, made.totals.vocab_size
 
     @functools.cached_property
     def base(self) -> str:

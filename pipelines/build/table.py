@@ -7,12 +7,17 @@ rebuilt and repaired by it.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tokcore_pipelines.build import mix_corpus, pack_corpus
+from tokcore_pipelines.build.count_corpus import name_tables, recount_tables
 from tokcore_pipelines.build.encode_corpus import encode_again
-from tokcore_pipelines.build.stage import BuildRun
+from tokcore_pipelines.build.make_tokenizer import recount_sizes, recount_tokenizer
+from tokcore_pipelines.build.plan_corpus import recount_plan
+from tokcore_pipelines.build.recount_shards import HeldShards, recount_shards
+from tokcore_pipelines.build.rejects import recount_rejected
+from tokcore_pipelines.build.stage import BuildRun, Made
 from tokcore_pipelines.build.stored import Each, Stored
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_schemas.manifest import AnyManifest
@@ -27,6 +32,10 @@ class StageWork:
     title: str = ""  # under which the end of a build names its folder; "": not at all
     tell: Callable[[Any], list[str]] | None = None  # what stands beside the folder, and lines that follow it
     show: Callable[[Any], list[str]] | None = None  # what `tokcore show` says of it, besides its shards
+    # What its manifest has to say: the stage's own sum of records, which say what its files hold. None: shards alone.
+    recount: Callable[[Stored, Any], Made[Any, Any, Any]] | None = None
+    is_quick: bool = True  # recounting it reads no more than its manifest and small files
+    as_said: Callable[[Any], Any] | None = None  # the records that its manifest speaks of, with nothing read
     # Makes a piece of it once more, in a working folder: the record of a worker, with the shards that are `item` of it.
     again: Callable[[Stored, Attempts, int], Any] | None = None
 
@@ -40,7 +49,6 @@ class DerivedWork(StageWork):
     count: Callable[[Stored], int]  # of these pieces
     # How the records of all pieces add up: (totals, languages) as the manifest has them.
     sum_up: Callable[[Stored, Sequence[Any], Each], tuple[Any, Any]]
-    check: Callable[[Stored], Iterator[str]]  # what is wrong with its manifest, besides what all such stages have
 
 
 def _tell_size(made: TokenizerManifest) -> list[str]:
@@ -52,12 +60,12 @@ def _tell_sizes(made: TokenizersManifest) -> list[str]:
 
 
 WORK: dict[str, StageWork] = {
-    PLAN.name: StageWork(),
-    REJECTED.name: StageWork(),
-    COUNTS.name: StageWork(),
-    TOKENIZERS.name: StageWork(title="tokenizers", tell=_tell_sizes),
-    TOKENIZER.name: StageWork(title="tokenizer", tell=_tell_size),
-    SHARDS.name: StageWork(title="shards", again=encode_again),
+    PLAN.name: StageWork(recount=recount_plan),
+    REJECTED.name: StageWork(recount=recount_rejected),
+    COUNTS.name: StageWork(recount=recount_tables, as_said=name_tables),
+    TOKENIZERS.name: StageWork(title="tokenizers", tell=_tell_sizes, recount=recount_sizes, is_quick=False),
+    TOKENIZER.name: StageWork(title="tokenizer", tell=_tell_size, recount=recount_tokenizer, is_quick=False),
+    SHARDS.name: StageWork(title="shards", again=encode_again, recount=recount_shards, as_said=HeldShards.said_by),
     MIXED.name: DerivedWork(
         make=mix_corpus.mix_corpus,
         title="mixture",
@@ -66,7 +74,6 @@ WORK: dict[str, StageWork] = {
         again=mix_corpus.mix_again,
         count=mix_corpus.count_parts,
         sum_up=mix_corpus.sum_up_again,
-        check=mix_corpus.check_mixture,
     ),
     PACKED.name: DerivedWork(
         make=pack_corpus.pack_corpus,
@@ -75,6 +82,5 @@ WORK: dict[str, StageWork] = {
         again=pack_corpus.pack_again,
         count=pack_corpus.count_groups,
         sum_up=pack_corpus.sum_up_again,
-        check=pack_corpus.check_packed,
     ),
 }

@@ -18,7 +18,7 @@ from tokcore_pipelines.check.verify_log import check_log
 from tokcore_pipelines.store import storage, urls
 from tokcore_schemas.manifest import AnyManifest
 from tokcore_schemas.stage_manifests import BuildManifest
-from tokcore_schemas.stage_table import BUILD, STAGES, WHOLE, parse_manifest
+from tokcore_schemas.stage_table import BUILD, SHARDS, STAGES, WHOLE, parse_manifest
 
 _NOT_FINISHED = f"{MANIFEST}: missing; the build did not finish, or it was removed"
 
@@ -34,6 +34,12 @@ class Manifests:
     def build(self) -> BuildManifest | None:
         """That of the build, if it can be read."""
         return self.found.get(BUILD)
+
+    @property
+    def head(self) -> AnyManifest | None:
+        """That of the build, or of the shards of a folder that WriteShards made: what vouches for all others."""
+        shards = self.found.get(SHARDS.name)
+        return self.build or (shards if shards is not None and not shards.inputs else None)
 
     @property
     def is_unfinished(self) -> bool:

@@ -10,7 +10,7 @@ from tokcore_pipelines.build.commit import MANIFEST, get_path_below
 from tokcore_pipelines.build.dataset_card import CARD
 from tokcore_pipelines.build.output import Output
 from tokcore_pipelines.build.stored import Stored
-from tokcore_pipelines.check.verify import check_file
+from tokcore_pipelines.check.whole_files import check_file
 from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.commit_log import OWN, Part, hash_parts
 from tokcore_schemas.manifest import AnyManifest

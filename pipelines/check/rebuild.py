@@ -16,11 +16,9 @@ from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.build.table import WORK
 from tokcore_pipelines.check.chain import read_manifests
 from tokcore_pipelines.check.decoded_files import describe_decoded, find_decoded
-from tokcore_pipelines.check.shards_made_again import Compared, compare
-from tokcore_pipelines.check.verify import check_file
-from tokcore_pipelines.check.verify_manifests import require_whole
-from tokcore_pipelines.store import storage, urls
-from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.check.recount import require_whole
+from tokcore_pipelines.check.shards_made_again import Compared, compare, make_again
+from tokcore_pipelines.check.whole_files import check_file
 from tokcore_schemas.manifest import AnyManifest
 from tokcore_schemas.refs import ShardRef
 from tokcore_schemas.shard_entries import list_named_shards
@@ -56,8 +54,8 @@ def rebuild(output: str, name: str, base: str = "") -> Rebuilt:
 
     if problems:
         return finish(name, Compared(tuple(problems), ()))
-    require_whole(read.found)
     stored = Stored(output, read.found, base)
+    require_whole(stored)
     made, shard = _find(stored, name)
     # What it follows from, its tokenizer alone among what describes that; and what it is.
     needed = [(PLAN.name, entry) for entry in stored.get(PLAN).files]
@@ -73,16 +71,15 @@ def rebuild(output: str, name: str, base: str = "") -> Rebuilt:
             f"compute it from. `tokcore verify` checks all that is stored"
         )
     wrong = [wrong for file in shard.files for wrong in check_file(output, made.stage, file)]
-    with storage.make_scratch_folder("tokcore-rebuild-") as folder:
-        attempts = Attempts(folder, made.stage, made.identity)
-        again = WORK[made.stage].again
-        assert again is not None
-        compared = compare(output, attempts, shard, again(stored, attempts, shard.facts.item).shards, wrong)
-        if compared.problems and PLAN.name in made.inputs:
-            attempts = Attempts(urls.join(folder, "before"), made.stage, made.identity)
-            refs = again(stored.as_before(), attempts, shard.facts.item).shards
-            before = compare(output, attempts, shard, refs, wrong)
-            compared = min(compared, before, key=lambda one: len(one.problems))
+    ways: list[Compared] = []
+    # As inputs are read now, or else as earlier releases read them.
+    for one in (stored, stored.as_before()) if PLAN.name in made.inputs else (stored,):
+        with make_again(one, made, shard.facts.item) as (attempts, record):
+            found = compare(output, attempts, shard, record.shards, wrong)
+        ways.append(found)
+        if not found.problems:
+            break
+    compared = min(ways, key=lambda one: len(one.problems))
     facts, size_bytes = shard.facts, sum(file.size_bytes for file in shard.files)
     return finish(facts.shard, compared, facts.documents, facts.tokens, size_bytes)
 

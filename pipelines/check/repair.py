@@ -17,7 +17,6 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from tokcore.count import token_counts
@@ -44,8 +43,10 @@ from tokcore_pipelines.build.tokenizer_files import find_artifact
 from tokcore_pipelines.check.chain import Chain, Manifests, read_chain, read_manifests, require_commit
 from tokcore_pipelines.check.decoded_files import describe_decoded, find_decoded
 from tokcore_pipelines.check.repair_beside import repair_beside
-from tokcore_pipelines.check.verify import check_file, verify
+from tokcore_pipelines.check.shards_made_again import make_again
+from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.check.verify_log import check_commit_card
+from tokcore_pipelines.check.whole_files import check_file, check_files
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.attempts import FOLDER, Attempts, publish
@@ -220,7 +221,7 @@ class _Repair:
         self._repair_counts([(name, entry) for name in of_counting for entry in damaged.get(name, [])])
         for name, work in WORK.items():
             if work.again is not None and name in damaged:
-                self._repair_shards(STAGES[name], work.again, damaged[name])
+                self._repair_shards(STAGES[name], damaged[name])
         for entry in damaged.get(BUILD, []):
             self._repair_card(entry)
         if not storage.list_tree(urls.join(self._output, FOLDER)):
@@ -234,12 +235,10 @@ class _Repair:
             if not (stage == BUILD and self._follows)
         ]
         self.num_files = len(entries)
-        with ThreadPoolExecutor(self._options.num_workers) as threads:
-            wrong = threads.map(lambda one: bool(check_file(self._output, *one)), entries)
-            found: dict[str, list[FileEntry[Any]]] = {}
-            for (stage, entry), is_wrong in zip(entries, wrong, strict=True):
-                if is_wrong:
-                    found.setdefault(stage, []).append(entry)
+        found: dict[str, list[FileEntry[Any]]] = {}
+        for stage, entry, wrong in check_files(self._output, entries, self._options.num_workers):
+            if wrong:
+                found.setdefault(stage, []).append(entry)
         return found
 
     def _names_left(self) -> set[str]:
@@ -293,9 +292,7 @@ class _Repair:
         storage.remove_tree(attempts.folder)
         storage.remove_tree(apart)
 
-    def _repair_shards(
-        self, stage: Stage[Any], make: Callable[[Stored, Attempts, int], Any], entries: list[FileEntry[Any]]
-    ) -> None:
+    def _repair_shards(self, stage: Stage[Any], entries: list[FileEntry[Any]]) -> None:
         """Make the pieces of a stage again whose shards are damaged, on this machine, and take the files it needs."""
         made = self._stored.get(stage)
         if why := self._find_lost_input(made):
@@ -305,9 +302,8 @@ class _Repair:
 
         @contextlib.contextmanager
         def make_piece(number: int, stored: Stored) -> Iterator[_Again]:
-            with tempfile.TemporaryDirectory(prefix="tokcore-repair-") as folder:
-                attempts = Attempts(folder, stage.name, made.identity)
-                files = (file for ref in make(stored, attempts, number).shards for file in ref.files)
+            with make_again(stored, made, number) as (attempts, record):
+                files = (file for ref in record.shards for file in ref.files)
                 yield attempts, {f"{stage.name}/{file.path}": file for file in files}
 
         wanted: dict[int, list[tuple[str, FileEntry[Any]]]] = {}

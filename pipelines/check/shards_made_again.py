@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tokcore.errors import TokError
 from tokcore.formats.arrow_columns import RecordBatches
 from tokcore.shards.format_table import SHARD_FORMATS, FormatFile, list_paths
 from tokcore_pipelines.build.commit import find_package_versions, read_run_facts
-from tokcore_pipelines.store import urls
+from tokcore_pipelines.build.stored import Stored
+from tokcore_pipelines.build.table import WORK
+from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.attempts import Attempts, publish
 from tokcore_pipelines.store.stored_shards import copy_shard_if_remote, find_main_files
+from tokcore_schemas.manifest import AnyManifest
 from tokcore_schemas.refs import ShardRef
+
+
+@contextlib.contextmanager
+def make_again(stored: Stored, made: AnyManifest, number: int) -> Iterator[tuple[Attempts, Any]]:
+    """Make a piece of a stage once more: the working folder, which goes at the end, and the record of the piece."""
+    again = WORK[made.stage].again
+    assert again is not None
+    with storage.make_scratch_folder("tokcore-again-") as folder:
+        attempts = Attempts(folder, made.stage, made.identity)
+        yield attempts, again(stored, attempts, number)
 
 
 class Compared(NamedTuple):

@@ -9,62 +9,46 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
-import hashlib
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
+from tokcore.count.token_counts import hash_content
 from tokcore.errors import ConfigError, FormatError, TokError
 from tokcore.files.jsonable import to_jsonable
-from tokcore_pipelines.build.commit import (
-    MANIFEST,
-    RUN,
-    find_written,
-    get_folder,
-    get_path_below,
-    name_once,
-    require_output,
-)
+from tokcore.tokenizer.tokenizer_spec import FILE_NAME
+from tokcore_pipelines.build.commit import MANIFEST, RUN, find_written, get_path_below, require_output
+from tokcore_pipelines.build.count_corpus import name_tables, recount_table
 from tokcore_pipelines.build.dataset_card import CARD
 from tokcore_pipelines.build.read_log import Log, locate_part
 from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.build.table import WORK, DerivedWork
+from tokcore_pipelines.build.token_count_table import TOKEN_COUNTS, read_token_counts
 from tokcore_pipelines.check.chain import Manifests, read_build, read_chain, read_manifests, require_commit
-from tokcore_pipelines.check.shard_sums import ShardSums
-from tokcore_pipelines.check.shards_made_again import compare
+from tokcore_pipelines.check.recount import compare_manifests, recount, recount_as_said, require_whole
+from tokcore_pipelines.check.shards_made_again import compare, make_again
 from tokcore_pipelines.check.verify_beside import CheckedBeside, check_beside
 from tokcore_pipelines.check.verify_log import check_commit_card, check_kind, find_brought_back
-from tokcore_pipelines.check.verify_manifests import (
-    check_count_table,
-    check_manifests,
-    list_differences,
-    read_file_ledgers,
-    require_whole,
-)
-from tokcore_pipelines.check.verify_order import Origins, list_ordinal_ends
-from tokcore_pipelines.check.verify_shards import Found, Rules, check_item, check_part, make_rules
-from tokcore_pipelines.check.verify_written import Checked, check_names, check_written
+from tokcore_pipelines.check.verify_order import Origins
+from tokcore_pipelines.check.verify_shards import ShardSums, list_checks
+from tokcore_pipelines.check.whole_files import check_files
 from tokcore_pipelines.history.expire_commits import list_expired
 from tokcore_pipelines.local.pool import Workers
 from tokcore_pipelines.local.progress import Phase, StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
-from tokcore_pipelines.store import storage, urls
-from tokcore_pipelines.store.attempts import FOLDER, WATCHERS, Attempts
+from tokcore_pipelines.store import storage
+from tokcore_pipelines.store.attempts import FOLDER, WATCHERS
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.work.decode_item import DecodeJob, decode_items
 from tokcore_schemas.commit_log import PARTS, hash_parts, is_of_history, name_commit
 from tokcore_schemas.manifest import AnyManifest, FileEntry
-from tokcore_schemas.plan import Plan
-from tokcore_schemas.refs import StoredFile
 from tokcore_schemas.shard_entries import list_item_shards
-from tokcore_schemas.shuffle import choose_num_parts, get_interval
-from tokcore_schemas.stage_manifests import ShardsManifest, TokenizerTotals
-from tokcore_schemas.stage_table import BUILD, COUNTS, SHARDS, STAGES, TOKENIZER, Stage
+from tokcore_schemas.shuffle import choose_num_parts
+from tokcore_schemas.stage_manifests import ShardsManifest
+from tokcore_schemas.stage_table import BUILD, COUNTS, REJECTED, SHARDS, STAGES, TOKENIZER, WHOLE
 
 _OF_WATCHERS = f"{FOLDER}/{WATCHERS}/"
-_BLOCK_BYTES = 1 << 20
 MANY_SHARDS = 10_000
 _DECODED_TOGETHER = 1 << 21  # documents that a worker compares in one go, of shuffled shards
 
@@ -124,14 +108,14 @@ def verify(
         written = None if build is not None else _find_written(output)
         chain = read_chain(output, first)
         there = storage.list_tree(output)
-    if written is not None:
-        if decode != 0 or at is not None:
-            raise ConfigError(f"{redact(output)}: WriteShards made it: it has no commits, and no sources to decode")
-        return _verify_written(output, written, root, quick, options, progress)
+    if written is not None and (decode != 0 or at is not None):
+        raise ConfigError(f"{redact(output)}: WriteShards made it: it has no commits, and no sources to decode")
     log, problems, unread = chain.log, [*chain.breaks], [*chain.own.problems.values()]
     beside = check_beside(log, there, problems) if log is not None else CheckedBeside(frozenset(), 0, 0, 0)
     with contextlib.closing(Workers(options, ())) as workers:
         how = _How(decode, quick, base, options, progress, workers)
+        if written is not None:
+            chain, problems = dataclasses.replace(chain, own=Manifests({SHARDS.name: written}, {})), []
         if log is None or unread or problems or (not log.commits and not at):
             apart = beside.paths
             if log is not None and log.commits:  # what the card says cannot be told, but whether it is a file
@@ -158,34 +142,6 @@ def _find_written(output: str) -> ShardsManifest | None:
     with contextlib.suppress(TokError):
         return find_written(output)
     return None
-
-
-def _verify_written(
-    output: str, made: ShardsManifest, root: str, quick: bool, options: RunOptions, progress: StageProgress
-) -> Report:
-    """As verify, of a folder that WriteShards made. Its root is the content id of its manifest."""
-    started = time.monotonic()
-    problems: list[str] = []
-    _check_files(output, [(made.stage, entry) for entry in made.files], options, problems, progress)
-    problems.extend(check_names(made, storage.list_tree(output)))
-    if root and made.content_id() != root:
-        problems.append(f"shards/{MANIFEST}: its root is {made.content_id()}, expected {root}")
-    checked = Checked(problems, 0, True, 0)
-    if not problems:
-        with progress.stage("read", made.totals.records.documents, "documents", minor=True):
-            checked = check_written(output, made, quick, options)
-    return Report(
-        problems=tuple(checked.problems),
-        root=made.content_id(),
-        num_files=len(made.files) + 2,  # its own, and the tokenizer's
-        size_bytes=sum(entry.size_bytes for entry in made.files),
-        seconds=time.monotonic() - started,
-        num_read=checked.num_read,
-        num_decoded=0,
-        lossless=checked.lossless,
-        num_leftovers=checked.num_leftovers,
-        totals=to_jsonable(made.totals),
-    )
 
 
 def _list_unnamed(log: Log, there: Sequence[str]) -> Iterator[str]:
@@ -236,94 +192,56 @@ def _verify_commit(
 
 
 def _verify_part(output: str, made: Manifests, root: str, how: _How, apart: Collection[str]) -> Report:
-    """As verify, of what one build made. apart: paths of files that are not of this build any more."""
+    """As verify, of what one build made, or WriteShards. apart: paths of files that are not of this build any more."""
     started = time.monotonic()
+    head = made.head
     # Without the build's, nothing vouches for the manifests of its stages.
-    manifests = made.found if made.build is not None else {}
+    manifests = made.found if head is not None else {}
     problems = [*made.problems.values()] if manifests else [made.problems[BUILD]]
     entries = [(stage, entry) for stage, made in manifests.items() for entry in made.files]
     present = [path for path in storage.list_tree(output) if not is_of_history(path) and path not in apart]
-    named = _check_names(manifests, entries, present, problems)
+    named = _check_names(manifests, head, entries, present, problems)
     own = [(stage, entry) for stage, entry in entries if stage != BUILD or entry.path not in apart]
-    _check_files(output, own, how.options, problems, how.progress)
-    build = manifests.get("build")
-    if build is not None and root and build.root != root:
-        problems.append(f"{MANIFEST}: its root is {build.root}, expected {root}")
+    size_bytes = sum(entry.size_bytes for _, entry in own)
+    with how.progress.stage("hash", size_bytes, minor=True) as shown:
+        for _, entry, wrong in check_files(output, own, how.options.num_workers):
+            problems.extend(wrong)
+            shown.advance(entry.size_bytes)
+    found_root = (head.root or head.content_id()) if head is not None else ""
+    if head is not None and root and found_root != root:
+        problems.append(f"{get_path_below(head.stage, MANIFEST)}: its root is {found_root}, expected {root}")
     num_read = num_decoded = 0
-    if build is not None and not problems:
-        num_read, num_decoded = _check_parts(output, manifests, how, problems)
-    learned = manifests.get(TOKENIZER.name)
-    facts = learned.totals if learned is not None else None
+    stored = Stored(output, manifests, how.base)
+    if head is not None and not problems:
+        num_read, num_decoded = _check_parts(stored, how, problems)
     return Report(
         problems=tuple(problems),
-        root=build.root if build is not None else "",
+        root=found_root,
         num_files=len(named),
         size_bytes=sum(entry.size_bytes for _, entry in entries),
         seconds=time.monotonic() - started,
         num_read=num_read,
         num_decoded=num_decoded,
-        lossless=not (isinstance(facts, TokenizerTotals) and facts.lossless is False),
+        lossless=bool(problems) or stored.is_lossless,
         num_leftovers=sum(path.startswith(f"{FOLDER}/") and not path.startswith(_OF_WATCHERS) for path in present),
-        totals=to_jsonable(build.totals) if build is not None else {},
+        totals=to_jsonable(head.totals) if head is not None else {},
     )
-
-
-def _check_files(
-    output: str,
-    entries: Sequence[tuple[str, FileEntry[Any]]],
-    options: RunOptions,
-    problems: list[str],
-    progress: StageProgress,
-) -> None:
-    """That every file is the one that was committed. entries: (stage, entry of its manifest)."""
-    size_bytes = sum(entry.size_bytes for _, entry in entries)
-    with (
-        progress.stage("hash", size_bytes, minor=True) as shown,
-        ThreadPoolExecutor(options.num_workers) as threads,
-    ):
-        for (_, entry), found in zip(entries, threads.map(lambda one: check_file(output, *one), entries), strict=True):
-            problems.extend(found)
-            shown.advance(entry.size_bytes)
-
-
-def _check_parts(output: str, manifests: Mapping[str, AnyManifest], how: _How, problems: list[str]) -> tuple[int, int]:
-    """That manifests, tables, shards and sources agree; (documents read, documents compared with their source).
-
-    Each check begins only if those before it found nothing.
-    """
-    num_read = num_decoded = 0
-    try:
-        require_whole(manifests)
-        stored = Stored(output, manifests, how.base)
-        num_documents = stored.get(SHARDS).totals.records.documents
-        with how.progress.stage("compare", minor=True):
-            problems.extend(check_manifests(stored, not how.quick))
-        if not how.quick and not problems:
-            with how.progress.stage("read", num_documents, "documents", minor=True) as shown:
-                num_read = _check_content(stored, how.options, problems, shown)
-        for name, work in WORK.items() if not how.quick else ():
-            if name in stored.stages and isinstance(work, DerivedWork) and not problems:
-                _check_again(stored, STAGES[name], work, how, problems)
-        if not problems and how.decode != 0:
-            wanted = num_documents if how.decode is None else how.decode
-            with how.progress.stage("decode", wanted, "documents", minor=True) as shown:
-                num_decoded = _decode(stored, how, problems, shown)
-    except FormatError as error:
-        problems.append(str(error))
-    return num_read, num_decoded
 
 
 def _check_names(
     manifests: Mapping[str, AnyManifest],
+    head: AnyManifest | None,
     entries: Sequence[tuple[str, FileEntry[Any]]],
     present: Sequence[str],
     problems: list[str],
 ) -> set[str]:
     """All paths that the manifests name, their own included; what is named twice or not at all becomes a problem."""
-    if (build := manifests.get("build")) is None:  # a problem already; what the others name is not known
+    if head is None:  # a problem already; what the others name is not known
         return {MANIFEST}
-    unread = set(build.inputs) - set(manifests)
-    named = {MANIFEST, *(f"{stage}/{MANIFEST}" for stage in manifests if stage != "build")}
+    unread = set(head.inputs) - set(manifests)
+    named = {get_path_below(stage, MANIFEST) for stage in manifests}
+    if head.stage != BUILD:
+        named.add(get_path_below(TOKENIZER.name, FILE_NAME))
     for stage, entry in entries:
         path = get_path_below(stage, entry.path)
         if path in named:
@@ -341,88 +259,70 @@ def may_be_unnamed(path: str) -> bool:
     return path == RUN or parts[0] == FOLDER or (len(parts) == 2 and parts[0] in STAGES and parts[1] == RUN)
 
 
-def check_file(output: str, stage: str, entry: FileEntry[Any] | StoredFile) -> list[str]:
-    path = get_path_below(stage, entry.path)
+def _check_parts(stored: Stored, how: _How, problems: list[str]) -> tuple[int, int]:
+    """That manifests, tables, shards and sources agree; (documents read, documents compared with their source).
+
+    Each check begins only if those before it found nothing.
+    """
+    num_read = num_decoded = 0
     try:
-        hasher = hashlib.sha256()
-        url = urls.join(get_folder(output, stage), entry.path)  # refuses a path that is not a plain one
-        storage.require_inside(output, path)
-        with storage.open_read(url) as file:
-            if file.size() != entry.size_bytes:  # before it is read: it may be a sparse file of any size
-                return [f"{path}: {file.size()} bytes, committed with {entry.size_bytes}"]
-            while block := file.read(_BLOCK_BYTES):
-                hasher.update(block)
-    except TokError as error:
-        return [name_once(path, error)]
-    if hasher.hexdigest() != entry.sha256:
-        return [f"{path}: its bytes are not the ones that were committed"]
-    return []
+        if stored.find(WHOLE) is not None:
+            require_whole(stored)
+        else:
+            stored.require_spec_inside()
+        num_documents = stored.get(SHARDS).totals.records.documents
+        with how.progress.stage("compare", minor=True):
+            problems.extend(recount_as_said(stored, how.quick))
+        if not how.quick and not problems:
+            with how.progress.stage("read", num_documents, "documents", minor=True) as shown:
+                num_read = _recount_content(stored, how.options, problems, shown)
+        for name, work in WORK.items() if not how.quick else ():
+            if name in stored.stages and isinstance(work, DerivedWork) and not problems:
+                problems.extend(_make_again(stored, stored.stages[name], work, how))
+        if not problems and how.decode != 0:
+            wanted = num_documents if how.decode is None else how.decode
+            with how.progress.stage("decode", wanted, "documents", minor=True) as shown:
+                num_decoded = _decode(stored, how, problems, shown)
+    except FormatError as error:
+        problems.append(str(error))
+    return num_read, num_decoded
 
 
-def _check_content(stored: Stored, options: RunOptions, problems: list[str], shown: Phase) -> int:
-    """Read all shards and count tables, and compare them with the manifests; how many documents there were."""
-    output, plan, made, counts = stored.url, stored.plan, stored.get(SHARDS), stored.find(COUNTS)
-    rules = make_rules(stored.spec, made.config, plan)
-    tables = counts.files if counts is not None else ()
-    ledgers, sums = read_file_ledgers(output), ShardSums()
-    checks = _list_checks(output, rules, plan, made, {file.uri: file.records for file in ledgers})
-    num_documents = made.totals.records.documents
-    with (
-        ThreadPoolExecutor(options.num_workers) as threads,
-        Origins(num_documents) as origins,
-    ):
-        for found in threads.map(lambda check: check(), checks):
+def _recount_content(stored: Stored, options: RunOptions, problems: list[str], shown: Phase) -> int:
+    """Read all shards and count tables, and recount the manifests of them; how many documents there were."""
+    counts, num_documents, sums = stored.find(COUNTS), stored.get(SHARDS).totals.records.documents, ShardSums()
+    with ThreadPoolExecutor(options.num_workers) as threads, Origins(num_documents) as origins:
+        for found in threads.map(lambda check: check(), list_checks(stored)):
             problems.extend(found.problems)
             sums.add(found)
             shown.advance(found.documents_of.total())
             origins.add(found.records)
-        for wrong in threads.map(lambda entry: list(check_count_table(output, entry)), tables):
-            problems.extend(wrong)
         if origins.has_twice():
             problems.append("shards: a record is there twice, as the provenance files say")
-    problems.extend(sums.compare(output, made))
-    for file in ledgers:
-        if (num := sums.documents_of[file.uri]) != file.documents:
-            problems.append(f"{file.uri}: {num} documents in the shards, {file.documents} were read")
+        named = name_tables(counts) if counts is not None else []
+        tables = [*threads.map(lambda table: recount_table(stored.url, table), named)]
+    held = sums.get()
+    records = {SHARDS.name: held, COUNTS.name: tables, REJECTED.name: sums.documents_of}
+    for name, made in stored.stages.items() if not problems else ():
+        if name in records:
+            problems.extend(recount(stored, made, records[name]))
+    if not problems and hash_content(read_token_counts(stored.url)) != held.token_counts:
+        problems.append(f"{SHARDS.name}/{TOKEN_COUNTS}: its counts are not those of the shards")
     return sums.documents_of.total()
 
 
-def _list_checks(
-    output: str, rules: Rules, plan: Plan, made: ShardsManifest, num_records: Mapping[str, int]
-) -> list[Callable[[], Found]]:
-    """What reads the shards, one call for each work item or part of a shuffle. num_records: read, by uri."""
-    shards = list_item_shards(made)
-    if made.config.shuffle is None:
-        return [
-            functools.partial(
-                check_item, output, rules, plan.assignment(item), shards.get(item.number, ()), num_records
-            )
-            for item in plan.items
-        ]
-    num_parts = choose_num_parts(made.totals.tokens, made.config.target_tokens)
-    ends = list_ordinal_ends(plan, num_records)
-    return [
-        functools.partial(check_part, output, rules, get_interval(number, num_parts), ends, shards.get(number, ()))
-        for number in range(num_parts)
-    ]
-
-
-def _check_again(stored: Stored, stage: Stage[Any], work: DerivedWork, how: _How, problems: list[str]) -> None:
+def _make_again(stored: Stored, made: AnyManifest, work: DerivedWork, how: _How) -> Iterator[str]:
     """Make all pieces of a stage again, out of the shards of others, and compare all of their files and their sums.
 
     The files are known to be those that were committed. A piece is removed again once it is compared.
     """
-    made = stored.get(stage)
-    shards = list_item_shards(made)
+    stage, shards = STAGES[made.stage], list_item_shards(made)
 
-    def check(number: int) -> tuple[Any, list[str]]:
-        with storage.make_scratch_folder("tokcore-verify-") as folder:
-            attempts = Attempts(folder, stage.name, made.identity)
-            record = work.again(stored, attempts, number)
-            own = shards.get(number, [])
+    def make(number: int) -> tuple[Any, list[str]]:
+        with make_again(stored, made, number) as (attempts, record):
+            own, stems = shards.get(number, []), {shard.facts.stem for shard in shards.get(number, [])}
             wrong = [one for shard in own for one in compare(stored.url, attempts, shard, record.shards).problems]
-            known = {shard.facts.stem for shard in own}
-            left = [shard.facts.place for shard in record.shards if shard.facts.stem not in known]
+            left = [shard.facts.place for shard in record.shards if shard.facts.stem not in stems]
             return record, [
                 *wrong,
                 *(f"{stage.name}/{place}: follows from its inputs, and is not there" for place in left),
@@ -434,18 +334,18 @@ def _check_again(stored: Stored, stage: Stage[Any], work: DerivedWork, how: _How
         ThreadPoolExecutor(how.options.num_workers) as threads,
     ):
         try:
-            records = []
-            for record, wrong in threads.map(check, range(work.count(stored))):
+            records, num = [], work.count(stored)
+            for record, wrong in threads.map(make, range(num)):
                 records.append(record)
-                problems.extend(wrong)
+                yield from wrong
                 shown.advance(sum(shard.facts.documents for shard in record.shards))
             totals, languages = work.sum_up(stored, records, threads.map)
         except TokError as error:
-            problems.append(f"{stage.name}: {error}")
+            yield f"{stage.name}: {error}"
             return
-    for name, said, held in (("totals", made.totals, totals), ("languages", made.languages, languages)):
-        if said != held:
-            problems.extend(list_differences(f"{stage.name}/{MANIFEST}: {name}", to_jsonable(said), to_jsonable(held)))
+    for place in [shard.facts.place for number in sorted(shards.keys() - range(num)) for shard in shards[number]]:
+        yield f"{stage.name}/{place}: its inputs give no such shard"
+    yield from compare_manifests(made, dataclasses.replace(made, totals=totals, languages=languages))
 
 
 def _decode(stored: Stored, how: _How, problems: list[str], shown: Phase) -> int:

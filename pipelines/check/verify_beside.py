@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tokcore.errors import TokError
-from tokcore.files.jsonable import to_jsonable
-from tokcore.tokenizer.tokenizer_spec import FILE_NAME, TokenizerSpec
+from tokcore.tokenizer.tokenizer_spec import FILE_NAME
 from tokcore_pipelines.build.commit import MANIFEST, RUN, find_manifest
+from tokcore_pipelines.build.identities import KNOWN, compute_identity_under
 from tokcore_pipelines.build.make_tokenizer import sum_up_tokenizer
 from tokcore_pipelines.build.read_log import Log
 from tokcore_pipelines.build.tokenizer_files import find_foreign_artifacts
 from tokcore_pipelines.build.tokenizers_beside import FOLDER, find_beside, find_commit_of, find_folders
-from tokcore_pipelines.check.verify_manifests import KNOWN, compute_identity_under
-from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.check.recount import compare_manifests
+from tokcore_pipelines.check.whole_files import check_file
+from tokcore_pipelines.store import storage
+from tokcore_pipelines.store.tokenizers import load_spec_of_folder
 from tokcore_schemas.stage_manifests import TokenizerManifest
 from tokcore_schemas.stage_table import TOKENIZERS
 
@@ -75,16 +78,13 @@ def _check(log: Log, folder: str, made: TokenizerManifest, present: set[str]) ->
     for path in sorted({*(one.removeprefix(f"{folder}/") for one in present)} - named - {MANIFEST, RUN}):
         yield f"{path}: no manifest names it"
     for entry in made.files:
-        storage.require_inside(output, f"{folder}/{entry.path}")
-        pin = storage.find_pin(urls.join(output, folder, entry.path))
-        if pin is None or pin.size_bytes != entry.size_bytes or storage.compute_sha256(pin.url) != entry.sha256:
-            yield f"{entry.path}: {'missing' if pin is None else 'its bytes are not the ones that were committed'}"
+        if wrong := check_file(output, folder, entry):
+            yield from (one.removeprefix(f"{folder}/") for one in wrong)
             return
-    url = urls.join(output, folder, FILE_NAME)
-    spec = TokenizerSpec.from_json_bytes(storage.read_bytes(url), f"{folder}/{FILE_NAME}")
+    spec = load_spec_of_folder(output, folder)
     if spec.fingerprint != folder.rpartition("/")[2]:
         yield f"{FILE_NAME}: its fingerprint is {spec.fingerprint}"
-    if to_jsonable(made.totals) != to_jsonable(sum_up_tokenizer(spec, made.totals.mix)):
-        yield f"{MANIFEST}: its totals are not those of {FILE_NAME}"
+    held = dataclasses.replace(made, totals=sum_up_tokenizer(spec, made.totals.mix))
+    yield from (said.removeprefix(f"{made.stage}/") for said in compare_manifests(made, held))
     if find_foreign_artifacts(spec, {entry.path: entry.sha256 for entry in made.files}):
         yield f"{MANIFEST}: its files are not what {FILE_NAME} gives"

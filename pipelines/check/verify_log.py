@@ -13,13 +13,12 @@ from collections.abc import Iterator, Sequence
 from tokcore.errors import TokError
 from tokcore_pipelines.build.commit import MANIFEST, find_manifest, name_once
 from tokcore_pipelines.build.dataset_card import CARD, write_commit_card
+from tokcore_pipelines.build.identities import is_of_this_release
 from tokcore_pipelines.build.read_log import Log, describe_break, list_numbers, locate_part
-from tokcore_pipelines.check.verify_manifests import compute_identity_under
 from tokcore_pipelines.history.find_removed import find_removed
 from tokcore_pipelines.local.pool import Workers
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.pinned_inputs import FILES, read_pinned_files
-from tokcore_pipelines.work.semantics import SEMANTICS
 from tokcore_schemas.commit_log import (
     OWN,
     Commit,
@@ -88,7 +87,7 @@ def check_commit_card(log: Log) -> Iterator[str]:
     output = log.output
     try:
         storage.require_inside(output, CARD)
-        is_ours = log.build.identity == compute_identity_under(SEMANTICS, log.build)
+        is_ours = is_of_this_release(log.build)
         newest = write_commit_card(log, log.newest) if is_ours else b""
         if (data := storage.read_if_there(urls.join(output, CARD), len(newest) + _CARD_GROWTH_BYTES)) is None:
             yield f"{CARD}: missing"

@@ -8,13 +8,15 @@ encode stage keeps. Works on one item at a time. Memory does not grow with the i
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from tokcore.count.token_counts import add_up, hash_content, make_table
 from tokcore.errors import ConfigError, FormatError, TokError
 from tokcore.formats.documents import Documents, get_documents_path
 from tokcore.formats.provenance import Provenance, get_provenance_path, hide_provenance
@@ -25,13 +27,19 @@ from tokcore.shards.documents_digest import DocumentsDigest
 from tokcore.shards.format_table import find_format
 from tokcore.shards.token_batch import ShardContent, TokenBatch, compute_document_digests, count_in_rows
 from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
-from tokcore_pipelines.check.verify_order import AnyOrder, Order, PlanOrder, ShuffledOrder
+from tokcore_pipelines.build.recount_shards import HeldShards
+from tokcore_pipelines.build.rejects import read_file_ledgers
+from tokcore_pipelines.build.stored import Stored
+from tokcore_pipelines.check.verify_order import AnyOrder, Order, PlanOrder, ShuffledOrder, list_ordinal_ends
 from tokcore_pipelines.store.stored_shards import copy_shard_if_remote, find_main_files
+from tokcore_pipelines.work.language_totals import add_up_languages
 from tokcore_pipelines.work.make_jobs import find_special_ids
 from tokcore_schemas.plan import Assignment, Plan
-from tokcore_schemas.refs import ShardRef
-from tokcore_schemas.shard_entries import make_shard_settings
+from tokcore_schemas.refs import HashedDocuments, LanguageCounts, ShardRef
+from tokcore_schemas.shard_entries import list_item_shards, list_named_shards, make_shard_settings
+from tokcore_schemas.shuffle import choose_num_parts, get_interval
 from tokcore_schemas.stage_manifests import ShardsConfig
+from tokcore_schemas.stage_table import PLAN, SHARDS
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,6 +61,7 @@ class Found:
     """What the shards of an item hold, and what is wrong with them."""
 
     problems: list[str] = dataclasses.field(default_factory=list)
+    shards: list[ShardRef] = dataclasses.field(default_factory=list)  # as manifests would name them
     documents_of: Counter[str] = dataclasses.field(default_factory=Counter)  # by source
     languages: dict[str, list[int]] = dataclasses.field(default_factory=dict)  # -> [documents, tokens, unknown]
     hashed: DocumentsDigest = dataclasses.field(default_factory=DocumentsDigest)
@@ -123,6 +132,57 @@ def check_written_shard(output: str, rules: Rules, shard: ShardRef) -> Found:
     return found
 
 
+def list_checks(stored: Stored) -> list[Callable[[], Found]]:
+    """What reads the shards: one call for each work item or part of a shuffle, or shard that WriteShards made."""
+    output, made = stored.url, stored.get(SHARDS)
+    if stored.find(PLAN) is None:
+        rules = make_rules(stored.spec, made.config, None)
+        return [functools.partial(check_written_shard, output, rules, shard) for shard in list_named_shards(made)]
+    plan, shards, rules = stored.plan, list_item_shards(made), make_rules(stored.spec, made.config, stored.plan)
+    num_records = {file.uri: file.records for file in read_file_ledgers(output)}
+    if made.config.shuffle is None:
+        return [
+            functools.partial(
+                check_item, output, rules, plan.assignment(item), shards.get(item.number, ()), num_records
+            )
+            for item in plan.items
+        ]
+    num_parts = choose_num_parts(made.totals.tokens, made.config.target_tokens)
+    ends = list_ordinal_ends(plan, num_records)
+    return [
+        functools.partial(check_part, output, rules, get_interval(number, num_parts), ends, shards.get(number, ()))
+        for number in range(num_parts)
+    ]
+
+
+class ShardSums:
+    """Adds up what the shards of work items hold, in their order."""
+
+    def __init__(self) -> None:
+        self.documents_of: Counter[str] = Counter()  # by source
+        self._shards: list[ShardRef] = []
+        self._languages: dict[str, LanguageCounts] = {}
+        self._hashed = DocumentsDigest()
+        self._ids = add_up([])
+
+    def add(self, found: Found) -> None:
+        """Take what one more item holds."""
+        self.documents_of.update(found.documents_of)
+        self._shards += found.shards
+        own = {
+            lang: LanguageCounts(documents, 0, num_tokens=tokens, num_unknown=unknown)
+            for lang, (documents, tokens, unknown) in found.languages.items()
+        }
+        self._languages = add_up_languages([self._languages, own])
+        self._hashed.add_up(found.hashed.hexdigest(), found.hashed.num_documents)
+        self._ids = add_up([self._ids, found.ids.take()])
+
+    def get(self) -> HeldShards:
+        """The sums."""
+        hashed = HashedDocuments(self._hashed.num_documents, self._hashed.hexdigest())
+        return HeldShards(self._shards, self._languages, hashed, hash_content(make_table(self._ids)))
+
+
 def _check_all(output: str, rules: Rules, shards: Sequence[ShardRef], order: Order, found: Found) -> None:
     for shard in shards:
         with copy_shard_if_remote(output, shard) as folder:
@@ -165,9 +225,9 @@ def _check_shard(folder: str, rules: Rules, shard: ShardRef, order: Order, found
         content.update(batch, some)
         digests += some
     _check_files(rules, opened, content, found)
-    _check_content(leader.path, shard, content, found)
-    if provenance is not None:
-        _check_provenance(provenance, shard, content.num_documents, found)
+    found.shards.append(_recount_shard(shard, content, provenance))
+    if provenance is not None and len(provenance) != content.num_documents:
+        found.problems.append(f"{provenance.path}: {len(provenance)} documents, the shard has {content.num_documents}")
     if documents is not None:
         if documents.vocab_size != rules.settings.vocab_size:
             found.problems.append(
@@ -208,28 +268,26 @@ def _check_files(rules: Rules, opened: Sequence[_Opened], content: ShardContent,
             )
 
 
-def _check_content(path: str, shard: ShardRef, content: ShardContent, found: Found) -> None:
-    for name, said, held in (
-        ("documents", shard.facts.documents, content.num_documents),
-        ("tokens", shard.facts.tokens, content.num_tokens),
-        ("max_token_id", shard.facts.max_token_id, content.max_token_id),
-    ):
-        if said != held:
-            found.problems.append(f"shards/{path}: {name} {held}, the manifest says {said}")
-    if content.hexdigest() != shard.content_sha256:
-        found.problems.append(f"shards/{path}: its content is not what the manifest says")
+def _recount_shard(shard: ShardRef, content: ShardContent, provenance: Provenance | None) -> ShardRef:
+    """The shard with what it was found to hold."""
+    facts = dataclasses.replace(
+        shard.facts,
+        documents=content.num_documents,
+        tokens=content.num_tokens,
+        max_token_id=content.max_token_id,
+    )
+    path = get_provenance_path(facts.stem)
+    files = tuple(
+        dataclasses.replace(file, content_sha256=provenance.hash_content())
+        if provenance is not None and file.path == path
+        else file
+        for file in shard.files
+    )
+    return ShardRef(facts, content.hexdigest(), files)
 
 
 def _is_hidden(batch: TokenBatch, expected: TokenBatch) -> bool:
     return batch.sources == expected.sources and np.array_equal(batch.ordinals, expected.ordinals)
-
-
-def _check_provenance(provenance: Provenance, shard: ShardRef, num_documents: int, found: Found) -> None:
-    if len(provenance) != num_documents:
-        found.problems.append(f"{provenance.path}: {len(provenance)} documents, the shard has {num_documents}")
-    path = get_provenance_path(shard.facts.stem)
-    if provenance.hash_content() != next((file.content_sha256 for file in shard.files if file.path == path), ""):
-        found.problems.append(f"{provenance.path}: its content is not what the manifest says")
 
 
 def _has_lengths(documents: Documents, batch: TokenBatch, first: int) -> bool:

@@ -24,10 +24,10 @@ from tokcore.shards.format_table import SHARD_FORMATS
 from tokcore.train.loader import Loader
 from tokcore_pipelines.build.build import Build
 from tokcore_pipelines.build.commit import find_manifest
+from tokcore_pipelines.build.identities import compute_identity_under
 from tokcore_pipelines.check.rebuild import rebuild
 from tokcore_pipelines.check.repair import repair
 from tokcore_pipelines.check.verify import verify
-from tokcore_pipelines.check.verify_manifests import compute_identity_under
 from tokcore_pipelines.commands.print_build import print_build
 from tokcore_pipelines.look.diff import diff
 from tokcore_pipelines.work.language_totals import format_ratio
@@ -389,10 +389,13 @@ def test_an_edit_with_corrected_hashes_is_found(folder, tmp_path, whole_segments
     assert any(one.startswith("mixed/provenance/") for one in forge("damaged", damage))
     assert any(one.startswith("mixed") for one in forge("more", take_more))
     wanted = forge("wanted", want_otherwise)
-    assert [one.split(" = ")[0] for one in wanted] == [
-        f"mixed/manifest.json: languages: {lang}" for lang in ("en", "ru")
-    ]
-    assert any("mixed/manifest.json: totals: left_out = " in one for one in forge("otherwise", count_otherwise))
+    told = {
+        f"mixed/manifest.json: languages.{lang}.{key}"
+        for lang in ("en", "ru")
+        for key in ("share_wanted", "tokens_wanted")
+    }
+    assert {one.split(" = ")[0] for one in wanted} == told
+    assert any("mixed/manifest.json: totals.left_out = " in one for one in forge("otherwise", count_otherwise))
 
 
 def test_only_what_changes_is_made_again(folder, tmp_path):

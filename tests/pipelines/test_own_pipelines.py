@@ -34,6 +34,7 @@ from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.look.report.compose import Wishes, make_report
 from tokcore_pipelines.look.report.report_files import write_report
 from tokcore_pipelines.run.engines.coders import RecordCoder
+from tokcore_pipelines.work.language_totals import format_ratio
 from tokcore_pipelines.work.read_source import Record
 from tokcore_pipelines.work.sort_documents import choose_bucket, sort_documents
 from tokcore_schemas import Document
@@ -201,8 +202,8 @@ def test_commands_on_a_folder_of_shards(tmp_path, capsys):
             ("shards/megatron", shutil.rmtree, "shards/megatron/"),
             ("tokenizer/tokcore.json", lambda path: path.write_bytes(b"{}"), "tokenizer/tokcore.json"),
             ("shards/more.bin", lambda path: path.write_bytes(b""), "shards/more.bin: no manifest names it"),
-            ("shards/manifest.json", _count_one_more, "shards/manifest.json: totals: documents"),
-            ("shards/manifest.json", _move_a_token, " tokens, in the shards "),
+            ("shards/manifest.json", _count_one_more, " documents were read, "),
+            ("shards/manifest.json", _move_a_token, "tokens = "),
         )
     ):
         copy = Path(shutil.copytree(place, tmp_path / f"copy{number}"))
@@ -221,6 +222,8 @@ def _move_a_token(path: Path) -> None:
     manifest = json.loads(path.read_bytes())
     (_, one), (_, other), *_ = manifest["languages"].items()
     one["tokens"], other["tokens"] = one["tokens"] - 1, other["tokens"] + 1
+    for each in (one, other):
+        each["bytes_per_token"] = format_ratio(each["text_bytes"], each["tokens"])
     path.write_bytes(write_canonical_json(manifest))
 
 

@@ -278,7 +278,7 @@ def test_verify_rebuild_repair_and_diff(folder, output, tmp_path):
 def correct_hashes(output, path, content):
     """Make all manifests fit a file of rows that was edited. content: its digest now; None: as it was."""
     from tokcore.files.canonical_json import write_canonical_json
-    from tokcore_pipelines.check.verify_manifests import compute_identity_under
+    from tokcore_pipelines.build.identities import compute_identity_under
     from tokcore_pipelines.work.semantics import SEMANTICS
 
     packed, build = (json.loads((output / name / "manifest.json").read_bytes()) for name in ("packed", ""))

@@ -10,14 +10,14 @@ from support.manifests import MANIFESTS, SHARDS_CONFIG
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.formats.shard_format import ShardSettings
 from tokcore.shards.format_table import SHARD_FORMATS, list_paths
-from tokcore_pipelines.check.verify_derived import check_shards
-from tokcore_pipelines.check.verify_manifests import _make_keys
+from tokcore_pipelines.build.recount_shards import HeldShards, name_planned
+from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.work.result_keys import hash_shards_settings, make_shards_key
 from tokcore_pipelines.work.semantics import SEMANTICS
 from tokcore_schemas.manifest import FileEntry, Manifest
 from tokcore_schemas.plan import AssignedRange, Assignment, InputFile, InputRange, Plan, ReadSettings, WorkItem
-from tokcore_schemas.refs import ShardRef, StoredFile
-from tokcore_schemas.shard_entries import make_shard_entries, write_folder_indexes
+from tokcore_schemas.refs import HashedDocuments, ShardRef, StoredFile
+from tokcore_schemas.shard_entries import write_folder_indexes
 
 READ = ReadSettings("jsonl", "none", "text", "", "en", "", "reject", 1000, "", "")
 RANGE = AssignedRange(0, "en.jsonl", 90, "etag:1", 0, 90, READ)
@@ -99,11 +99,13 @@ def test_verification_asks_for_the_key_of_the_work_item():
     made = MANIFESTS["shards"]
     key = make_shards_key(hash_shards_settings(made.config, made.totals.fingerprint), plan.assignment(plan.items[0]))
 
-    def check(one: ShardRef) -> list[str]:
-        named = dataclasses.replace(made, files=make_shard_entries(one))
-        return [said for said in check_shards(named, [one], _make_keys(plan, made)) if "result key" in said]
+    def name(one: ShardRef) -> ShardRef:
+        stored = Stored("/nowhere", {"shards": made})
+        stored.plan = plan
+        held = HeldShards([one], {}, HashedDocuments(4, ""), "")
+        return name_planned(stored, held)[0]
 
-    assert check(shard(key)) == []
-    assert check(shard("0" * 12)) == [
-        f"shards/manifest.json: train-00000-00000: its result key is '{'0' * 12}', expected '{key}'"
-    ]
+    assert name(shard(key)).facts == shard(key).facts
+    other = name(shard("0" * 12))
+    assert other.facts.result_key == key
+    assert {file.path for file in other.files} == {file.path for file in name(shard(key)).files}

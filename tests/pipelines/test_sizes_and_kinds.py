@@ -14,7 +14,8 @@ from support.updates import make_texts, update_here
 from tokcore.errors import StageError
 from tokcore_pipelines import cli
 from tokcore_pipelines.check.repair import repair
-from tokcore_pipelines.check.verify import check_file, verify
+from tokcore_pipelines.check.verify import verify
+from tokcore_pipelines.check.whole_files import check_file
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.read_file import MOST_WHOLE_BYTES

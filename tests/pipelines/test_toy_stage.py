@@ -109,7 +109,7 @@ def test_it_is_verified_rebuilt_and_repaired(corpus, monkeypatch):
     monkeypatch.setitem(WORK, NAME, dataclasses.replace(toy_stage.WORK, again=lacking))
     problems = verify(str(out)).problems
     assert f"{NAME}/{shards[-1].stem.rpartition('-')[0]}: its inputs give no such shard" in problems
-    assert any(one.startswith(f"{NAME}/manifest.json: totals: shards = ") for one in problems)
+    assert any(one.startswith(f"{NAME}/manifest.json: totals.shards = ") for one in problems)
 
 
 def test_it_is_compared(corpus, tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from pathlib import Path
@@ -17,10 +18,10 @@ from tokcore.formats.tokenizers.bert import read_vocab_txt
 from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.begin.check_build import make_check_report
 from tokcore_pipelines.build.build import Build
-from tokcore_pipelines.build.commit import find_manifest
-from tokcore_pipelines.check.shard_sums import ShardSums
+from tokcore_pipelines.build.recount_shards import HeldShards
+from tokcore_pipelines.build.stored import Stored
+from tokcore_pipelines.check.recount import recount
 from tokcore_pipelines.check.verify import verify
-from tokcore_pipelines.check.verify_shards import Found
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_schemas.config import load_config
@@ -89,19 +90,15 @@ def test_it_verifies(folder, options):
 
 
 def test_verify_compares_the_unknown(folder):
-    made = find_manifest(str(folder / "out"), SHARDS)
-    held = {lang: [one.documents, one.tokens, one.unknown] for lang, one in made.languages.items()}
-
-    def compare() -> list[str]:
-        sums = ShardSums()
-        sums.add(Found(languages=held))  # no documents and no ids, so that these differ
-        return [said for said in sums.compare(str(folder / "out"), made) if "unknown" in said]
-
-    assert compare() == []
-    held["ru"][2] += 1
-    (problem,) = compare()
+    stored = Stored(str(folder / "out"))
+    made = stored.get(SHARDS)
+    said = HeldShards.said_by(made)
+    assert [*recount(stored, made, said)] == []
+    russian = said.languages["ru"]
+    held = {**said.languages, "ru": dataclasses.replace(russian, num_unknown=russian.num_unknown + 1)}
+    (problem,) = recount(stored, made, dataclasses.replace(said, languages=held))
     unknown = made.languages["ru"].unknown
-    assert problem == f"shards/manifest.json: ru: {unknown} unknown tokens, in the shards {unknown + 1}"
+    assert problem == f"shards/manifest.json: languages.ru.unknown = {unknown}, its files give {unknown + 1}"
 
 
 def test_workers_change_nothing(folder, tmp_path):

@@ -25,7 +25,7 @@ from tokcore.shards.documents_digest import DocumentsDigest
 from tokcore.shards.format_table import SHARD_FORMATS, list_paths
 from tokcore.shards.token_batch import ShardContent, TokenBatch, compute_document_digests, join_batches
 from tokcore_pipelines.build.dataset_card import CARD, write_dataset_card
-from tokcore_pipelines.check.verify_manifests import compute_identity_under
+from tokcore_pipelines.build.identities import compute_identity_under
 from tokcore_pipelines.work.semantics import SEMANTICS
 from tokcore_schemas.stage_table import parse_manifest
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tokcore.formats.shard_facts import ShardFacts
@@ -111,12 +111,6 @@ def sum_up(stored: Stored, turned: Sequence[Turned], each: Each) -> tuple[Turned
     return add_up(turned, stored.get(TOKENIZER).totals.fingerprint), {}
 
 
-def check(stored: Stored) -> Iterator[str]:
-    made, shards = stored.get(TURNED).totals, stored.get(SHARDS).totals
-    if (made.shards, made.tokens) != (shards.shards, shards.tokens):
-        yield "holds other tokens than the shards"
-
-
 TURNED = Stage(
     name=NAME,
     manifest=TurnedManifest,
@@ -126,4 +120,4 @@ TURNED = Stage(
     done="turned",
     is_derived=True,
 )
-WORK = DerivedWork(title="turned", make=make, again=again, count=count, sum_up=sum_up, check=check)
+WORK = DerivedWork(title="turned", make=make, again=again, count=count, sum_up=sum_up)

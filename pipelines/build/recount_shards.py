@@ -1,0 +1,123 @@
+"""What the manifest of the shards has to say of what these hold: the encode stage's own sums, over what was read."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from tokcore.errors import LedgerError
+from tokcore.formats.shard_facts import ShardFacts
+from tokcore_pipelines.build import ledger
+from tokcore_pipelines.build.encode_corpus import sum_up_shards
+from tokcore_pipelines.build.identities import find_semantics
+from tokcore_pipelines.build.rejects import LEDGER, read_file_ledgers
+from tokcore_pipelines.build.shard_files import name_shards, recount_shard_files
+from tokcore_pipelines.build.stage import Made
+from tokcore_pipelines.build.stored import Stored
+from tokcore_pipelines.build.token_count_table import TOKEN_COUNTS
+from tokcore_pipelines.work.language_totals import sum_up_encoded
+from tokcore_pipelines.work.result_keys import hash_shards_settings, make_shards_key, make_shuffled_key
+from tokcore_schemas.refs import HashedDocuments, LanguageCounts, ShardRef, StoredFile
+from tokcore_schemas.shard_entries import list_named_shards
+from tokcore_schemas.shuffle import choose_num_parts
+from tokcore_schemas.stage_manifests import CorpusAbout, EncodedLanguage, LedgerTotals, ShardsManifest, ShardsTotals
+from tokcore_schemas.stage_table import COUNTS, PLAN, REJECTED, SHARDS
+
+_NOTHING = EncodedLanguage(0, 0, 0, 0, "0")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HeldShards:
+    """What the shards hold, as they were read, or as their manifest says."""
+
+    shards: Sequence[ShardRef]  # in the order of what wrote them
+    languages: Mapping[str, LanguageCounts]  # documents, tokens, unknown ones
+    hashed: HashedDocuments
+    token_counts: str  # content of the table of token counts
+
+    @classmethod
+    def said_by(cls, made: ShardsManifest) -> HeldShards:
+        """As the manifest says."""
+        languages = {
+            lang: LanguageCounts(one.documents, 0, num_tokens=one.tokens, num_unknown=one.unknown or 0)
+            for lang, one in made.languages.items()
+        }
+        hashed = HashedDocuments(made.totals.records.documents, made.totals.documents_digest)
+        return cls(list_named_shards(made), languages, hashed, made.file(TOKEN_COUNTS).content_sha256)
+
+
+def recount_shards(stored: Stored, held: HeldShards) -> Made[ShardsTotals, EncodedLanguage, ShardFacts | CorpusAbout]:
+    """What the manifest has to say of these shards. Texts and pre-tokens, which no shard holds, are as it says.
+
+    Raises LedgerError if what was read, counted and encoded does not add up.
+    """
+    made = stored.get(SHARDS)
+    said = {lang: made.languages.get(lang, _NOTHING) for lang in sorted(held.languages)}
+    counts = {
+        lang: dataclasses.replace(held.languages[lang], text_bytes=one.text_bytes, num_pretokens=one.pretokens)
+        for lang, one in said.items()
+    }
+    if stored.find(PLAN) is None:  # a folder that WriteShards made
+        shards = name_shards(made, held.shards, lambda facts: facts.result_key)
+        records = dataclasses.replace(made.totals.records, documents=sum(one.num_documents for one in counts.values()))
+        read = LedgerTotals(records, made.totals.files, sum(one.text_bytes for one in counts.values()))
+    else:
+        shards, files = name_planned(stored, held), read_file_ledgers(stored.url)
+        ledger.check_languages(files, counts)
+        _check_as_counted(stored, shards, files, counts)
+        read = ledger.sum_up_ledgers(files)
+    facts = [shard.facts for shard in shards]
+    ledger.check_documents(read.records.documents, facts, counts, held.hashed.documents)
+    num_tokens = sum(one.tokens for one in facts)
+    fingerprint, vocab_size = stored.tokenizer
+    totals = sum_up_shards(read, (), len(shards), num_tokens, held.hashed.digest, fingerprint)
+    entry = made.file(TOKEN_COUNTS)
+    table = StoredFile(entry.path, "", entry.size_bytes, entry.sha256, held.token_counts)
+    return Made(
+        recount_shard_files(made, shards, vocab_size, [table]),
+        dataclasses.replace(totals, special_text=made.totals.special_text),
+        {lang: sum_up_encoded(one, said[lang].unknown is not None) for lang, one in counts.items()},
+    )
+
+
+def name_planned(stored: Stored, held: HeldShards) -> list[ShardRef]:
+    """The shards with the names and result keys of their work items, or of their parts of a shuffle.
+
+    Raises LedgerError for a shard that no such build has.
+    """
+    made, plan = stored.get(SHARDS), stored.plan
+    config = made.config
+    settings = hash_shards_settings(config, made.totals.fingerprint, find_semantics([made]))
+    if config.shuffle is not None:
+        num_items = choose_num_parts(sum(shard.facts.tokens for shard in held.shards), config.target_tokens)
+        keys = dict.fromkeys(range(num_items), make_shuffled_key(settings, plan))
+    else:
+        keys = {item.number: make_shards_key(settings, plan.assignment(item)) for item in plan.items}
+    has_validation = config.validation != "0" or any(one.validation for one in plan.settings)
+    splits = {"train", "validation"} if has_validation else {"train"}
+    for one in (shard.facts for shard in held.shards):
+        if one.item not in keys or one.split not in splits or (config.by == "lang") != bool(one.lang):
+            raise LedgerError(
+                f"{one.shard}: of work item {one.item} of {len(keys)}, split {one.split!r}, language {one.lang!r}"
+            )
+    return name_shards(made, held.shards, lambda facts: keys[facts.item])
+
+
+def _check_as_counted(
+    stored: Stored, shards: Sequence[ShardRef], files: list[ledger.FileLedger], languages: dict[str, LanguageCounts]
+) -> None:
+    """Raises LedgerError unless counting had read the same of each language, and of each split if it knows these."""
+    if (counts := stored.find(COUNTS)) is None:
+        return
+    sha256 = stored.get(REJECTED).file(LEDGER).sha256
+    ledger.check_read_alike(counts.languages, sha256, languages, ledger.write_files_table(files))
+    if "split" not in counts.config.apart_by or counts.config.sample != "1":
+        return
+    counted, encoded = Counter[str](), Counter[str]()
+    for origin in (origin for language in counts.languages.values() for origin in language.origins):
+        counted[origin.split] += origin.counted_documents
+    for shard in shards:
+        encoded[shard.facts.split] += shard.facts.documents
+    if counted != encoded:
+        raise LedgerError(f"documents by split: {dict(counted)} were counted, {dict(encoded)} encoded")
