@@ -73,6 +73,6 @@ def test_verify_asks_for_the_split_of_the_source(build, monkeypatch, expected):
     def make_other_rules(*arguments):
         return dataclasses.replace(make_rules(*arguments), validation=frozenset([expected]))
 
-    monkeypatch.setattr("tokcore_pipelines.check.verify.make_rules", make_other_rules)
+    monkeypatch.setattr("tokcore_pipelines.check.verify_shards.make_rules", make_other_rules)
     problems = verify(str(output)).problems
     assert any("is of split validation, and its source is not for validation" in one for one in problems), problems
