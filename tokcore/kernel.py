@@ -470,6 +470,55 @@ class IdCounter:
         return IdRows(*self._inner.take())
 
 
+class TokenTable:
+    """Turns ids into text: the bytes of each, back to back. Immutable, and safe to share between threads.
+
+    ids: int32, none negative, anywhere; of equal ones the last counts. texts: their bytes. flags: uint8, what each does
+    where a text begins or ends, in bits: MARKED, its first byte is left out at the beginning; SILENT, it has no bytes,
+    and what comes next still begins the text; ENDS, its last byte is left out at the end. drops_all: whether a text
+    loses the first bytes of marked tokens until something is left, and not only of one. is_whole: whether the ids are
+    those of a whole text, so that flags count. errors: as of bytes.decode; None for bytes.
+    Takes 4 bytes of memory for each id up to the largest, and those of the texts; 8 for each token where ids are far
+    between. Raises IndexError, whose text is its position, for an id that is no token.
+    """
+
+    MARKED, SILENT, ENDS = 1, 2, 4
+
+    def __init__(self, ids: Ids, texts: Texts, flags: npt.NDArray[np.uint8], drops_all: bool = False) -> None:
+        inner = _inside.TokenTable(ids, *texts, flags, drops_all)
+        self.decode_list = inner.decode_list  # (list, is_whole, errors); None if a value is not an int itself
+        # (rows, errors): the texts of lists of int; None if one is no list, or holds what is no token's id.
+        self.list_lists = inner.list_lists
+        self._inner = inner
+
+    def decode(self, ids: Ids, is_whole: bool, errors: str | None = None) -> bytes | str:
+        """The text of some ids."""
+        text: bytes | str = self._inner.decode(ids, is_whole, errors)
+        return text
+
+    def spell_all(self, ids: Ids, is_start: bool) -> list[bytes]:
+        """What each id adds to a text. is_start: whether the ids are its first."""
+        found: list[bytes] = self._inner.spell_all(ids, is_start)
+        return found
+
+    def list_rows(self, ids: Ids, offsets: Offsets, errors: str | None = None) -> list[Any]:
+        """The texts of rows of ids; row i is ids[offsets[i]:offsets[i + 1]]."""
+        rows: list[Any] = self._inner.list_rows(ids, offsets, errors)
+        return rows
+
+    def decode_rows(self, ids: Ids, offsets: Offsets) -> Texts:
+        """The same as one array, without the GIL."""
+        return Texts(*self._inner.decode_rows(ids, offsets))
+
+    def end(self) -> int:
+        """One more than the largest id."""
+        return int(self._inner.end())
+
+    def size_bytes(self) -> int:
+        """Memory that it takes."""
+        return int(self._inner.size_bytes())
+
+
 class MuHash:
     """The hash of a multiset, MuHash3072 of Bitcoin Core: a number modulo a prime, 384 bytes, little-endian.
 

@@ -5,7 +5,8 @@ To add one: write its file (tokcore.models.model says what it must do), its test
 bpe: start here; bpe_merges: its merges as the kernel takes them; extended_bpe: goes on from another vocabulary.
 symbol_bpe: BPE of other symbols than the 256 bytes.
 byte, codepoint, word: bytes, code points and words as they are. byte_tokens: what models over bytes share.
-defaults: what most models answer. sentencepiece/, unigram/, wordpiece/: models with folders of their own.
+defaults: what most models answer. token_decoders: ids to text. sentencepiece/, unigram/, wordpiece/: models with
+folders of their own.
 """
 
 from collections.abc import Callable, Mapping

@@ -28,6 +28,7 @@ from tokcore.models.model import (
     OwnToken,
     Unreachable,
 )
+from tokcore.models.token_decoders import GivenIds, RowDecoder
 from tokcore.text.code_points import NUM_CODE_POINTS, find_code_points, spell_code_point
 from tokcore.text.texts import Offsets, Texts
 
@@ -112,7 +113,7 @@ class CodepointEncoder(SplittingEncoder):
         return ids, offsets, np.diff(firsts)
 
 
-class JoinedCharacters:
+class JoinedCharacters(RowDecoder):
     """The decoder of code points: the bytes of each, one after the other. Special tokens give their texts."""
 
     def __init__(self, special: Mapping[int, bytes]) -> None:
@@ -121,7 +122,8 @@ class JoinedCharacters:
     def spell(self, id: int) -> bytes:
         return self.spell_all([id], True)[0]
 
-    def spell_all(self, ids: list[int], is_start: bool) -> list[bytes]:
+    def spell_all(self, ids: GivenIds, is_start: bool) -> list[bytes]:
+        ids = ids if isinstance(ids, list) else ids.tolist()
         try:
             return [self._special[id] if id in self._special else spell_code_point(id) for id in ids]
         except (ValueError, OverflowError) as error:
@@ -131,8 +133,11 @@ class JoinedCharacters:
                 f"by another one?"
             ) from error
 
-    def decode(self, ids: list[int]) -> bytes:
-        return b"".join(self.spell_all(ids, True))
+    def decode(self, ids: GivenIds, is_whole: bool = True, errors: str | None = None) -> Any:
+        if isinstance(ids, list) and not set(map(type, ids)) <= {int}:
+            return None
+        text = b"".join(self.spell_all(ids, True))
+        return text if errors is None else text.decode(errors=errors)
 
 
 def _is_spelled(id: int) -> bool:

@@ -18,9 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tokcore.count.pretoken_rows import Counts
-from tokcore.errors import FormatError, IdentityError
+from tokcore.errors import FormatError
 from tokcore.files.jsonable import Place
 from tokcore.models.sentencepiece.piece_options import PieceOptions
+from tokcore.models.token_decoders import GivenIds, TableDecoder
 from tokcore.text.patterns import DEFAULT_PATTERN
 from tokcore.text.texts import Offsets, Texts, make_texts_from_strings
 
@@ -69,16 +70,31 @@ class Encoder(Protocol):
 
 
 class Decoder(Protocol):
-    """Turns ids, special ones among them, into bytes. All methods raise IdentityError for an unused id."""
+    """Turns ids, special ones among them, into bytes.
+
+    ids: a list of int, of any size, or an int32 array. All methods raise IdentityError for an unused id.
+    """
 
     def spell(self, id: int) -> bytes:
         """The bytes that one token stands for; of a special token its text."""
 
-    def spell_all(self, ids: list[int], is_start: bool) -> list[bytes]:
+    def spell_all(self, ids: GivenIds, is_start: bool) -> list[bytes]:
         """The bytes that each id adds to a text. is_start: whether the ids are its first."""
 
-    def decode(self, ids: list[int]) -> bytes:
-        """The bytes of a text that has these ids."""
+    def decode(self, ids: GivenIds, is_whole: bool = True, errors: str | None = None) -> Any:
+        """The bytes of a text that has these ids, or a str if errors is set; None for a list with other than int.
+
+        is_whole: whether they are all of its ids; if not, they are neither its first nor its last.
+        """
+
+    def list_lists(self, rows: list[Any], errors: str | None = None) -> list[Any] | None:
+        """decode of each list of int; None if this is better done one by one, or a value is no token's id."""
+
+    def list_rows(self, ids: Ids, offsets: Offsets, errors: str | None = None) -> list[Any]:
+        """decode of each row; row i is ids[offsets[i]:offsets[i + 1]]. Errors name the row."""
+
+    def decode_rows(self, ids: Ids, offsets: Offsets) -> Texts:
+        """The same as one array of bytes."""
 
 
 Encode = Callable[[Texts], tuple[Ids, Offsets, Offsets]]  # of pre-tokens: what Encoder returns
@@ -289,30 +305,8 @@ class ModelType(ABC):
         return None
 
 
-class JoinedTokens:
-    """The decoder of a model whose texts are the bytes of their tokens, one after the other.
-
-    Ids may be few and anywhere below 2**31, so the tokens are no array.
-    """
-
-    def __init__(self, tokens: Sequence[bytes], ids: Ids, special: Mapping[int, bytes]) -> None:
-        self._tokens = {**dict(zip(ids.tolist(), tokens, strict=True)), **special}
-
-    def spell(self, id: int) -> bytes:
-        return self.decode([id])
-
-    def decode(self, ids: list[int]) -> bytes:
-        return b"".join(self.spell_all(ids, True))
-
-    def spell_all(self, ids: list[int], is_start: bool) -> list[bytes]:
-        try:
-            return [*map(self._tokens.__getitem__, ids)]
-        except KeyError as error:
-            wrong = error.args[0]
-            raise IdentityError(
-                f"ids[{ids.index(wrong)}] = {wrong} is no token of this tokenizer (ids are below "
-                f"{max(self._tokens) + 1}): were the ids made by another one?"
-            ) from error
+class JoinedTokens(TableDecoder):
+    """The decoder of a model whose texts are the bytes of their tokens, one after the other."""
 
 
 def find_unlike_themselves(model: Model, encode: Encode) -> list[Unreachable]:

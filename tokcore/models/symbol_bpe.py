@@ -16,12 +16,14 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from tokcore import kernel
-from tokcore.errors import FormatError, IdentityError
+from tokcore.errors import FormatError
 from tokcore.files.jsonable import Place, from_jsonable
+from tokcore.kernel import TokenTable
 from tokcore.models.bpe import BpeModel, Pairs, TokensAndIds, write_tokens
 from tokcore.models.defaults import ListedVocabulary
 from tokcore.models.model import Decoder, Encode, Encoder, Ids, Model, Rules, Unreachable
 from tokcore.models.sentencepiece.piece_text import BYTE_NAMES
+from tokcore.models.token_decoders import TableDecoder
 from tokcore.text.byte_alphabet import from_printable, to_printable
 from tokcore.text.texts import make_texts_from_strings
 
@@ -205,32 +207,13 @@ class _SymbolsJson:
 _BYTE_OF_NAME = {name.decode(): byte for byte, name in enumerate(BYTE_NAMES)}
 
 
-class _SuffixedTokens:
+class _SuffixedTokens(TableDecoder):
     """The decoder: a blank after each word but the last."""
 
     def __init__(self, model: SymbolBpeModel, special: Mapping[int, bytes]) -> None:
-        spelled = dict(zip(model.ids.tolist(), map(model.spell, model.names), strict=True))
-        self._tokens = {**spelled, **special}
-        self._ends = {
-            id for id, name in zip(spelled, model.names, strict=True) if model.suffix and name.endswith(model.suffix)
-        }
-
-    def spell(self, id: int) -> bytes:
-        return self.spell_all([id], True)[0]
-
-    def spell_all(self, ids: list[int], is_start: bool) -> list[bytes]:
-        try:
-            return [*map(self._tokens.__getitem__, ids)]
-        except KeyError as error:
-            wrong = error.args[0]
-            raise IdentityError(
-                f"ids[{ids.index(wrong)}] = {wrong} is no token of this tokenizer (ids are below "
-                f"{max(self._tokens) + 1}): were the ids made by another one?"
-            ) from error
-
-    def decode(self, ids: list[int]) -> bytes:
-        text = b"".join(self.spell_all(ids, True))
-        return text[:-1] if ids and ids[-1] in self._ends else text
+        ends = [bool(model.suffix) and name.endswith(model.suffix) for name in model.names]
+        flags = np.array(ends, np.uint8) * TokenTable.ENDS
+        super().__init__([*map(model.spell, model.names)], model.ids, special, flags)
 
 
 def find_symbol_bpe(model: Model) -> SymbolBpeModel | None:

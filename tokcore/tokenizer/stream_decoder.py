@@ -39,7 +39,7 @@ class StreamDecoder:
         >>> stream.feed([257, 258]), stream.feed(259)
         ('low low', 'er')
         """
-        known = [*ids] if isinstance(ids, Iterable) else [ids]
+        known: list[int] = [ids] if type(ids) is int else [*ids] if isinstance(ids, Iterable) else [ids]
         if self._unheard is None:
             return self._characters.decode(self._decode(known, False))
         known = self._unheard + known

@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tokcore.kernel import Ids
+from tokcore.text.texts import Offsets
+
 
 def list_integers(ids: Any) -> list[int]:
     """The ids as a list of int, of any size.
@@ -34,11 +37,61 @@ def list_integers(ids: Any) -> list[int]:
         return values
     for i, value in enumerate(values):
         try:
-            values[i] = operator.index(value)
+            values[i] = int(operator.index(value))
         except TypeError as error:
             found = repr(value)[:80]
             raise TypeError(f"ids[{i}] = {found}: expected an integer, found {type(value).__name__}") from error
     return values
+
+
+def read_ids(ids: Any) -> list[int] | Ids:
+    """The ids of an array as int32, of anything else, and of one whose values are beyond that, as list_integers().
+
+    Raises TypeError as that does.
+    """
+    values = ids.values if isinstance(ids, pa.ListScalar | pa.LargeListScalar) else ids
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        is_chunked = isinstance(values, pa.ChunkedArray)
+        values = values.to_numpy() if is_chunked else values.to_numpy(zero_copy_only=False)
+    if not isinstance(values, np.ndarray) or values.ndim != 1 or values.dtype.kind not in "iu":
+        return list_integers(values)
+    return as_int32(values) if is_int32(values) else list_integers(values)
+
+
+def is_int32(values: Any) -> bool:
+    """Whether all values of an array of integers can be int32."""
+    limits = np.iinfo(np.int32)
+    return (
+        np.can_cast(values.dtype, np.int32)
+        or not values.size
+        or (limits.min <= int(values.min()) and int(values.max()) <= limits.max)
+    )
+
+
+def as_int32(values: Any) -> Ids:
+    """The same values, one after the other, as int32."""
+    return np.ascontiguousarray(values, np.int32)
+
+
+def read_rows(batch: Any) -> tuple[Ids, Offsets] | None:
+    """(ids, offsets) of a batch that is one array: row i is ids[offsets[i]:offsets[i + 1]]. None for any other.
+
+    Raises TypeError and ValueError as list_rows_of_ids does.
+    """
+    if isinstance(batch, pa.ChunkedArray):
+        batch = batch.combine_chunks()
+    if isinstance(batch, pa.Array) and (pa.types.is_list(batch.type) or pa.types.is_large_list(batch.type)):
+        if batch.null_count:
+            raise ValueError(f"batch[{batch.is_null().index(True).as_py()}] is null: drop or fill nulls first")
+        values, offsets = batch.values, batch.offsets.to_numpy().astype(np.int64)
+        if not pa.types.is_integer(values.type) or values.null_count:
+            return None
+        ids = values.to_numpy()
+    elif isinstance(batch, np.ndarray) and batch.ndim == 2 and batch.dtype.kind in "iu":
+        ids, offsets = batch.reshape(-1), np.arange(batch.shape[0] + 1, dtype=np.int64) * batch.shape[1]
+    else:
+        return None
+    return (as_int32(ids), offsets) if is_int32(ids) else None
 
 
 def list_rows_of_ids(batch: Any) -> list[Any]:

@@ -38,7 +38,7 @@ from tokcore.tokenizer.encoded_batch import Encoded, Padded, Side, cut, interlea
 from tokcore.tokenizer.sampling import Randomness, derive_seeds, list_best
 from tokcore.tokenizer.special_text import Cut
 from tokcore.tokenizer.stream_decoder import StreamDecoder
-from tokcore.tokenizer.token_ids import list_integers, list_rows_of_ids
+from tokcore.tokenizer.token_ids import list_integers, list_rows_of_ids, read_ids, read_rows
 from tokcore.tokenizer.token_spans import TokenSpans, find_token_spans
 from tokcore.tokenizer.tokenizer_spec import (
     FILE_NAME,
@@ -480,8 +480,12 @@ class Tokenizer(Vocabulary):
         >>> tokenizer.decode([257, 258], errors="replace")
         'low low'
         """
-        data = self._shared.decoder.decode(list_integers(ids))
-        return data if errors is None else data.decode(errors=errors)
+        decoder = self._shared.decoder
+        text: bytes | str | None = decoder.decode(ids if type(ids) is list else read_ids(ids), True, errors)
+        if text is None:  # a list with other integers than int
+            text = decoder.decode(list_integers(ids), True, errors)
+        assert text is not None
+        return text
 
     @overload
     def decode_batch(self, batch: Iterable[TokenIds] | pa.Array, errors: None = None) -> list[bytes]: ...
@@ -497,13 +501,48 @@ class Tokenizer(Vocabulary):
         >>> tokenizer.decode_batch([[257], [258]], errors="strict")
         ['low', ' low']
         """
-        texts = []
+        if (rows := read_rows(batch)) is not None:
+            return self._shared.decoder.list_rows(*rows, errors)
+        if type(batch) is list and (found := self._shared.decoder.list_lists(batch, errors)) is not None:
+            return found
+        texts: list[Any] = []
         for i, ids in enumerate(list_rows_of_ids(batch)):
             try:
-                texts.append(self.decode(ids))
+                texts.append(self.decode(ids, errors) if errors is not None else self.decode(ids))
             except (IdentityError, TypeError) as error:
                 raise type(error)(f"batch[{i}]: {error}") from error
-        return texts if errors is None else [text.decode(errors=errors) for text in texts]
+        return texts
+
+    def decode_to_arrow(
+        self, batch: Iterable[TokenIds] | pa.Array, errors: str | None = None
+    ) -> pa.LargeBinaryArray | pa.LargeStringArray:
+        """decode_batch as an Arrow array: large_binary, or large_string if errors is set.
+
+        Raises what decode_batch raises.
+
+        >>> tokenizer.decode_to_arrow(tokenizer.encode_batch(["low", "lower"]), errors="strict").to_pylist()
+        ['low', 'lower']
+        """
+        if (rows := read_rows(batch)) is None:
+            listed = self.decode_batch(batch) if errors is None else self.decode_batch(batch, errors)
+            return pa.array(listed, pa.large_binary() if errors is None else pa.large_string())
+        data, offsets = self._shared.decoder.decode_rows(*rows)
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+        found = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
+        if errors is None:
+            return found
+        try:
+            return found.cast(pa.large_string())
+        except pa.ArrowInvalid:  # not UTF-8
+            return pa.array([text.decode(errors=errors) for text in found.to_pylist()], pa.large_string())
+
+    def decode_texts(self, ids: Ids, offsets: Offsets) -> Texts:
+        """What encode_texts takes: the bytes of each row, of ids[offsets[i]:offsets[i + 1]]. Raises as decode_batch.
+
+        >>> tokenizer.decode_texts(np.array([257, 257, 259], np.int32), np.array([0, 1, 3])).offsets.tolist()
+        [0, 3, 8]
+        """
+        return self._shared.decoder.decode_rows(ids, offsets)
 
     def stream_decoder(self, errors: str = "replace") -> StreamDecoder:
         """A decoder that takes ids as they come and gives out whole characters.
@@ -513,8 +552,13 @@ class Tokenizer(Vocabulary):
         'low lower'
         """
 
+        decoder = self._shared.decoder
+
         def decode(ids: Any, is_start: bool) -> bytes:
-            return b"".join(self._shared.decoder.spell_all(list_integers(ids), is_start))
+            if is_start:
+                return b"".join(decoder.spell_all(list_integers(ids), True))
+            text: bytes | None = decoder.decode(ids, False)
+            return decoder.decode(list_integers(ids), False) if text is None else text
 
         return StreamDecoder(decode, errors)
 

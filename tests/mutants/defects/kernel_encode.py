@@ -4,6 +4,30 @@ from mutants.defect import Defect, in_tests
 
 DEFECTS = (
     Defect(
+        "long-tokens-cut",
+        "decoding copies sixteen bytes of tokens that are longer",
+        "TokenTable::write_as",
+        "if (skipped == 0 && left <= kWide && room >= kWide) {",
+        "if (skipped == 0 && left <= 2 * kWide && room >= kWide) {",
+        in_tests("tokcore/test_token_table.py"),
+    ),
+    Defect(
+        "marked-byte-kept",
+        "decoding keeps the space that a text of SentencePiece's models begins with",
+        "TokenTable::head",
+        "dropped += marked;",
+        "dropped += 0;",
+        in_tests("tokcore/test_token_table.py::test_it_gives_what_a_dictionary_gives"),
+    ),
+    Defect(
+        "row-of-a-wrong-id",
+        "decoding names the row before the one that an unknown id is in",
+        "TableDecoder._refuse_row",
+        'side="right"',
+        'side="left"',
+        in_tests("tokcore/test_token_table.py::test_an_id_that_is_no_token"),
+    ),
+    Defect(
         "own-encoding-unchecked",
         "a vocabulary is taken for well-formed if its merges look like it, whatever its tokens encode to",
         "BpeModel::find_own_encodings",

@@ -9,11 +9,12 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from tokcore.errors import FormatError, IdentityError
-from tokcore.kernel import NormalizingEncoder
+from tokcore.errors import FormatError
+from tokcore.kernel import NormalizingEncoder, TokenTable
 from tokcore.models.bpe import BpeModel
 from tokcore.models.defaults import ListedVocabulary
 from tokcore.models.model import Decoder, Encoder, Ids
+from tokcore.models.token_decoders import TableDecoder
 from tokcore.text.text_steps import PieceRules
 
 SPACE = "\u2581"
@@ -71,7 +72,7 @@ def measure_pieces(pieces: Sequence[bytes], are_bytes: npt.NDArray[np.bool_]) ->
     return sizes
 
 
-class SpaceMarkedTokens:
+class SpaceMarkedTokens(TableDecoder):
     """The decoder of SentencePiece's models.
 
     A space that the model has put before a text is left out again, as are control pieces; unknown text is the model's
@@ -79,53 +80,23 @@ class SpaceMarkedTokens:
     """
 
     def __init__(self, model: SpaceMarkedPieces, special: Mapping[int, bytes]) -> None:
-        self._alone: dict[int, bytes] = {}
-        self._bytes: set[int] = set()
-        for piece, id, kind in zip(model.tokens, model.ids.tolist(), model.types.tolist(), strict=True):
-            if kind == BYTE:
-                self._alone[id] = bytes([int(piece[3:5], 16)])
-                self._bytes.add(id)
-            else:
-                self._alone[id] = piece.replace(_SPACE, b" ")
-        self._special = dict(special)
-        self._in_text = self._alone | self._special | dict.fromkeys(model.control, b"")
-        if model.unknown is not None:
-            self._in_text[model.unknown] = model.unknown_surface.encode()
-        self._control = frozenset(model.control)
-        self._marked = {id for piece, id in zip(model.tokens, model.ids.tolist(), strict=True) if piece[:3] == _SPACE}
+        are_bytes = model.types == BYTE
+        tokens = [
+            bytes([int(piece[3:5], 16)]) if is_byte else piece.replace(_SPACE, b" ")
+            for piece, is_byte in zip(model.tokens, are_bytes.tolist(), strict=True)
+        ]
         rules = model.text_rules
-        self._drops_space = rules.add_dummy_prefix or rules.remove_extra_whitespaces
-        self._drops_all = rules.remove_extra_whitespaces
+        flags = np.zeros(len(tokens) + len(model.control), np.uint8)
+        if rules.add_dummy_prefix or rules.remove_extra_whitespaces:
+            flags[: len(tokens)] = [TokenTable.MARKED * (piece[:3] == _SPACE) for piece in model.tokens]
+        flags[len(tokens) :] = TokenTable.SILENT
+        self._special = dict(special)
+        others = {id: text for id, text in special.items() if id not in model.control}
+        if model.unknown is not None:
+            others[model.unknown] = model.unknown_surface.encode()
+        ids = np.concatenate([model.ids, np.array(model.control, np.int32)])
+        silent = [b""] * len(model.control)
+        super().__init__([*tokens, *silent], ids, others, flags, rules.remove_extra_whitespaces)
 
     def spell(self, id: int) -> bytes:
-        found = self._alone.get(id, self._special.get(id))
-        if found is None:
-            raise self._make_error([id], id)
-        return found
-
-    def spell_all(self, ids: list[int], is_start: bool) -> list[bytes]:
-        try:
-            found = [*map(self._in_text.__getitem__, ids)]
-        except KeyError as error:
-            raise self._make_error(ids, error.args[0]) from error
-        if not is_start or not self._drops_space:
-            return found
-        for i, id in enumerate(ids):
-            if id in self._control:
-                continue
-            if id in self._marked:
-                found[i] = found[i][1:]
-                if not self._drops_all:
-                    break
-            if found[i]:
-                break
-        return found
-
-    def decode(self, ids: list[int]) -> bytes:
-        return b"".join(self.spell_all(ids, True))
-
-    def _make_error(self, ids: list[int], wrong: int) -> IdentityError:
-        return IdentityError(
-            f"ids[{ids.index(wrong)}] = {wrong} is no token of this tokenizer (ids are below "
-            f"{max(self._in_text, default=-1) + 1}): were the ids made by another one?"
-        )
+        return self._special[id] if id in self._special else super().spell(id)

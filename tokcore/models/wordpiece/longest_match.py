@@ -17,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tokcore import kernel
-from tokcore.errors import FormatError, IdentityError
+from tokcore.errors import FormatError
 from tokcore.files.jsonable import Place, from_jsonable
+from tokcore.kernel import TokenTable
 from tokcore.models.bpe import BpeModel, TokensAndIds, write_tokens
 from tokcore.models.defaults import ListedVocabulary
 from tokcore.models.model import (
@@ -31,7 +32,8 @@ from tokcore.models.model import (
     describe_kind,
     find_unlike_themselves,
 )
-from tokcore.text.texts import Texts, make_texts_from_strings
+from tokcore.models.token_decoders import GivenIds, TableDecoder
+from tokcore.text.texts import Offsets, Texts, make_texts_from_strings
 
 PREFIX = "##"
 MAX_CHARACTERS = 100
@@ -149,37 +151,54 @@ _TIGHT = {" .": ".", " ?": "?", " !": "!", " ,": ",", " n't": "n't", " 'm": "'m"
 _TIGHT |= {" 're": "'re"}
 
 
-class SpacedTokens:
+class SpacedTokens(TableDecoder):
     """The decoder of WordPiece, as Hugging Face's: blanks between words, but not before a full stop and its like."""
 
     def __init__(self, model: WordpieceModel, special: Mapping[int, bytes]) -> None:
         prefix = model.prefix
-        self._first: dict[int, bytes] = {}
-        self._further: dict[int, bytes] = {}
-        named = [*zip(model.ids.tolist(), model.names, strict=True)]
-        for id, name in [*named, *((id, text.decode()) for id, text in special.items())]:
-            self._first[id] = name.encode()
-            goes_on = name.startswith(prefix)
-            self._further[id] = (name[len(prefix) :] if goes_on else _tighten(f" {name}")).encode()
+        named = dict(zip(model.ids.tolist(), model.names, strict=True))
+        named |= {id: text.decode() for id, text in special.items()}
+        further = [name[len(prefix) :] if name.startswith(prefix) else _tighten(f" {name}") for name in named.values()]
+        # The first word of a text has no blank before it; these tokens are otherwise there, too.
+        self._first = {
+            id: name.encode() for (id, name), other in zip(named.items(), further, strict=True) if other != f" {name}"
+        }
+        flags = np.array([TokenTable.MARKED * (id not in self._first) for id in named], np.uint8)
+        super().__init__([one.encode() for one in further], np.array([*named], np.int32), {}, flags)
 
     def spell(self, id: int) -> bytes:
         return self.spell_all([id], True)[0]
 
-    def spell_all(self, ids: list[int], is_start: bool) -> list[bytes]:
-        try:
-            found = [*map(self._further.__getitem__, ids)]
-        except KeyError as error:
-            wrong = error.args[0]
-            raise IdentityError(
-                f"ids[{ids.index(wrong)}] = {wrong} is no token of this tokenizer (ids are below "
-                f"{max(self._first) + 1}): were the ids made by another one?"
-            ) from error
-        if is_start and ids:
-            found[0] = self._first[ids[0]]
+    def spell_all(self, ids: GivenIds, is_start: bool) -> list[bytes]:
+        found = super().spell_all(ids, is_start)
+        if is_start and (first := self._find_first(ids)) is not None:
+            found = [first, *super().spell_all(ids, False)[1:]]
         return found
 
-    def decode(self, ids: list[int]) -> bytes:
-        return b"".join(self.spell_all(ids, True))
+    def decode(self, ids: GivenIds, is_whole: bool = True, errors: str | None = None) -> Any:
+        if not is_whole or (first := self._find_first(ids)) is None:
+            return super().decode(ids, is_whole, errors)
+        if (text := super().decode(ids, False)) is None:
+            return None
+        text = first + text[len(super().spell_all(ids[:1], False)[0]) :]
+        return text if errors is None else text.decode(errors=errors)
+
+    def list_lists(self, rows: list[Any], errors: str | None = None) -> list[Any] | None:
+        return None  # one by one
+
+    def list_rows(self, ids: Ids, offsets: Offsets, errors: str | None = None) -> list[Any]:
+        rows = super().list_rows(ids, offsets, errors)
+        for i, text in enumerate(rows):
+            row = ids[offsets[i] : offsets[i + 1]]
+            rows[i] = text if self._find_first(row) is None else self.decode(row, True, errors)
+        return rows
+
+    def decode_rows(self, ids: Ids, offsets: Offsets) -> Texts:
+        return make_texts_from_strings(self.list_rows(ids, offsets))
+
+    def _find_first(self, ids: GivenIds) -> bytes | None:
+        """The bytes of the first id, where a text does not begin with those that it has elsewhere."""
+        return self._first.get(int(ids[0])) if len(ids) and isinstance(ids[0], int | np.integer) else None
 
 
 def _tighten(text: str) -> str:

@@ -20,5 +20,6 @@ NB_MODULE(_native, module) {
   tokcore::bind_pieces(module);
   tokcore::bind_rank_merges(module);
   tokcore::bind_sentencepiece(module);
+  tokcore::bind_token_table(module);
   tokcore::bind_varints(module);
 }
