@@ -117,7 +117,10 @@ def read_tokenizer(
         )
     if not storage.exists(url):
         storage.require_bucket(url)
-        raise ConfigError(f"{keys[0]}: there is no {name}: expected a file or a build's output.")
+        path = urls.get_local_path(url) if urls.is_local(url) else None
+        is_name = path is not None and not path.suffix and not path.parent.exists()
+        hint = " A model of the Hugging Face Hub is named hf://ORG/NAME." if is_name else ""
+        raise ConfigError(f"{keys[0]}: there is no {name}: expected a file or a build's output.{hint}")
     try:
         if not normalize and (folder := _find_folder_of_pair(url)) is not None:
             return _read_pair(folder, pattern, special, keys[1])

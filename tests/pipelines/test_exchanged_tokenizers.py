@@ -194,3 +194,11 @@ def test_an_imported_template_says_what_is_put_around_documents(corpus, built, t
     (tmp_path / "t.json").write_text(json.dumps(content))
     with pytest.raises(ConfigError, match="post_processor puts the id 5"):
         run(build_file(corpus, settings=settings, name="template.toml"), tmp_path / "other")
+
+
+def test_a_name_of_the_hub_without_its_scheme_is_told_how_to_be_written(corpus):
+    for name, is_hinted in (("org/name", True), ("none.json", False), ("org/name/tokenizer.json", False)):
+        settings = f'[tokenizer]\nfrom = "{name}"\n'
+        with pytest.raises(ConfigError, match=f"there is no .*{name}: expected a file") as refused:
+            run(build_file(corpus, settings=settings, name="named.toml"), corpus / "named")
+        assert ("is named hf://ORG/NAME" in str(refused.value)) == is_hinted

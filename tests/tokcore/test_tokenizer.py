@@ -88,6 +88,10 @@ def test_a_name_of_the_hub_is_no_path(tmp_path, monkeypatch):
     for name in ("org/name", "gpt2", "org/Name-2.5B"):
         with pytest.raises(FileNotFoundError, match=rf"{name}: there is no such file .*\(hf download {name}"):
             Tokenizer.load(name)
+    with pytest.raises(FileNotFoundError, match=r"hf://org/name: there is no such file .*\(hf download org/name "):
+        Tokenizer.load("hf://org/name")
+    with pytest.raises(FileNotFoundError, match="s3://b/out: a tokenizer is loaded from a path, not from a URL"):
+        Tokenizer.load("s3://b/out")
     with pytest.raises(FileNotFoundError) as raised:
         Tokenizer.load("name.json")
     assert "Hub" not in str(raised.value)

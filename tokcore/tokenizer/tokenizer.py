@@ -104,11 +104,14 @@ class Tokenizer(Vocabulary):
                     f"or {FOLDER_NAMES[-1]}. Is the build finished?"
                 )
             file = found[0]
-        if not file.exists() and _HUB_NAME.fullmatch(str(path)) and file.suffix not in _FILE_SUFFIXES:
+        name = str(path).removeprefix("hf://")
+        if not file.exists() and _HUB_NAME.fullmatch(name) and file.suffix not in _FILE_SUFFIXES:
             raise FileNotFoundError(
                 f"{path}: there is no such file or folder. If it is a name on the Hugging Face Hub, download it first "
-                f"(hf download {path} tokenizer.json --local-dir FOLDER) and load the folder"
+                f"(hf download {name} tokenizer.json --local-dir FOLDER) and load the folder"
             )
+        if "://" in str(path):
+            raise FileNotFoundError(f"{path}: a tokenizer is loaded from a path, not from a URL: copy it first")
         return cls(read_tokenizer_file(file.read_bytes(), str(file)))
 
     @classmethod
