@@ -32,7 +32,12 @@ from tokcore_pipelines.commands.command_table import Command, list_rows, load_co
 from tokcore_pipelines.commands.fail import EXIT_STAGE, EXIT_USAGE, EXIT_WAITS, fail
 from tokcore_pipelines.local.say import LogFormatter, say, say_message
 from tokcore_pipelines.local.spare_pandas import spare_pandas
-from tokcore_pipelines.local.threads import describe_shortage, describe_small_space, limit_thread_starts
+from tokcore_pipelines.local.threads import (
+    describe_shortage,
+    describe_small_space,
+    limit_thread_starts,
+    spare_address_space,
+)
 from tokcore_pipelines.run.slices.outcomes import SliceWaits
 
 if TYPE_CHECKING:
@@ -144,6 +149,7 @@ def main() -> NoReturn:
     gc.set_threshold(1 << 18)
     spare_pandas()
     limit_thread_starts()
+    spare_address_space()
     signal.signal(signal.SIGTERM, _terminate)
     sys.unraisablehook = _send_again
     threading.excepthook = lambda ended: _show_defect(ended.exc_value) if ended.exc_value is not None else None

@@ -194,3 +194,18 @@ def test_reports_of_checks(hostile, tmp_path, capsys):
     with pytest.raises(TokError):
         verify(str(tmp_path / "none" / EVIL))
     require_harmless("".join(capsys.readouterr()))
+
+
+def test_a_name_does_not_break_a_message_of_several_lines(tmp_path, monkeypatch, capsys):
+    """What nearly all rejects have in common is told on lines of its own."""
+    write(tmp_path / "in" / f"{EVIL.replace('/', '')}.jsonl", b"nope\n")
+    write(tmp_path / "in" / "a.jsonl", jsonl([{"text": "one"}]))
+    settings = "[learn]\nvocab_size = 257\nallow_smaller = true\n"
+    path = build_file(tmp_path, '[[source]]\nlang = "en"\nfiles = "in/*.jsonl"\n', settings)
+    monkeypatch.setattr(sys, "argv", ["tokcore", "build", str(path)])
+    with pytest.raises(SystemExit):
+        cli.run()
+    said = capsys.readouterr().err
+    assert "nearly all for one cause" in said
+    assert "FORGED" in said
+    assert not [line for line in said.splitlines() if line.strip().startswith("FORGED")]

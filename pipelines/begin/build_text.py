@@ -17,6 +17,7 @@ from tokcore_pipelines.local.terminal import format_count, format_number, format
 from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.disk_listing import Link
 from tokcore_pipelines.store.patterns import compile_glob, compile_holders, quote
+from tokcore_pipelines.store.printable import join_lines
 from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.build_tables import VERSION
 from tokcore_schemas.config import Source, parse_config
@@ -45,7 +46,7 @@ def write_build_text(proposal: Proposal, path: str) -> str:
     config = parse_config(text, path)
     samples = sample_plan(config, plan_build(config), FOR_CHECK)
     if stopping := describe([one for one in check_samples(config, samples) if one.stops]):
-        raise ConfigError("\n".join(stopping))
+        raise ConfigError(join_lines(*stopping))
     told = estimate(config, samples, 1)
     return _write_text(proposal, path, _write_vocab_size(told), _describe_size(told))
 

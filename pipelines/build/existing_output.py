@@ -15,6 +15,7 @@ from tokcore_pipelines.build.plan_corpus import find_changed_inputs, make_plan_k
 from tokcore_pipelines.build.suggest_fixes import find_exact_source
 from tokcore_pipelines.store.parallel_requests import run_at_once
 from tokcore_pipelines.store.pinned_inputs import read_pinned_files
+from tokcore_pipelines.store.printable import join_lines
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.work.semantics import SEMANTICS
 from tokcore_schemas.changed_settings import describe_changed_reading, describe_changed_settings
@@ -81,10 +82,15 @@ class Standing:
 
         of_commit: whether the documents of the build are those of a commit, which no build file names.
         """
-        said = "".join(
-            f"\n  {stage}: {reason}" for stage, reasons in self.differences.items() for reason in reasons[:_MAX_REASONS]
+        said = join_lines(
+            f"{redact(output)}: the output holds a different build:",
+            *(
+                f"  {stage}: {reason}"
+                for stage, reasons in self.differences.items()
+                for reason in reasons[:_MAX_REASONS]
+            ),
         )
-        holds = f"{redact(output)}: the output holds a different build:{said}\n"
+        holds = f"{said}\n"
         if of_commit:
             return ConfigError(f"{holds}It was left as it is: choose another output for the documents of a commit.")
         removed = [one for one in list_following(self.command, self.is_imported) if one in self.found and one != BUILD]

@@ -13,6 +13,7 @@ from tokcore_pipelines.reading.records import FileRejected
 from tokcore_pipelines.reading.streams import LongPiece, Meter, PieceLimit, read_file_blocks, split_lines
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.json_lines import read_lines
+from tokcore_pipelines.store.printable import join_lines
 from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.config import BuildConfig
 from tokcore_schemas.plan import InputFile, ReadSettings
@@ -54,7 +55,7 @@ def find_main_cause(config: BuildConfig, output: str) -> str:
     if not records:
         of = f" ({files[reason]:,} of {len(ledgers):,} files)"
         fix = suggest_fix(reason, settings, seen, fields)
-        return f"  {redact(file.uri)}: the whole file: {reason}: {reject.detail}{of}\n  {where}: {fix}"
+        return join_lines(f"  {redact(file.uri)}: the whole file: {reason}: {reject.detail}{of}", f"  {where}: {fix}")
     number = worst.rejected[reason]
     what = f"{reason} in {100 * number / worst.records:.4g} % of the records of {redact(file.uri)}"
     place, line = _find_place(pin, settings, reject.record)
@@ -62,7 +63,7 @@ def find_main_cause(config: BuildConfig, output: str) -> str:
     fix = suggest_fix(reason, settings, seen, fields)
     if key and worst.documents:
         fix = f"{describe_fields(fields, settings)}; other records are fine: fix these, or exclude the file"
-    return f"  {what}, first {place}: {reject.detail}\n  {where}: {fix}"
+    return join_lines(f"  {what}, first {place}: {reject.detail}", f"  {where}: {fix}")
 
 
 def _find_file(output: str, uri: str) -> tuple[InputFile, ReadSettings] | None:

@@ -28,6 +28,7 @@ from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.json_lines import read_lines, read_table
+from tokcore_pipelines.store.printable import join_lines
 from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.plan import Plan
 from tokcore_schemas.refs import ItemCounted, ItemEncoded, ItemScattered, RangeLedger, RejectRef, StoredFile
@@ -110,8 +111,8 @@ def check_rejected(run: BuildRun, totals: LedgerTotals) -> None:
         raise StageError(f"{said}, nearly all for one cause:\n{cause}\nAll rejects are in {redact(url)}.")
     raise StageError(
         f"{said}:\n"
-        + "".join(f"  {line}\n" for line in read_first_rejects(url))
-        + f"All of them are in {redact(url)}. Correct how the build file reads it, "
+        + join_lines(*(f"  {line}" for line in read_first_rejects(url)))
+        + f"\nAll of them are in {redact(url)}. Correct how the build file reads it, "
         f"fix the input and add --replace plan, or raise build.max_rejected (1 = never fail)."
     )
 

@@ -26,6 +26,7 @@ from tokcore_pipelines.build.whole_checks import check_languages
 from tokcore_pipelines.reading.peek import Field, Peek, find_fields, peek, read_first_documents
 from tokcore_pipelines.reading.records import FileRejected
 from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.printable import join_lines
 from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.config import BuildConfig
 from tokcore_schemas.field_template import is_template, list_paths
@@ -123,7 +124,7 @@ def refuse_wrong_sources(config: BuildConfig, plan: Plan) -> list[str]:
     """Raise ConfigError if the build would fail because of its sources; return what else looks wrong."""
     found = check_samples(config, sample_plan(config, plan, BEFORE_A_BUILD))
     if stopping := describe([finding for finding in found if finding.stops]):
-        raise ConfigError("\n".join(stopping[:_MOST]))
+        raise ConfigError(join_lines(*stopping[:_MOST]))
     return describe(found)[:_MOST]
 
 

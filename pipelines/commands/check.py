@@ -12,6 +12,7 @@ from tokcore_pipelines.commands.open_build import open_build
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.say import say
 from tokcore_pipelines.local.terminal import format_count, format_duration, format_number, format_size, make_printable
+from tokcore_pipelines.store.printable import join_lines
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.work.inputs import LINK, OTHER_SPLIT
 from tokcore_schemas.stage_table import STAGES
@@ -34,7 +35,7 @@ def check(build_file: str, output: str, assigned: tuple[str, ...], as_json: bool
     if report["refused"]:  # as `tokcore build` would
         fail(report["output_holds"], EXIT_USAGE)
     if report["problems"]:
-        fail("\n".join(report["problems"]), EXIT_USAGE)
+        fail(join_lines(*report["problems"]), EXIT_USAGE)
 
 
 def print_check(report: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -41,6 +42,12 @@ def limit_thread_starts() -> None:
         start(thread)
 
     threading.Thread.start = start_in_time  # type: ignore[method-assign,assignment]
+
+
+def spare_address_space() -> None:
+    """Where address space is limited, let Arrow reserve none of it ahead, here and in workers: it would take 1 GiB."""
+    if find_address_space() is not None:
+        os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 
 def describe_shortage(error: BaseException | None) -> str:

@@ -21,6 +21,16 @@ def escape(text: str) -> str:
     return UNPRINTABLE.sub(escape_match, text)
 
 
+def join_lines(*lines: str) -> str:
+    """A message of several lines, none of which a name in it can break.
+
+    >>> print(join_lines("of a" + chr(10) + "b:", "c"))
+    of a\\nb:
+    c
+    """
+    return "\n".join(map(escape, lines))
+
+
 def escape_match(match: re.Match[str]) -> str:
     """The escape of a character, as Python writes it; of one that stands for a byte that is no UTF-8, of the byte."""
     character = match[0]

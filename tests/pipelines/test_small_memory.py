@@ -115,6 +115,19 @@ def test_threads_start_as_before(monkeypatch):
         thread.start()
 
 
+def test_arrow_takes_no_address_space_ahead():
+    """Its own allocator reserved 1 GiB at once, so that 1.4 GB were too little where 0.9 GB were enough."""
+    names = ["import os, pyarrow", "from tokcore_pipelines.local.threads import spare_address_space"]
+    lines = [names[1], "spare_address_space()", names[0], "print(pyarrow.default_memory_pool().backend_name)"]
+    code = "; ".join(lines)
+    limited = ["bash", "-c", 'ulimit -v 4000000; exec "$@"', "bash"]
+    found = [
+        subprocess.run([*command, sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        for command in ([], limited)
+    ]
+    assert [pool.strip() == "system" for pool in found] == [False, True]
+
+
 @pytest.mark.parametrize("raised", ["pyarrow.ArrowMemoryError('malloc of size 9 failed')", "OSError(12, 'no')"])
 def test_too_little_memory_to_read_a_table_is_not_blamed_on_it(corpus, tmp_path, raised):
     """`learn` said "not a count table: malloc of size 9 failed"."""

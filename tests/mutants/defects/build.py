@@ -302,4 +302,12 @@ DEFECTS = (
         "pass",
         in_tests("pipelines/test_learn_memory.py::test_reading_is_watched"),
     ),
+    Defect(
+        "names-break-messages",
+        "the name of a file forges a line in the message about what nearly all rejects have in common",
+        "join_lines",
+        "map(escape, lines)",
+        "lines",
+        in_tests("test_said.py::test_a_name_does_not_break_a_message_of_several_lines"),
+    ),
 )
