@@ -4,6 +4,14 @@ from mutants.defect import Defect, in_tests
 
 DEFECTS = (
     Defect(
+        "gguf-takes-whole",
+        "a GGUF file names a pattern of llama.cpp that takes whole pre-tokens where merges give others",
+        "_find_known",
+        "if unlike := _list_unlike_merges(spec):",
+        "if (unlike := _list_unlike_merges(spec)) and whole:",
+        in_tests("tokcore/formats/test_gguf.py::test_tokens_that_merges_do_not_make"),
+    ),
+    Defect(
         "decoder-is-ours",
         "an exported tokenizer.json has the usual decoder of its model, not the one that was imported",
         "_make_whole_decoder",

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
 
 import pytest
 import tiktoken
 from support.json_changes import change_json
-from support.vocabularies import ranks
+from support.vocabularies import ranks, spec_of_merges
 
 from tokcore.errors import FormatError
-from tokcore.formats.tokenizers.tekken import read_tekken
+from tokcore.formats.tokenizers.tekken import describe_left_out, read_tekken, write_tekken
+from tokcore.formats.tokenizers.tiktoken import read_split_pattern
 from tokcore.text.patterns import PATTERNS
+from tokcore.text.pretokenizer import Pretokenizer
 from tokcore.tokenizer.tokenizer import Tokenizer
+from tokcore.tokenizer.tokenizer_spec import SpecialToken
 
 TEXTS = ["", "Straße 2024 naïve", "HTTPServer's don't", "  two\n\n\tlines/\n/", "日本語 한국어", "१२३ 45678", "é" * 300]
 FEW = [{"rank": 0, "token_str": "<unk>"}, {"rank": 1, "token_str": "<s>"}, {"rank": 2, "token_str": "[X]"}]
@@ -103,3 +107,43 @@ def test_another_pattern_is_kept_as_its_text():
 def test_what_is_wrong_is_named(changes, message):
     with pytest.raises(FormatError, match=message):
         read_tekken(make_tekken(**changes), "t")
+
+
+# ------------------------------------------------------------------------------------------------------------- written
+
+
+@pytest.mark.parametrize("pattern", ["gpt2", "cl100k", "o200k", "tekken", r"\p{N}{2}|\p{L}+$|[\s\S]"])
+def test_what_is_written_gives_the_same_tokens(pattern):
+    """By tiktoken, which mistral-common uses, with the ranks and the pattern that the file has; and read again."""
+    special = [SpecialToken("</s>", None, "document_end"), SpecialToken("<x>", None)]
+    spec = spec_of_merges([(b"t", b"h"), (b"th", b"e"), (b" ", b"the"), (b"\n", b"\n")], {"name": "gpt2"}, [], special)
+    ours = Tokenizer(dataclasses.replace(spec, pattern=read_split_pattern(pattern).spec))
+    content = json.loads(write_tekken(ours.spec))
+    config = content["config"]
+    assert config["default_num_special_tokens"] == 2
+    assert config["default_vocab_size"] == config["num_vocab_tokens"] + 2 == 262
+    known = {base64.b64decode(one["token_bytes"]): one["rank"] for one in content["vocab"]}
+    theirs = tiktoken.Encoding("t", pat_str=config["pattern"], mergeable_ranks=known, special_tokens={})
+    again = Tokenizer(read_tekken(content, "x"))
+    for text in [*TEXTS, "the the\n\n"]:
+        tokens = [ours.token_bytes(id) for id in ours.encode(text).tolist()]
+        assert [theirs.decode_single_token_bytes(id) for id in theirs.encode_ordinary(text)] == tokens
+        assert [again.token_bytes(id) for id in again.encode(text).tolist()] == tokens
+        assert again.encode(text).tolist() == [rank + 2 for rank in theirs.encode_ordinary(text)]
+    assert [token.text for token in again.spec.special] == ["</s>", "<x>"]
+    assert again.eos_id == 0
+    assert "special tokens are 0 to 1, in their order, and the bytes 2 to 257" in describe_left_out(ours.spec)
+    assert describe_left_out(again.spec) == ""
+    assert {one["token_str"] for one in content["vocab"] if one["rank"] >= 128} >= {None, "the", " the"}
+
+
+def test_what_a_tekken_json_cannot_hold():
+    spec = spec_of_merges([], {"name": "gpt2"}, [], [])
+    added = (SpecialToken("x y", 300, is_special=False),)
+    for changed, message in (
+        (dataclasses.replace(spec, normalizer=("nfc",)), "cannot hold the normalizer nfc"),
+        (dataclasses.replace(spec, special=added), "'x y' is not special"),
+        (dataclasses.replace(spec, pattern=Pretokenizer.named("digits-from-right").spec), "is a list of steps"),
+    ):
+        with pytest.raises(FormatError, match=message):
+            write_tekken(changed)

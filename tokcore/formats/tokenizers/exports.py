@@ -7,7 +7,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tokcore.errors import ConfigError
-from tokcore.formats.tokenizers import bert, byt5, gpt2, huggingface, sentencepiece, tiktoken, token_bytes, transformers
+from tokcore.formats.tokenizers import (
+    bert,
+    byt5,
+    gguf,
+    gpt2,
+    huggingface,
+    sentencepiece,
+    tekken,
+    tiktoken,
+    token_bytes,
+    transformers,
+)
 from tokcore.formats.tokenizers.converted_pieces import describe_difference
 from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
 
@@ -55,6 +66,19 @@ EXPORTS: Mapping[str, Export] = {
         lambda spec: [(sentencepiece.FILE_NAME, sentencepiece.write_sentencepiece_model(spec))],
         sentencepiece.describe_left_out,
         alone=".model",
+    ),
+    "tekken": Export(
+        lambda spec: [(tekken.FILE_NAME, tekken.write_tekken(spec))],
+        tekken.describe_left_out,
+        alone=".json",
+        in_builds=False,
+    ),
+    # Its name in a folder of a build would say that it is a model.
+    "gguf": Export(
+        lambda spec: [(gguf.FILE_NAME, gguf.write_gguf(spec))],
+        gguf.describe_left_out,
+        alone=".gguf",
+        in_builds=False,
     ),
     "token_bytes": Export(
         lambda spec: [("token_bytes.npy", token_bytes.write_token_bytes(spec))], lambda spec: "", alone=".npy"

@@ -2,6 +2,8 @@
 
 The id of a token is its rank + default_num_special_tokens. Files may list more ranks than count: only the first
 default_vocab_size - default_num_special_tokens do. Image and audio settings change no id of text and are ignored.
+
+Written, ids change wherever special tokens are not the first ones: the file has no place for them elsewhere.
 """
 
 from __future__ import annotations
@@ -12,12 +14,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import orjson
 
 from tokcore.errors import ConfigError, FormatError
 from tokcore.formats.tokenizers.tiktoken import read_split_pattern
 from tokcore.models.bpe import RanksModel
 from tokcore.models.model import ID_LIMIT, MAX_VOCABULARY_BYTES
 from tokcore.text.patterns import find_named_pattern
+from tokcore.text.pretokenizer import Pretokenizer
+from tokcore.text.regex_spelling import spell
+from tokcore.text.regex_tree import parse
 from tokcore.tokenizer.tokenizer_spec import PLAIN, UNKNOWN, SpecialToken, TokenizerSpec
 
 _ROLES: Mapping[str, str] = {
@@ -33,7 +39,60 @@ _FIRST_TOKENS = (
     *("[SUFFIX]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[TOOL_CONTENT]"),
 )
 _LAST_VERSION_WITHOUT_TOKENS = 7
+_BYTES = tuple(bytes([byte]) for byte in range(256))
 _MAX_SPECIAL = 2**20  # a few bytes of JSON must not ask for any number of filler tokens
+
+
+FILE_NAME = "tekken.json"
+
+
+def write_tekken(spec: TokenizerSpec) -> bytes:
+    """The tekken.json: mistral-common gives the same tokens with it, at the ids that describe_left_out says.
+
+    Raises FormatError for a normalizer, an added token that is not special, a split pattern that its engine cannot be
+    told, and where ranks alone do not lead to a token.
+    """
+    if spec.normalizer:
+        raise FormatError(f"a tekken.json cannot hold the normalizer {', '.join(spec.normalizer)}")
+    spec.require_all_special("a tekken.json")
+    model = spec.model.as_bpe()
+    model.check_ranks_suffice()
+    tokens = [*_BYTES, *(token for token in model.tokens if len(token) > 1)]
+    special = [{"rank": rank, "token_str": token.text, "is_control": True} for rank, token in enumerate(spec.special)]
+    listed = []
+    for rank, token in enumerate(tokens):
+        text = token.decode(errors="replace")
+        named = {"token_str": text if text.encode() == token else None}
+        listed.append({"rank": rank, "token_bytes": binascii.b2a_base64(token, newline=False).decode(), **named})
+    config = {
+        "pattern": _spell_pattern(spec),
+        "num_vocab_tokens": len(tokens),
+        "default_vocab_size": len(tokens) + len(special),
+        "default_num_special_tokens": len(special),
+        "version": "v7",
+    }
+    return orjson.dumps({"config": config, "vocab": listed, "special_tokens": special}, option=orjson.OPT_INDENT_2)
+
+
+def describe_left_out(spec: TokenizerSpec) -> str:
+    """How ids differ from those of the tokenizer; empty if they do not."""
+    moves = len(spec.special)
+    model = spec.model.as_bpe()
+    if [token.id for token in spec.special] == [*range(moves)] and model.tokens[:256] == _BYTES:
+        return ""
+    return (
+        f"a tekken.json has special tokens before all others, so ids change: special tokens are 0 to {moves - 1}, in "
+        f"their order, and the bytes {moves} to {moves + 255}, by value"
+    )
+
+
+def _spell_pattern(spec: TokenizerSpec) -> str:
+    """The split pattern as tiktoken's engine, which mistral-common has, is told it."""
+    own = Pretokenizer.from_spec(spec.pattern)
+    try:
+        return own.published_text if own.native_name is not None else spell(parse(own.published_text, "regex"))
+    except ConfigError as error:
+        raise FormatError(f"a tekken.json cannot hold the split pattern: {error}") from error
 
 
 def is_tekken(content: object) -> bool:
