@@ -3,7 +3,7 @@
     PYTHONPATH=tests python tests/deploy/image_check.py [--folder build/image] [--prism PROGRAM [--boot PROGRAM]]
 
 1. The wheelhouse: what requirements.txt names, downloaded by hash, and tokcore's own wheel for old C libraries, which
-   deploy/image/build_wheel.py builds and auditwheel accepts.
+   deploy/wheels/build_wheel.py builds and auditwheel accepts.
 2. A clean environment, from the wheelhouse alone: no index, no compiler in reach, nothing of another environment. It
    has the kernels that GCC compiles here.
 3. The demo is built and verified in it, and has the root of the demo.
@@ -45,7 +45,7 @@ def run(*command: str | Path, environment: dict[str, str] | None = None) -> str:
 
 def build_wheel(platform: str, folder: Path) -> str:
     """The path of our own wheel for a platform, in a folder."""
-    return run(sys.executable, IMAGE / "build_wheel.py", platform, "-o", folder).strip()
+    return run(sys.executable, ROOT / "deploy" / "wheels" / "build_wheel.py", platform, "-o", folder).strip()
 
 
 def make_wheelhouse(folder: Path) -> None:

