@@ -15,9 +15,9 @@ MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "yam
 MODULES |= {"subprocess", "pty", "ctypes", "joblib", "torch"}
 NUMPY_CALLS = {"load", "fromfile", "loadtxt", "genfromtxt"}
 KEYWORDS = {"shell", "allow_pickle", "trust_remote_code", "weights_only"}
-# The pipes of a machine's workers, which no other process can write to; modules that its command line names; processes
-# that read columns; a function of the C library, by its name; from tables: public names of packages, earlier names
-# of modules, and modules of commands.
+# Arrays that become tensors. The pipes of a machine's workers, which no other process can write to; modules that its
+# command line names; processes that read columns; a function of the C library, by its name; from tables: public names
+# of packages, earlier names of modules, and modules of commands.
 ALLOWED = {
     "pipelines/commands/command_table.py": {"import_module()"},
     "pipelines/run/engines/boot_worker.py": {"import subprocess"},
@@ -28,6 +28,7 @@ ALLOWED = {
     "pipelines/__init__.py": {"import_module()"},
     "tokcore/__init__.py": {"import_module()"},
     "tokcore/earlier_names.py": {"import_module()"},
+    "tokcore/tokenizer/model_inputs.py": {"import torch"},
 }
 
 

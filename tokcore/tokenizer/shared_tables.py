@@ -6,10 +6,14 @@ import functools
 import threading
 import weakref
 
+import numpy as np
+import numpy.typing as npt
+
 from tokcore import kernel
 from tokcore.files.garbage import no_collection
 from tokcore.kernel import DropoutBpe, DropoutWordpiece, NormalizingEncoder, SampledUnigram
 from tokcore.models.sentencepiece.converted import find_model_within
+from tokcore.text.byte_alphabet import to_printable
 from tokcore.text.normalize import Normalizer
 from tokcore.text.pretokenizer import Pretokenizer
 from tokcore.text.texts import make_texts_from_strings
@@ -17,6 +21,8 @@ from tokcore.tokenizer.sampling import Probability, make_dropout_encoder, make_s
 from tokcore.tokenizer.special_text import AddedTokens
 from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
 
+_BLANK = to_printable(b" ")
+_MOST_IDS = 1 << 24  # for which there is a place in a table: pinned ids may be large
 CACHE_BYTES = 32 << 20  # of encoded pre-tokens: a tokenizer in one thread; eight times as much at most in a process
 
 
@@ -61,6 +67,34 @@ class SharedTables:
         if kept is None or kept[0] != theta:
             kept = self._sampled = theta, make_sampled_encoder(self._model, theta)
         return kept[1]
+
+    @functools.cached_property
+    def keeps_most(self) -> bool:
+        """Whether the tokens of a text that no step normalizes are, joined, that text."""
+        fits = self._num_ids <= _MOST_IDS
+        return self._model.lossless and self._model.unknown is None and self.pretokenizer.keeps_text and fits
+
+    @functools.cached_property
+    def size_of_id(self) -> npt.NDArray[np.int64]:
+        """The bytes of text that each id stands for; 0 for an unused one."""
+        sizes = np.zeros(self._num_ids, np.int64)
+        sizes[self._model.ids] = self._model.sizes
+        for text, id in self.added.ids.items():
+            sizes[id] = len(text.encode())
+        return sizes
+
+    @functools.cached_property
+    def white_of_id(self) -> npt.NDArray[np.int64]:
+        """int64 [2, ids]: how many characters of white space the name of each token begins and ends with."""
+        white = np.zeros((2, self._num_ids), np.int64)
+        for id, name in self.name_of_id.items():
+            spaced = name.replace(_BLANK, " ")
+            white[:, id] = len(name) - len(spaced.lstrip()), len(name) - len(spaced.rstrip())
+        return white
+
+    @functools.cached_property
+    def _num_ids(self) -> int:
+        return max(int(self._model.ids.max()), *self.added.ids.values(), 0) + 1
 
     @functools.cached_property
     def id_of_name(self) -> dict[str, int]:

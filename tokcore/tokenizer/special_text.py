@@ -123,6 +123,24 @@ class AddedTokens:
             return False
         return bool(self._normalized) or any(map(self._spells_always, strings))
 
+    def may_spell_special(self, strings: Sequence[str]) -> bool:
+        """Whether one of the strings may spell a special token. Several times as fast as cut()."""
+        if not self.special_ids:
+            return False
+        if self._normalized:
+            return True
+        firsts = self._first_characters
+        found = [string for string in strings if any(map(string.__contains__, firsts))]
+        return any(self._special_matcher.search(string.encode(errors="replace")) for string in found)
+
+    @functools.cached_property
+    def _first_characters(self) -> tuple[str, ...]:
+        """What special tokens begin with: the whole of what all share, or the first character of each."""
+        texts = [*self.special_ids]
+        first, last = min(texts), max(texts)
+        shared = sum(1 for _ in takewhile(bool, map(eq, first, last)))
+        return (first[:shared],) if shared else tuple(sorted({text[0] for text in texts}))
+
     def _spells_always(self, string: str | bytes) -> bool:
         prefix, matcher, matcher_of_bytes = self._always_matchers
         if isinstance(string, str):

@@ -35,9 +35,12 @@ from tokcore.text.normalize import Normalizer
 from tokcore.text.pretokenizer import Pretokenizer
 from tokcore.text.texts import Offsets, Texts, list_strings, make_texts_from_arrow, make_texts_from_strings
 from tokcore.tokenizer.encoded_batch import Encoded, Padded, Side, cut, interleave, make_list_array, pad
+from tokcore.tokenizer.model_inputs import ModelInputs, Rows, Sequences, make_shape, make_tensor
 from tokcore.tokenizer.sampling import Randomness, derive_seeds, list_best
 from tokcore.tokenizer.special_text import Cut
 from tokcore.tokenizer.stream_decoder import StreamDecoder
+from tokcore.tokenizer.text_spans import find_text_spans
+from tokcore.tokenizer.text_template import TextTemplate
 from tokcore.tokenizer.token_ids import list_integers, list_rows_of_ids, read_ids, read_rows
 from tokcore.tokenizer.token_spans import TokenSpans, find_token_spans
 from tokcore.tokenizer.tokenizer_spec import (
@@ -220,6 +223,91 @@ class Tokenizer(Vocabulary):
 
         chosen = parse_settings({"vocab_size": vocab_size, "model": model, **settings})
         return cls(train_tokenizer(texts, langs, text, chosen, progress))
+
+    def __call__(
+        self,
+        text: str | Sequence[str],
+        text_pair: str | Sequence[str] | None = None,
+        *,
+        add_special_tokens: bool = True,
+        padding: bool | str = False,
+        truncation: bool | str | None = None,
+        max_length: int | None = None,
+        pad_to_multiple_of: int | None = None,
+        padding_side: str = "right",
+        truncation_side: str = "right",
+        return_tensors: str | None = None,
+        return_attention_mask: bool = True,
+        return_token_type_ids: bool = False,
+        return_special_tokens_mask: bool = False,
+        return_offsets_mapping: bool = False,
+        split_special_tokens: bool = False,
+        threads: int = 1,
+    ) -> ModelInputs:
+        """What a model is given, as a call of a tokenizer of transformers has it: input_ids, attention_mask and more.
+
+        The arguments are those of transformers. Special tokens that a text spells become their ids unless
+        split_special_tokens is set, and those that a tokenizer.json puts around texts are put there: encode does
+        neither. return_tensors: "np" or "pt"; None: lists. Padding is the token of role padding, or else document_end.
+        Raises ConfigError for other values, and if return_offsets_mapping is set for texts that are normalized or not
+        kept whole: tokcore.transformers.TokcoreTokenizer has these spans, too.
+
+        >>> tokenizer(["low lower", "low"], padding=True).attention_mask
+        [[1, 1, 1], [1, 0, 0]]
+        >>> tokenizer("low lower", return_offsets_mapping=True)
+        {'input_ids': [257, 258, 259], 'attention_mask': [1, 1, 1], 'offset_mapping': [(0, 3), (3, 7), (7, 9)]}
+        """
+        first = [text] if isinstance(text, str) else list_strings(text)
+        second = [text_pair] if isinstance(text_pair, str) else None if text_pair is None else list_strings(text_pair)
+        if second is not None and len(second) != len(first):
+            raise ConfigError(f"text_pair has {len(second)} texts, and text has {len(first)}")
+        pad_id = self.eos_id if self.pad_id is None else self.pad_id
+        lengths = (max_length, self.spec.max_length)
+        shape = make_shape(padding, truncation, *lengths, pad_id, pad_to_multiple_of, padding_side, truncation_side)
+        template = TextTemplate.parse(self.spec.post_processor)
+        if not add_special_tokens:
+            template = template.without_added()
+        how = (template, not split_special_tokens, return_offsets_mapping, threads)
+        found = [self.encode_sequences(texts, *how) for texts in (first, second) if texts is not None]
+        sequences = [one for one in found if one is not None]
+        if len(sequences) < len(found):
+            raise ConfigError(
+                "return_offsets_mapping: this tokenizer does not keep these texts as they are, so its tokens have no "
+                "places there: use tokcore.transformers.TokcoreTokenizer, which asks tokenizers for them"
+            )
+        rows = Rows.of(sequences[0], None if second is None else sequences[1], template, shape)
+        wanted = {
+            "input_ids": True,
+            "token_type_ids": return_token_type_ids,
+            "attention_mask": return_attention_mask,
+            "special_tokens_mask": return_special_tokens_mask,
+            "offset_mapping": return_offsets_mapping,
+        }
+        columns = rows.columns([name for name, is_wanted in wanted.items() if is_wanted])
+        if return_tensors is not None:
+            return ModelInputs({name: make_tensor(rows.stack(one), return_tensors) for name, one in columns.items()})
+        lists = {name: rows.list(column) for name, column in columns.items()}
+        return ModelInputs({name: one[0] for name, one in lists.items()} if isinstance(text, str) else lists)
+
+    def encode_sequences(
+        self, strings: Sequence[Any], template: TextTemplate, with_special: bool, with_spans: bool, threads: int = 1
+    ) -> Sequences | None:
+        """The ids of texts, with special tokens that they spell, and their spans; None if there are no such spans.
+
+        >>> from tokcore.tokenizer.text_template import TextTemplate
+        >>> tokenizer.encode_sequences(["low lower"], TextTemplate(), True, True).spans.tolist()
+        [[0, 3], [3, 7], [7, 9]]
+        """
+        spells = with_special and self._shared.added.may_spell_special(strings)
+        if not (spells or with_spans):
+            encoded = self.encode_strings(strings, threads)
+            return Sequences(encoded.ids, encoded.offsets, None)
+        texts = make_texts_from_strings(strings)
+        encoded = self.encode_texts_with_special(texts, threads) if spells else self.encode_texts(texts, threads)
+        if not with_spans:
+            return Sequences(encoded.ids, encoded.offsets, None)
+        spans = find_text_spans(self._shared, texts, encoded, template)
+        return None if spans is None else Sequences(encoded.ids, encoded.offsets, spans)
 
     def save(self, path: str | PathLike[str], *, replace: bool = False) -> Path:
         """Write tokcore.json, which load reads: into that folder, or to that file if path ends with .json.

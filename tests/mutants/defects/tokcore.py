@@ -387,4 +387,28 @@ DEFECTS = (
         "weights = [1 for lang, _ in counted.runs if lang in mix.weights]",
         in_tests("pipelines/test_train_tokenizer.py::test_it_is_the_tokenizer_of_the_build"),
     ),
+    Defect(
+        "room-without-special-tokens",
+        "texts are cut as if no special tokens were put around them",
+        "Rows.of",
+        "room = shape.max_length - template.num_added(second is not None)",
+        "room = shape.max_length",
+        in_tests("tokcore/test_transformers_tokenizer.py::test_a_tokenizer_is_called_as_theirs"),
+    ),
+    Defect(
+        "spans-from-the-first-text",
+        "spans of a batch count from the first text on",
+        "find_text_spans",
+        "- np.repeat(base, np.diff(encoded.offsets))[:, np.newaxis]",
+        "",
+        in_tests("tokcore/test_transformers_tokenizer.py::test_a_tokenizer_is_called_as_theirs"),
+    ),
+    Defect(
+        "added-tokens-unseen",
+        "tokens that are added to a tokenizer of transformers are not found in text",
+        "TokcoreTokenizer._add_tokens",
+        'self.__dict__["_may_have_changed"] = True',
+        "pass",
+        in_tests("tokcore/test_transformers_tokenizer.py::test_it_behaves_as_theirs"),
+    ),
 )
