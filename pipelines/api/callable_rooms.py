@@ -6,6 +6,7 @@ callable; it stays an ordinary module otherwise.
 
 from __future__ import annotations
 
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -17,6 +18,10 @@ class CallableRoom(ModuleType):
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         return _find_function(self)(*arguments, **named)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # So that a process that is spawned may be told to call it.
+        return import_module, (self.__name__,)
 
     @property
     def __doc__(self) -> str | None:  # type: ignore[override]

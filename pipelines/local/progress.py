@@ -1,4 +1,7 @@
-"""What goes on in a build, on stderr: one line with a bar that changes on a terminal, elsewhere a line now and then."""
+"""What goes on in a build, on stderr: one line with a bar that changes on a terminal, elsewhere a line now and then.
+
+In a notebook there is a bar below the cell.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal, Protocol
 
+from tokcore.look.progress_bar import NotebookBar, is_notebook
 from tokcore_pipelines.local.pool import Report
 from tokcore_pipelines.local.say import redraw, say, say_json
 from tokcore_pipelines.local.terminal import WIDTH, cut_text, format_number, format_size
@@ -131,9 +135,14 @@ class StageProgress:
         self.as_json = False  # whether each line is a JSON object
         self._lock = threading.RLock()
         self._phases: list[Phase] = []
-        self._display: _Display = TerminalLine() if sys.stderr.isatty() else LogLines(self._print)
-        if tell is not None:
-            self._display = _Telling(tell)
+        self._display = self._choose_display()
+
+    def _choose_display(self) -> _Display:
+        if self._tell is not None:
+            return _Telling(self._tell)
+        if is_notebook():
+            return _InNotebook()
+        return TerminalLine() if sys.stderr.isatty() else LogLines(self._print)
 
     def note(self, text: str) -> None:
         """Say what a stage found or made, to those who asked for it."""
@@ -165,6 +174,7 @@ class StageProgress:
             return
         with self._shown(phase):
             yield phase
+        self._display.end(phase, time.monotonic())
         seconds = time.monotonic() - phase.started
         if not minor or seconds >= FIRST_LINE_SECONDS:
             rate = f", {total / 1e6 / seconds:.1f} MB/s stored" if total and unit == "bytes" and seconds > 0 else ""
@@ -219,6 +229,9 @@ class _Display(Protocol):
     def clear(self) -> None:
         """Take back what would be in the way of other output."""
 
+    def end(self, phase: Phase, now: float) -> None:
+        """Say that a phase is done, where what was said last stays."""
+
 
 class _Telling:
     """Calls a function."""
@@ -231,6 +244,26 @@ class _Telling:
 
     def clear(self) -> None:
         """There is nothing to take back."""
+
+    def end(self, phase: Phase, now: float) -> None:
+        """Who hears of it is told by a line."""
+
+
+class _InNotebook:
+    """A bar below the cell, which stays."""
+
+    def __init__(self) -> None:
+        self._bar = NotebookBar()
+
+    def show(self, phase: Phase, now: float) -> None:
+        share = _compute_share(phase.done, phase.total) if phase.total else None
+        self._bar.show(phase.name, share, phase.described(now))
+
+    def clear(self) -> None:
+        """Other output goes to another place."""
+
+    def end(self, phase: Phase, now: float) -> None:
+        self.show(phase, now)
 
 
 class TerminalLine:
@@ -250,6 +283,9 @@ class TerminalLine:
         if self._is_shown:
             redraw("")
             self._is_shown = False
+
+    def end(self, phase: Phase, now: float) -> None:
+        """The line that follows says so."""
 
 
 class LogLines:
@@ -282,6 +318,9 @@ class LogLines:
 
     def clear(self) -> None:
         """Lines of a log stay."""
+
+    def end(self, phase: Phase, now: float) -> None:
+        """The line that follows says so."""
 
 
 def _compute_share(done: int, total: int | None) -> float:

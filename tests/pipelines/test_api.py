@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import doctest
 import inspect
 import json
+import multiprocessing
 import subprocess
 import sys
 import threading
@@ -137,6 +139,46 @@ def test_threads_take_turns(folder):
         thread.join()
     assert sorted(Path(output.url).name for output in made) == ["a", "b"]
     assert len({output.root for output in made}) == 1
+
+
+SCRIPT = """
+import multiprocessing
+import threading
+
+multiprocessing.set_start_method("spawn")
+
+import tokcore_pipelines
+from tokcore_pipelines import Build, Learn, Source
+
+pages = Build(sources=[Source(lang="en", files="en*.jsonl", id="id")], learn=Learn(vocab_size=300))
+roots = [tokcore_pipelines.build(pages, output=name, workers=2).root for name in ("one", "two")]
+
+
+def build_here():
+    roots.append(tokcore_pipelines.build(pages, output="three", workers=2).root)
+
+
+thread = threading.Thread(target=build_here)
+thread.start()
+thread.join()
+print(*roots)
+"""
+
+
+def test_a_script_needs_no_guard(folder):
+    """Twice in a process and from a thread, at its top, where children are spawned."""
+    (folder / "script.py").write_text(SCRIPT)
+    done = subprocess.run([sys.executable, "script.py"], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [Output(str(folder / "out")).root] * 3
+
+
+def test_a_spawned_process_builds(folder):
+    spawn = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=spawn) as processes:
+        made = processes.submit(tokcore_pipelines.build, IN_PYTHON, output="spawned", workers=1).result()
+    assert made.root == Output(str(folder / "out")).root
+    assert made.url == str(folder / "spawned")
 
 
 def test_without_the_packages_of_builds_a_call_says_what_to_install(monkeypatch):

@@ -101,9 +101,6 @@ class NotebookBar:
         else:
             self._shown.update(content, raw=True)
 
-    def clear(self) -> None:
-        """The bar stays, as it was last."""
-
 
 def _display(content: dict[str, str]) -> Any:
     from IPython.display import display

@@ -75,4 +75,20 @@ DEFECTS = (
         "if not super().wait(timeout):",
         in_tests("pipelines/test_small_memory.py::test_a_thread_that_does_not_begin_is_no_wait_for_ever"),
     ),
+    Defect(
+        "a-bar-for-each-step",
+        "in a notebook each step of progress is a bar of its own",
+        "NotebookBar.show",
+        "self._shown = _display(content)",
+        "_display(content)",
+        in_tests("pipelines/test_notebook.py"),
+    ),
+    Defect(
+        "rooms-do-not-pickle",
+        "a spawned process cannot be told to build",
+        "CallableRoom.__reduce__",
+        "return import_module, (self.__name__,)",
+        'raise TypeError("no")',
+        in_tests("pipelines/test_api.py::test_a_spawned_process_builds"),
+    ),
 )
