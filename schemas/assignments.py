@@ -13,7 +13,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Literal, NamedTuple
 
 from tokcore.errors import ConfigError
-from tokcore_schemas.build_tables import TABLES
+from tokcore_schemas.build_tables import TABLES, list_parameters
 from tokcore_schemas.setting import Setting, list_settings
 from tokcore_schemas.toml_lines import OPTION, Key, parse_names_at_start
 
@@ -64,18 +64,19 @@ def assign(content: dict[str, Any], assignment: Assignment) -> list[Key]:
 
 def _iterate_keys(content: Mapping[str, Any], assignment: Assignment) -> Iterator[Key]:
     first, *rest = assignment.names
-    sources = content.get("source")
-    if first != "source" or not isinstance(sources, list):
+    sources = content.get(first)
+    if first not in ("source", "filter") or not isinstance(sources, list):
         yield assignment.names
         return
     spelled = f"{OPTION} {'.'.join(assignment.names)}"
     position = rest.pop(0) if rest and rest[0].isdecimal() else None
     if not rest:
-        raise ConfigError(f"{spelled}: expected a key of a source, for example source.0.text=content")
+        example = "source.0.text=content" if first == "source" else "filter.0.langs=en"
+        raise ConfigError(f"{spelled}: expected a key of a {first}, for example {example}")
     if position is not None and int(position) >= len(sources):
         raise ConfigError(
-            f"{spelled}: the build file has {len(sources)} source{'s' * (len(sources) > 1)}, "
-            f"counted from 0: there is no source.{position}"
+            f"{spelled}: the build file has {len(sources)} {first}{'s' * (len(sources) != 1)}, "
+            f"counted from 0: there is no {first}.{position}"
         )
     for number in range(len(sources)) if position is None else (int(position),):
         yield (first, number, *rest)
@@ -88,7 +89,8 @@ def _find_setting(key: Key) -> Setting | None:
         rest = rest[1:]
     if name not in TABLES or len(rest) != 1:
         return None
-    return list_settings(TABLES[name][1]).get(rest[0])
+    settings = list_settings(TABLES[name][1])
+    return settings.get(rest[0]) or (list_parameters().get(rest[0]) if name == "filter" else None)
 
 
 def _parse_value(text: str, setting: Setting | None) -> Any:

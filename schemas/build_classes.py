@@ -84,6 +84,87 @@ class Source:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Filter:
+    """[[filter]]: documents that are not kept; the rules hold in their order, for counts and shards"""
+
+    # documents are kept where this is true of fields of their records: quality >= 0.7 and license in ['mit']
+    keep: str | None = None
+    # gopher_quality: keeps texts of words, by Gopher's limits; gopher_repetition: keeps texts that repeat little;
+    # c4_quality: keeps texts with whole sentences, by C4's limits; label_script: keeps texts in their language's script
+    rule: Literal["gopher_quality", "gopher_repetition", "c4_quality", "label_script"] | None = None
+    # of the rule in ledgers; not set: keep, or the ready rule's; the second one ends in -2
+    name: str | None = None
+    # languages, or globs of them: documents of others pass
+    langs: str | Sequence[str] | None = None
+    # of gopher_quality; not set: 50
+    min_doc_words: int | None = None
+    # of gopher_quality; not set: 100000
+    max_doc_words: int | None = None
+    # of gopher_quality; not set: 3
+    min_avg_word_length: Number | None = None
+    # of gopher_quality; not set: 10
+    max_avg_word_length: Number | None = None
+    # of gopher_quality; not set: 0.1
+    max_symbol_word_ratio: Number | None = None
+    # of gopher_quality; not set: 0.9
+    max_bullet_lines_ratio: Number | None = None
+    # of gopher_quality; not set: 0.3
+    max_ellipsis_lines_ratio: Number | None = None
+    # of gopher_quality; not set: 0.8
+    max_non_alpha_words_ratio: Number | None = None
+    # of gopher_quality; not set: 2
+    min_stop_words: int | None = None
+    # of gopher_quality; not set: the, be, to, of, and, that, have, with
+    stop_words: Sequence[str] | None = None
+    # of gopher_repetition; not set: 0.3
+    dup_line_frac: Number | None = None
+    # of gopher_repetition; not set: 0.3
+    dup_para_frac: Number | None = None
+    # of gopher_repetition; not set: 0.2
+    dup_line_char_frac: Number | None = None
+    # of gopher_repetition; not set: 0.2
+    dup_para_char_frac: Number | None = None
+    # of gopher_repetition; not set: 0.2
+    top_2_gram: Number | None = None
+    # of gopher_repetition; not set: 0.18
+    top_3_gram: Number | None = None
+    # of gopher_repetition; not set: 0.16
+    top_4_gram: Number | None = None
+    # of gopher_repetition; not set: 0.15
+    dup_5_gram: Number | None = None
+    # of gopher_repetition; not set: 0.14
+    dup_6_gram: Number | None = None
+    # of gopher_repetition; not set: 0.13
+    dup_7_gram: Number | None = None
+    # of gopher_repetition; not set: 0.12
+    dup_8_gram: Number | None = None
+    # of gopher_repetition; not set: 0.11
+    dup_9_gram: Number | None = None
+    # of gopher_repetition; not set: 0.1
+    dup_10_gram: Number | None = None
+    # of c4_quality; not set: true
+    remove_citations: bool | None = None
+    # of c4_quality; not set: true
+    filter_no_terminal_punct: bool | None = None
+    # of c4_quality; not set: 5
+    min_num_sentences: int | None = None
+    # of c4_quality; not set: 3
+    min_words_per_line: int | None = None
+    # of c4_quality; not set: 1000
+    max_word_length: int | None = None
+    # of c4_quality; not set: true
+    filter_lorem_ipsum: bool | None = None
+    # of c4_quality; not set: true
+    filter_javascript: bool | None = None
+    # of c4_quality; not set: true
+    filter_curly_bracket: bool | None = None
+    # of c4_quality; not set: true
+    filter_policy: bool | None = None
+    # of label_script; not set: 0.5
+    min_share: Number | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Normalize:
     """[normalize]"""
 

@@ -18,6 +18,7 @@ from tokcore_schemas.build_classes import (
     Encode,
     Engine,
     ExistingTokenizer,
+    Filter,
     Learn,
     Mix,
     Mixture,
@@ -68,6 +69,7 @@ class Build(BuildKeys):
 
     base: str | None = None  # where relative paths start, which no file says; not set: the current folder
     sources: Sequence[Source]
+    filters: Sequence[Filter] | None = None
     normalize: Normalize | None = None
     pretokenize: Pretokenize | None = None
     plan: Plan | None = None
@@ -131,6 +133,7 @@ def spell_settings(settings: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(spelled)
 
 
+_SEVERAL = ("source", "filter")  # tables of which a file has any number
 _OTHERS = {name: one for name, one in TABLES.items() if name != "build"}
 
 
@@ -150,7 +153,7 @@ def _make_plain(value: Any) -> Any:
 def _make_class(name: str, table: Any) -> Any:
     """The class of a table that parse_config accepts."""
     cls = getattr(build_classes, name_class(name))
-    if name == "source":
+    if name in _SEVERAL:
         return [cls(**one) for one in table]
     if name == "special":
         return {text: one if isinstance(one, str) else cls(**one) for text, one in table.items()}
@@ -169,9 +172,9 @@ def _write_tables(tables: Mapping[str, Any]) -> Iterator[str]:
     for name, table in tables.items():
         if name == "version":
             continue
-        for one in table if name == "source" else [table]:
+        for one in table if name in _SEVERAL else [table]:
             yield ""
-            yield f"[[{name}]]" if name == "source" else f"[{name}]"
+            yield f"[[{name}]]" if name in _SEVERAL else f"[{name}]"
             yield from (f"{quote_key(key)} = {_write_value(value, (name, key))}" for key, value in one.items())
     yield ""
 

@@ -8,6 +8,7 @@ Schema (json_schema).
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,6 +27,7 @@ from tokcore.text.normalize import STEPS, name_space_step
 from tokcore.text.pattern_presets import PRESETS
 from tokcore.text.patterns import DEFAULT_PATTERN, PATTERNS
 from tokcore.text.pretokenizer import Pretokenizer
+from tokcore.text.quality.rules import RULES, Rule
 from tokcore.text.sentencepiece_tables import NORMALIZER
 from tokcore.text.split_steps import StepList
 from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
@@ -34,7 +36,8 @@ from tokcore_schemas.document import normalize_lang
 from tokcore_schemas.encodings import ENCODINGS, OTHER_ENCODING_NAMES, UTF8
 from tokcore_schemas.input_format import FileFormat
 from tokcore_schemas.input_format import find_format as find_input_format
-from tokcore_schemas.setting import REQUIRED, key
+from tokcore_schemas.plan import FilterRule
+from tokcore_schemas.setting import REQUIRED, Limits, Setting, key
 from tokcore_schemas.stage_manifests import (
     PIECE_SETTINGS,
     CountsConfig,
@@ -161,6 +164,45 @@ class Source:
 
     def __repr__(self) -> str:
         return _show_settings(self)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class FilterTable:
+    """[[filter]]: documents that are not kept; the rules hold in their order, for counts and shards"""
+
+    keep: str | None = key(
+        None, "documents are kept where this is true of fields of their records: quality >= 0.7 and license in ['mit']"
+    )
+    rule: str | None = key(
+        None, "; ".join(f"{name}: keeps {rule.text}" for name, rule in RULES.items()), options=tuple(RULES)
+    )
+    name: str | None = key(
+        None, "of the rule in ledgers; not set: keep, or the ready rule's; the second one ends in -2"
+    )
+    langs: tuple[str, ...] = key((), "languages, or globs of them: documents of others pass", or_one=True)
+    parameters: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # of the ready rule, that the file sets
+
+
+def _make_parameter(name: str, default: Any) -> Setting:
+    of = ", ".join(rule for rule, one in RULES.items() if name in {field.name for field in fields_of(one)})
+    kind = {int: int, bool: bool, float: Decimal, tuple: tuple[str, ...]}[type(default)]
+    limits = Limits() if kind in (bool, tuple[str, ...]) else Limits(least=0)
+    shown = spell_plain(Decimal(str(default))) if isinstance(default, float) else str(default).lower()
+    shown = ", ".join(default) if isinstance(default, tuple) else shown
+    return Setting(name, kind, f"of {of}; not set: {shown}", limits, None)
+
+
+def fields_of(rule: Rule) -> tuple[dataclasses.Field[Any], ...]:
+    """The parameters of a ready rule."""
+    return dataclasses.fields(rule.parameters)
+
+
+@functools.cache
+def list_parameters() -> Mapping[str, Setting]:
+    """The parameters of all ready rules, which are keys of [[filter]], too."""
+    return {
+        field.name: _make_parameter(field.name, field.default) for rule in RULES.values() for field in fields_of(rule)
+    }
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -702,6 +744,7 @@ DEFAULT_SPECIAL = (SpecialTable(text=END_OF_TEXT, role="document_end"),)
 TABLES: Mapping[str, tuple[str, type]] = {
     "build": ("build", BuildTable),
     "source": ("sources", Source),
+    "filter": ("filters", FilterTable),
     "normalize": ("normalize", NormalizeTable),
     "pretokenize": ("pretokenize", PretokenizeTable),
     "plan": ("plan", PlanTable),
@@ -734,6 +777,7 @@ class BuildConfig:
     base: str  # its folder, absolute: where relative paths start
     build: BuildTable
     sources: tuple[Source, ...]
+    filters: tuple[FilterTable, ...] = ()
     normalize: NormalizeTable = NormalizeTable()
     pretokenize: PretokenizeTable = PretokenizeTable()
     plan: PlanTable = PlanTable()
@@ -776,6 +820,11 @@ class BuildConfig:
     def as_argument(self) -> str:
         """The build file as a command names it, with what this command line sets."""
         return " ".join([self.path, *(f"{OPTION} {shlex.quote(one)}" for one in self.assigned)])
+
+    @property
+    def filter_rules(self) -> tuple[FilterRule, ...]:
+        """The rules of [[filter]] as plans have them."""
+        return name_rules(self.filters)
 
     @property
     def counts(self) -> bool:
@@ -843,6 +892,7 @@ class BuildConfig:
     def hash_settings(self) -> str:
         """sha256 of every setting that the result follows from, patterns of inputs and their base folder included."""
         fields = [one.name for one in dataclasses.fields(self) if one.compare and one.name not in _NOT_OF_RESULT]
+        fields = [name for name in fields if name != "filters" or self.filters]  # which came later
         settings = {name: repr(getattr(self, name)) for name in fields}
         # Outputs that began without a rule have the hash that their release gave them.
         langs = {} if self.normalizes_langs or self.keeps_spelling else {"lang_normalize": "none"}
@@ -1037,6 +1087,34 @@ class BuildConfig:
             padding=pack.padding or "",
             dtype=self._find_dtype(formats),
         )
+
+
+def name_rules(filters: Sequence[FilterTable]) -> tuple[FilterRule, ...]:
+    """The rules of [[filter]], each with its name in ledgers.
+
+    >>> [one.name for one in name_rules([FilterTable(keep="a"), FilterTable(keep="b"), FilterTable(rule="c4_quality")])]
+    ['keep', 'keep-2', 'c4_quality']
+    """
+    rules: list[FilterRule] = []
+    num_of: dict[str, int] = {}
+    for one in filters:
+        name = one.name or one.rule or "keep"
+        if one.name is None:
+            num_of[name] = num_of.get(name, 0) + 1
+            name += f"-{num_of[name]}" if num_of[name] > 1 else ""
+        rules.append(FilterRule(name, one.keep or "", one.rule or "", _spell_parameters(one), one.langs))
+    return tuple(rules)
+
+
+def _spell_parameters(one: FilterTable) -> str:
+    """The parameters that are not the rule's defaults, as canonical JSON; "" if all are."""
+    defaults = RULES[one.rule].parameters() if one.rule else None
+    told = {
+        name: spell_plain(value) if isinstance(value, Decimal) else value
+        for name, value in sorted(one.parameters.items())
+        if (float(value) if isinstance(value, Decimal) else value) != getattr(defaults, name)
+    }
+    return write_canonical_json(told).decode().strip() if told else ""
 
 
 def make_pretokenizer(config: BuildConfig) -> Pretokenizer:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 from collections.abc import Iterator, Mapping
 
+from tokcore.files.jsonable import to_jsonable
 from tokcore_schemas.plan import ReadSettings
 from tokcore_schemas.stage_manifests import (
     PIECE_SETTINGS,
@@ -104,7 +105,7 @@ def _spell(value: object, is_decimal: bool) -> str:
         return "not set"
     if isinstance(value, Tombstones):
         return f"{len(value.hashes):,} names"
-    text = str(value) if is_decimal else json.dumps(value, ensure_ascii=False)
+    text = str(value) if is_decimal else json.dumps(to_jsonable(value), ensure_ascii=False)
     return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 3]}..."
 
 

@@ -35,6 +35,7 @@ from tokcore_schemas.config_reader import BuildFile, show_value, suggest_nearest
 from tokcore_schemas.document import find_twins, is_valid_lang
 from tokcore_schemas.draws import make_randomness
 from tokcore_schemas.encodings import UTF8
+from tokcore_schemas.expressions import parse_expression
 from tokcore_schemas.field_path import has_each
 from tokcore_schemas.field_template import is_template, parse_template
 from tokcore_schemas.input_format import find_format
@@ -157,6 +158,7 @@ def check(config: BuildConfig, file: BuildFile) -> None:
     _check_empty_tables(file)
     for number, source in enumerate(config.sources):
         _check_source(source, number, file)
+    _check_filters(config, file)
     _check_groups(config, file)
     _check_languages(config, file)
     if config.tokenizer is not None:
@@ -281,6 +283,34 @@ def _check_options(source: Source, formats: Set[str | None], key: tuple[str, int
             f'= "bytes" keeps the bytes of UTF-8 files, and encoding = "{source.encoding}" changes them: '
             f'write "reject" or "replace".',
         )
+
+
+def _check_filters(config: BuildConfig, file: BuildFile) -> None:
+    kinds: dict[str, tuple[str, int]] = {}
+    names: dict[str, int] = {}
+    for number, (table, rule) in enumerate(zip(config.filters, config.filter_rules, strict=True)):
+        key = ("filter", number)
+        if (table.keep is None) == (table.rule is None):
+            found = "neither is there" if table.keep is None else "both are there"
+            raise file.error(key, f'needs either keep = "..." or rule = "...": {found}.')
+        if not is_valid_lang(rule.name):
+            raise file.error((*key, "name"), f"= {show_value(rule.name)}: expected letters, digits and . _ + -.")
+        if names.setdefault(rule.name, number) != number:
+            raise file.error(
+                (*key, "name"), f"= {show_value(rule.name)}: filter[{names[rule.name]}] is called so, too."
+            )
+        if table.keep is None:
+            continue
+        try:
+            fields = parse_expression(table.keep).fields
+        except ValueError as error:
+            raise file.error((*key, "keep"), f"= {show_value(table.keep)}: {error}.") from error
+        for name, kind in fields.items():
+            if kind == "any":
+                continue
+            known, place = kinds.setdefault(name, (kind, number))
+            if known != kind:
+                raise file.error((*key, "keep"), f"compares {name} as a {kind}, and filter[{place}] as a {known}.")
 
 
 def _check_groups(config: BuildConfig, file: BuildFile) -> None:

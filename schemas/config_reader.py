@@ -16,6 +16,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Literal, TypeVar
 
 from tokcore.errors import ConfigError
+from tokcore.text.quality.rules import RULES
 from tokcore_schemas.assignments import assign, parse_assignment
 from tokcore_schemas.build_tables import (
     CODE,
@@ -24,7 +25,10 @@ from tokcore_schemas.build_tables import (
     RESERVED,
     TABLES,
     VERSION,
+    FilterTable,
     SpecialTable,
+    fields_of,
+    list_parameters,
     make_code_tokens,
     make_reserved,
 )
@@ -135,11 +139,30 @@ def read_tables(file: BuildFile) -> dict[str, Any]:
             if not isinstance(value, list):
                 raise file.error((name,), "must be written [[source]], with two brackets: there may be several.")
             values[attribute] = tuple(_read_table(file, cls, one, (name, i)) for i, one in enumerate(value))
+        elif name == "filter":
+            if not isinstance(value, list):
+                raise file.error((name,), "must be written [[filter]], with two brackets: there may be several.")
+            values[attribute] = tuple(_read_filter(file, one, (name, i)) for i, one in enumerate(value))
         elif name == "special":
             values[attribute] = _read_special(file, value)
         else:
             values[attribute] = _read_table(file, cls, value, (name,))
     return values
+
+
+def _read_filter(file: BuildFile, value: Any, key: Key) -> FilterTable:
+    """A rule, whose parameters stand among its own keys."""
+    if not isinstance(value, dict):
+        raise file.error(key, f"= {show_value(value)}: expected a table.")
+    known = list_parameters()
+    rule = RULES.get(value["rule"]) if isinstance(value.get("rule"), str) else None
+    own = {field.name for field in fields_of(rule)} if rule is not None else set()
+    _check_names(file, value, (*list_settings(FilterTable), *(known if rule is None else sorted(own))), key)
+    told = {name: _read_value(file, known[name], item, (*key, name)) for name, item in value.items() if name in known}
+    table = _read_table(file, FilterTable, {name: item for name, item in value.items() if name not in known}, key)
+    if told and rule is None:
+        raise file.error((*key, next(iter(told))), "is of a ready rule, and none is named: add rule, or remove it.")
+    return dataclasses.replace(table, parameters=told)
 
 
 def _read_special(file: BuildFile, value: Any) -> tuple[SpecialTable, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
 
-from tokcore_schemas.build_tables import TABLES
+from tokcore_schemas.build_tables import TABLES, FilterTable, list_parameters
 from tokcore_schemas.setting import Setting, list_settings
 
 FILE = Path(__file__).with_name("build_classes.py")
@@ -66,7 +66,8 @@ def _write_class(name: str, table: type) -> Iterator[str]:
     yield f"class {name_class(name)}:"
     yield f'    """{table.__doc__}{_EXAMPLES.get(name, "")}"""'
     yield ""
-    for setting in list_settings(table).values():
+    more = list_parameters() if table is FilterTable else {}
+    for setting in (*list_settings(table).values(), *more.values()):
         yield from textwrap.wrap(setting.text, _WIDTH, initial_indent="    # ", subsequent_indent="    # ")
         # The output can be named where the build is run, too.
         is_required = setting.required and name != "build"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from tokcore_schemas.build_tables import CODE, CODE_TOKENS, MAX_RESERVED, RESERVED, TABLES, VERSION
+from tokcore_schemas.build_tables import CODE, CODE_TOKENS, MAX_RESERVED, RESERVED, TABLES, VERSION, list_parameters
 from tokcore_schemas.setting import MAX_INTEGER, Setting, list_settings
 
 RESERVED_TEXT = "that many more special tokens, <|reserved_special_token_0|> and so on, which no text becomes"
@@ -22,6 +22,9 @@ def make_json_schema() -> dict[str, Any]:
     tables = {name: _describe_table(cls) for name, (_, cls) in TABLES.items()}
     tables["source"]["oneOf"] = [{"required": ["lang"]}, {"required": ["lang_field"]}]
     tables["source"] = {"type": "array", "items": tables["source"], "minItems": 1}
+    tables["filter"]["properties"] |= {name: _describe_setting(one) for name, one in list_parameters().items()}
+    tables["filter"]["oneOf"] = [{"required": ["keep"]}, {"required": ["rule"]}]
+    tables["filter"] = {"type": "array", "items": tables["filter"]}
     role = tables["special"]["properties"]["role"]
     reserved = {"type": "integer", "minimum": 0, "maximum": MAX_RESERVED, "description": RESERVED_TEXT}
     either = {"anyOf": [role, tables["special"]]}

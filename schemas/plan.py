@@ -25,7 +25,7 @@ MAX_PARTITIONS = 256
 # Where runs of small files end: where a hash of the uri says; or, in outputs of earlier releases, by size alone.
 Runs = Literal["", "hash"]
 
-FieldKind = Literal["string", "number", "boolean"]
+FieldKind = Literal["string", "number", "boolean", "any"]  # any: only whether it is there
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

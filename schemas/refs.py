@@ -50,6 +50,8 @@ class RangeLedger:
     rejected_file: str  # reason for which the file as a whole was rejected; empty if it was not
     skipped: dict[str, int] | None = written_unless(None)  # kind of no document -> number
     num_removed: int = written_unless(0)  # documents that tombstones leave out
+    # Language -> rule and reason -> records that were documents and that a filter dropped.
+    filtered: dict[str, dict[str, int]] | None = written_unless(None)
     # Language -> documents whose records spell it otherwise, those that tombstones leave out included.
     respelled: dict[str, int] | None = written_unless(None)
 

@@ -65,8 +65,15 @@ class RecordTotals:
     rejected: dict[str, int]  # reason -> records
     skipped: dict[str, int] | None = written_unless(None)  # kind of no document -> number
     removed: int = written_unless(0)  # documents that tombstones leave out
+    # Language -> rule and reason -> records that a filter dropped.
+    filtered: dict[str, dict[str, int]] | None = written_unless(None)
     # Language -> documents whose records spell it otherwise, those that tombstones leave out included.
     respelled: dict[str, int] | None = written_unless(None)
+
+    @property
+    def num_filtered(self) -> int:
+        """Records that were documents and that filters dropped."""
+        return sum(sum(by_reason.values()) for by_reason in (self.filtered or {}).values())
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

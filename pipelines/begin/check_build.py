@@ -13,6 +13,7 @@ from tokcore.text import unicode
 from tokcore_pipelines.begin.check_estimates import check_estimates
 from tokcore_pipelines.begin.estimate import estimate
 from tokcore_pipelines.build.build import Build
+from tokcore_pipelines.build.filter_samples import tell_filters, tell_rule
 from tokcore_pipelines.build.plan_corpus import hash_content, plan_build
 from tokcore_pipelines.build.source_checks import FOR_CHECK, check_samples, describe, sample_plan
 from tokcore_pipelines.build.whole_checks import check_whole
@@ -22,8 +23,14 @@ from tokcore_schemas.plan import Plan
 from tokcore_schemas.stage_table import WHOLE
 
 
-def make_check_report(build: Build, progress: StageProgress) -> dict[str, Any]:
-    """What a build would do: its files, sizes, work items and the fingerprints of its settings. Nothing is done."""
+def make_check_report(build: Build, progress: StageProgress, rule: int | None = None) -> dict[str, Any]:
+    """What a build would do: its files, sizes, work items and the fingerprints of its settings. Nothing is done.
+
+    rule: number of a filter whose examples are wanted. Raises ConfigError if there is no such one.
+    """
+    rules = build.config.filter_rules
+    if rule is not None and not 0 <= rule < len(rules):
+        raise ConfigError(f"--rule {rule}: the build file has {len(rules)} filters, counted from 0")
     imported = build.imported_tokenizer()
     left_out = LeftOut()
     with progress.stage("list files", minor=True):
@@ -34,6 +41,9 @@ def make_check_report(build: Build, progress: StageProgress) -> dict[str, Any]:
     with progress.stage("estimate", minor=True):
         estimated = estimate(build.config, samples, build.options.num_workers)
         findings += check_estimates(build.config, estimated) if estimated is not None else []
+    with progress.stage("filter samples", minor=True):
+        filtered = tell_filters(rules, samples)
+        around = tell_rule(rules[rule], samples) if rule is not None else None
     stopping = [finding for finding in findings if finding.stops]
     settings = to_jsonable(build.config.stage_configs())
     if imported is not None:
@@ -50,6 +60,8 @@ def make_check_report(build: Build, progress: StageProgress) -> dict[str, Any]:
         "warnings": left_out.idle + left_out.links + describe([finding for finding in findings if not finding.stops]),
         "estimates": None if estimated is None else estimated._asdict(),
         "vocab_size": build.config.vocab_sizes[-1] if imported is None else imported.vocab_size,
+        "filters": filtered,
+        "rule": around,
         "files": len(plan.files),
         "stored_bytes": plan.size_bytes,
         "inputs": _format_inputs(plan),

@@ -4,7 +4,8 @@ In the order of work:
 - build: one build file and one output; calls the stages in order. table: a row for each stage.
 - plan_corpus: pins the inputs in a manifest.
 - source_checks, suggest_fixes: read the beginning of some files, and say what is wrong and what to write instead.
-  guess_fields: which field is meant. samples: what was seen of them. whole_checks: what a build would find at its end.
+  guess_fields: which field is meant. samples: what was seen of them. filter_samples: what filters would drop of these.
+  whole_checks: what a build would find at its end.
 - settle_languages: how language codes are spelled. settle_counting: what count tables tell apart.
 - count_corpus, make_tokenizer, encode_corpus, mix_corpus, pack_corpus, finish: one function for each
   stage, from manifests to a manifest.

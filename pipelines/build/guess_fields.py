@@ -88,7 +88,17 @@ def fill_values(seen: Peek, settings: ReadSettings, fields: Sequence[Field]) -> 
 
 def _read_values(seen: Peek, settings: ReadSettings, field: Field) -> tuple[str, ...]:
     alone = dataclasses.replace(
-        settings, text=field.name, id="", group="", lang="und", lang_field="", lang_normalize="", forbidden=()
+        settings,
+        text=field.name,
+        id="",
+        group="",
+        lang="und",
+        lang_field="",
+        lang_normalize="",
+        lang_map=(),
+        forbidden=(),
+        fields=(),
+        filters=(),
     )
     batch = read_first_documents(seen, alone)
     if batch is None:

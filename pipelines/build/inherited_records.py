@@ -175,6 +175,7 @@ def _make_ledger(one: AssignedRange, file: FileLedger) -> RangeLedger:
         rejected_file=file.rejected_file,
         skipped=file.skipped,
         num_removed=file.removed,
+        filtered=file.filtered,
         respelled=file.respelled,
     )
 

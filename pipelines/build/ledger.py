@@ -15,7 +15,7 @@ from tokcore.errors import LedgerError, StageError
 from tokcore.files.canonical_json import hash_sha256, write_canonical_lines
 from tokcore.files.jsonable import LEFT_OUT, to_jsonable
 from tokcore.formats.shard_facts import ShardFacts
-from tokcore_pipelines.work.language_totals import add_up_languages, format_ratio
+from tokcore_pipelines.work.language_totals import add_up_filtered, add_up_languages, format_ratio
 from tokcore_schemas.count_key import parse_count_key
 from tokcore_schemas.plan import Plan
 from tokcore_schemas.refs import LanguageCounts, RangeLedger, TableRef
@@ -35,7 +35,14 @@ class FileLedger:
     rejected_file: str
     skipped: dict[str, int] | None = dataclasses.field(default=None, metadata=LEFT_OUT)
     removed: int = dataclasses.field(default=0, metadata=LEFT_OUT)  # documents that tombstones leave out
+    # Language -> rule and reason -> records that a filter dropped.
+    filtered: dict[str, dict[str, int]] | None = dataclasses.field(default=None, metadata=LEFT_OUT)
     respelled: dict[str, int] | None = dataclasses.field(default=None, metadata=LEFT_OUT)
+
+    @property
+    def num_filtered(self) -> int:
+        """Records that were documents and that filters dropped."""
+        return sum(sum(by_reason.values()) for by_reason in (self.filtered or {}).values())
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -72,10 +79,12 @@ def balance_ledgers(
             if found.size_bytes != planned.end - planned.start:
                 raise LedgerError(f"{uri}: range at byte {planned.start} has {found.size_bytes} bytes, not as planned")
             num_rejected = sum(found.rejected.values())
-            if found.num_records != found.num_documents + num_rejected + found.num_removed:
+            num_filtered = sum(sum(one.values()) for one in (found.filtered or {}).values())
+            if found.num_records != found.num_documents + num_rejected + num_filtered + found.num_removed:
                 raise LedgerError(
                     f"{uri}: {found.num_records} records were read, {found.num_documents} became documents, "
-                    f"{num_rejected} were rejected and {found.num_removed} left out, since they were removed"
+                    f"{num_rejected} were rejected, {num_filtered} filtered, and {found.num_removed} left out, since "
+                    f"they were removed"
                 )
             per_file.setdefault(planned.file, []).append(found)
     if by_range:
@@ -121,6 +130,7 @@ def _make_file_ledger(plan: Plan, index: int, ranges: list[RangeLedger]) -> File
         rejected_file=rejected_file,
         skipped=dict(sorted(skipped.items())) or None,
         removed=sum(r.num_removed for r in ranges),
+        filtered=add_up_filtered(r.filtered for r in ranges),
         respelled=dict(sorted(respelled.items())) or None,
     )
 
@@ -144,6 +154,7 @@ def sum_up_ledgers(files: list[FileLedger]) -> LedgerTotals:
             rejected=dict(sorted(records.items())),
             skipped=dict(sorted(skipped.items())) or None,
             removed=sum(f.removed for f in files),
+            filtered=add_up_filtered(f.filtered for f in files),
             respelled=dict(sorted(respelled.items())) or None,
         ),
         FileTotals(

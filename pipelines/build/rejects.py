@@ -146,7 +146,7 @@ def recount_rejected(stored: Stored, documents: Mapping[str, int] | None) -> Mad
         held = dataclasses.replace(
             said,
             stored_bytes=planned.size_bytes,
-            records=num + sum(rejected.values()) + said.removed,
+            records=num + sum(rejected.values()) + said.num_filtered + said.removed,
             documents=num,
             rejected=rejected,
             rejected_file=whole.pop(said.uri, ""),

@@ -29,9 +29,11 @@ from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.printable import join_lines
 from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.config import BuildConfig
+from tokcore_schemas.config_reader import suggest_nearest
+from tokcore_schemas.expressions import parse_expression
 from tokcore_schemas.field_template import is_template, list_paths
 from tokcore_schemas.input_format import COLUMN_FORMATS
-from tokcore_schemas.plan import InputFile, Plan
+from tokcore_schemas.plan import FilterRule, InputFile, Plan
 
 _THREADS = 16
 _MOST = 5  # causes that a message names
@@ -103,6 +105,7 @@ def check_samples(config: BuildConfig, samples: Sequence[SourceSample]) -> list[
         is_much = sample.stored_bytes / total > limit
         found += _check_content(config, sample, is_much)
         found += _check_records(config, sample, is_much)
+        found += _check_filter_fields(config, sample)
         found += _check_long_texts(config, sample)
     return found + check_languages(config, samples)
 
@@ -212,6 +215,31 @@ def _check_template(
             stops = name in required and len(lacking) == len(schemas) and is_much
             found.append(Finding(config.at("source", sample.source, key), text, stops, redact(seen.file.uri)))
     return found
+
+
+def _check_filter_fields(config: BuildConfig, sample: SourceSample) -> list[Finding]:
+    """Fields that a filter compares and that no record looked at has: most likely it drops all documents for that."""
+    wanted = [one.name for one in sample.settings.fields if one.kind != "any"]
+    seen_fields = [field for seen in sample.seen for field in find_fields(seen.peek, sample.settings) if wanted]
+    if not seen_fields:
+        return []
+    fields = [*{field.name: field for field in seen_fields}.values()]
+    found = []
+    for name in wanted:
+        if has_field(fields, name):
+            continue
+        number, rule = next(one for one in enumerate(sample.settings.filters) if _names_field(one[1], name))
+        hint = suggest_nearest(name, [field.name for field in fields])
+        text = f"no record that was looked at has the field '{name}'. {describe_fields(fields, sample.settings)}.{hint}"
+        stops = " or " not in rule.keep and " null" not in rule.keep  # without the field, it is true of nothing
+        found.append(
+            Finding(config.at("filter", number, "keep"), text.rstrip("."), stops, redact(sample.seen[0].file.uri))
+        )
+    return found
+
+
+def _names_field(rule: FilterRule, name: str) -> bool:
+    return bool(rule.keep) and name in parse_expression(rule.keep).fields
 
 
 def has_field(fields: Sequence[Field], name: str) -> bool:

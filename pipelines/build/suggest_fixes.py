@@ -57,7 +57,12 @@ def find_exact_source(config: BuildConfig, read: ReadSettings) -> int | None:
     """As find_source, but None if no source does; what was removed must be the same."""
     for number, source in enumerate(config.sources):
         made = make_read_settings(
-            source, read.format, read.compression, read.forbidden, normalizes_langs=config.normalizes_langs
+            source,
+            read.format,
+            read.compression,
+            read.forbidden,
+            normalizes_langs=config.normalizes_langs,
+            filters=config.filter_rules,
         )
         if made == read:
             return number

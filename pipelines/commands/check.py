@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import click
+
 from tokcore_pipelines.begin.check_build import make_check_report
 from tokcore_pipelines.commands.answers import answer
 from tokcore_pipelines.commands.command_options import BUILD_FILE, JSON, OUTPUT, SET, RunChoices, command
@@ -11,7 +13,15 @@ from tokcore_pipelines.commands.fail import EXIT_USAGE, fail
 from tokcore_pipelines.commands.open_build import open_build
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.say import say
-from tokcore_pipelines.local.terminal import format_count, format_duration, format_number, format_size, make_printable
+from tokcore_pipelines.local.terminal import (
+    WIDTH,
+    cut_text,
+    format_count,
+    format_duration,
+    format_number,
+    format_size,
+    make_printable,
+)
 from tokcore_pipelines.store.printable import join_lines
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.work.inputs import LINK, OTHER_SPLIT
@@ -22,15 +32,16 @@ from tokcore_schemas.stage_table import STAGES
 @BUILD_FILE
 @OUTPUT
 @SET
+@click.option("--rule", type=int, metavar="N", help="Show documents on both sides of filter N, counted from 0.")
 @JSON
-def check(build_file: str, output: str, assigned: tuple[str, ...], as_json: bool) -> None:
+def check(build_file: str, output: str, assigned: tuple[str, ...], rule: int | None, as_json: bool) -> None:
     """Reads the start of some files of each source, and names wrong fields and formats; asks whether the engine's
     server answers, or Dataflow's bucket for staging is there. Exit code 2 if any of these would stop a build, or if the
     output holds a different build.
     """
     progress = StageProgress()
     with progress.stage("check", minor=True):
-        report = make_check_report(open_build(build_file, RunChoices(output, assigned)), progress)
+        report = make_check_report(open_build(build_file, RunChoices(output, assigned)), progress, rule)
     answer(report, as_json, print_check)
     if report["refused"]:  # as `tokcore build` would
         fail(report["output_holds"], EXIT_USAGE)
@@ -53,6 +64,9 @@ def print_check(report: dict[str, Any]) -> None:
         say(f"tokenizer   imported, {imported['vocab_size']:,} ids, {imported['special']} special tokens")
     if (estimates := report["estimates"]) is not None:
         _print_estimates(estimates)
+    _print_filters(report["filters"])
+    if report["rule"] is not None:
+        _print_rule(report["rule"])
     say(f"kernel      {report['kernel']}, Unicode {report['unicode']}")
     say("fingerprints of the input and of each stage's settings")
     for name in STAGES:
@@ -75,6 +89,32 @@ def print_check(report: dict[str, Any]) -> None:
         if names:
             more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
             say(f"{what}: {', '.join(make_printable(redact(name)) for name in names[:3])}{more}")
+
+
+def _print_filters(told: list[dict[str, Any]]) -> None:
+    """What each rule would drop of the sample."""
+    for number, one in enumerate(told):
+        share = f" ({100 * one['dropped'] / one['documents']:.3g} %)" if one["documents"] else ""
+        say(f"filter {number}    {one['name']}: drops {one['dropped']:,} of {one['documents']:,} sampled{share}")
+        for reason, num in one["reasons"].items():
+            if reason != one["name"]:
+                say(f"  {reason.partition('.')[2]:<28}{num:>8,}")
+        for example in one["examples"]:
+            _print_example(example)
+
+
+def _print_rule(told: dict[str, Any]) -> None:
+    """Documents on both sides of a rule."""
+    for side in ("dropped", "kept"):
+        say(f"{side} by {told['name']}, the nearest to its limits first" if told[side] else f"none is {side}")
+        for example in told[side]:
+            _print_example(example)
+
+
+def _print_example(one: dict[str, Any]) -> None:
+    values = ", ".join(f"{name} = {value}" for name, value in one["values"].items())
+    say(cut_text(f"  {one['file']}, record {one['record']:,}, {one['lang']}: {make_printable(values)}", WIDTH))
+    say(cut_text(f"    {make_printable(one['text'])}", WIDTH))
 
 
 def _print_estimates(told: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import textwrap
+from collections import Counter
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
@@ -100,7 +101,11 @@ def _print_records(output: str, build: BuildManifest) -> None:
     records, files = build.totals.records, build.totals.files
     rejected = sum(records.rejected.values())
     read, documents = format_count(records.read, "record"), format_count(records.documents, "document")
-    say(f"{read} read = {documents} + {rejected:,} rejected")
+    filtered = f" + {records.num_filtered:,} filtered" if records.filtered else ""
+    removed = f" + {records.removed:,} removed" if records.filtered and records.removed else ""
+    say(f"{read} read = {documents} + {rejected:,} rejected{filtered}{removed}")
+    for line in describe_filtered(records.filtered or {}):
+        say(f"  {line}")
     if records.skipped:
         kinds = ", ".join(f"{number:,} {kind}" for kind, number in records.skipped.items())
         say(f"no documents by their kind: {kinds}")
@@ -114,6 +119,26 @@ def _print_records(output: str, build: BuildManifest) -> None:
     mode = build.config.shards.special_text
     for text, times in build.totals.special_text.items():
         say(f"corpus text spells {make_printable(repr(text))} {times:,} times: encoded as {_SPECIAL_TEXT[mode]}")
+
+
+def describe_filtered(filtered: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """What each rule dropped, a line each, those of a ready rule by reason: `keep: 12`.
+
+    filtered: language -> rule and reason -> records.
+
+    >>> describe_filtered({"en": {"keep": 1, "gopher_quality.short_doc": 2}, "de": {"keep": 3}})
+    ['gopher_quality: 2 (short_doc 2)', 'keep: 4']
+    """
+    totals: dict[str, Counter[str]] = {}
+    for by_reason in filtered.values():
+        for named, number in by_reason.items():
+            name, _, reason = named.partition(".")
+            totals.setdefault(name, Counter())[reason] += number
+    return [
+        f"{name}: {found.total():,}"
+        + (f" ({', '.join(f'{reason} {num:,}' for reason, num in found.most_common())})" if "" not in found else "")
+        for name, found in sorted(totals.items())
+    ]
 
 
 def _print_document(output: str) -> None:

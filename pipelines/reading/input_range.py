@@ -9,12 +9,14 @@ The ranges come from tokcore_schemas.plan, access to URLs from tokcore_pipelines
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, get_args
 
+from tokcore.errors import ConfigError
 from tokcore.plugins.reader import READERS
 from tokcore_pipelines.reading.column_reader import read_columns
 from tokcore_pipelines.reading.delimited import read_delimited
+from tokcore_pipelines.reading.filters import filter_batch
 from tokcore_pipelines.reading.jsonl import read_json_lines
 from tokcore_pipelines.reading.limits import read_to_end_first
 from tokcore_pipelines.reading.plain import read_plain_text
@@ -25,8 +27,9 @@ from tokcore_pipelines.store.storage import FileId
 from tokcore_pipelines.store.urls import explain_unreadable
 from tokcore_schemas.document import normalize_lang
 from tokcore_schemas.encodings import UTF8
+from tokcore_schemas.expressions import parse_expression
 from tokcore_schemas.input_format import Compression, FileFormat
-from tokcore_schemas.plan import ReadSettings
+from tokcore_schemas.plan import FieldKind, FieldOfRecord, FilterRule, ReadSettings
 
 if TYPE_CHECKING:
     from tokcore_schemas.config import Source
@@ -51,14 +54,22 @@ def make_read_settings(
     forbidden: tuple[str, ...] = (),
     *,
     normalizes_langs: bool = True,
+    filters: tuple[FilterRule, ...] = (),
 ) -> ReadSettings:
     """How to read a file of a source of the build file. Settings that its format does not use stay empty.
 
     format, compression: the file's, as in ReadSettings. forbidden: special texts that reject a document.
-    normalizes_langs: as of BuildConfig.
+    normalizes_langs: as of BuildConfig. filters: rules that documents must pass.
+    Raises ConfigError for a filter that looks at fields, which text files have not.
     """
     has_fields = format != "text"
     is_delimited = format in ("csv", "tsv")
+    fields = list_filter_fields(filters)
+    if fields and not has_fields:
+        raise ConfigError(
+            f"filter: text files have no fields, and a filter looks at {fields[0].name!r}: write their documents as "
+            f"jsonl or Parquet, or filter by a ready rule"
+        )
     unit = "" if has_fields else source.unit or ("separator" if source.separator else "file")
     return ReadSettings(
         format=format,
@@ -81,7 +92,18 @@ def make_read_settings(
         lang_normalize="bcp47" if normalizes_langs and source.lang_field else "",
         plugin=READERS.find_version(format) if format not in get_args(FileFormat) else "",
         lang_map=tuple(sorted((source.lang_map or {}).items())) if source.lang_field else (),
+        fields=fields,
+        filters=filters,
     )
+
+
+def list_filter_fields(filters: Sequence[FilterRule]) -> tuple[FieldOfRecord, ...]:
+    """The fields that filters look at, each once, by name. Their types agree, which config_checks sees to."""
+    kinds: dict[str, FieldKind] = {}
+    for rule in filters:
+        for name, kind in (parse_expression(rule.keep).fields if rule.keep else {}).items():
+            kinds[name] = kind if kinds.get(name, "any") == "any" else kinds[name]
+    return tuple(FieldOfRecord(name, kind) for name, kind in sorted(kinds.items()))
 
 
 def read_documents(
@@ -99,7 +121,9 @@ def read_documents(
 
 def settle_batch(batch: Batch, settings: ReadSettings) -> Batch:
     """A batch as its source has it, out of one as records have it: every format goes through here."""
-    return settle_langs(batch, settings) if settings.lang_normalize or settings.lang_map else batch
+    if settings.lang_normalize or settings.lang_map:
+        batch = settle_langs(batch, settings)
+    return filter_batch(batch, settings.filters) if settings.filters else batch
 
 
 def _read_as_written(file: FileId, start: int, end: int, settings: ReadSettings, meter: Meter) -> Iterator[Batch]:

@@ -319,6 +319,8 @@ def to_value(value: Any, kind: FieldKind, is_text: bool) -> Any:
     """
     if value is None:
         return None
+    if kind == "any":
+        return True
     if isinstance(value, bytes):
         value = value.decode(errors="replace")
     if kind == "string":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
 from tokcore.errors import StageError
@@ -30,6 +31,21 @@ def sum_up_encoded(counts: LanguageCounts, has_unknown: bool) -> EncodedLanguage
         bytes_per_token=format_ratio(counts.text_bytes, counts.num_tokens),
         unknown=counts.num_unknown if has_unknown else None,
     )
+
+
+def add_up_filtered(
+    parts: Iterable[Mapping[str, Mapping[str, int]] | None],
+) -> dict[str, dict[str, int]] | None:
+    """Language -> reason -> records that filters dropped, in the order of names; None if they dropped none.
+
+    >>> add_up_filtered([{"en": {"keep": 1}}, None, {"en": {"keep": 2}}])
+    {'en': {'keep': 3}}
+    """
+    totals: dict[str, Counter[str]] = {}
+    for part in parts:
+        for lang, by_reason in (part or {}).items():
+            totals.setdefault(lang, Counter()).update(by_reason)
+    return {lang: dict(sorted(found.items())) for lang, found in sorted(totals.items())} or None
 
 
 def format_ratio(part: int, whole: int, digits: int = 4) -> str:

@@ -54,7 +54,12 @@ def plan_inputs(
     @functools.cache  # files have few settings, and each key takes 4 kB
     def make_key(number: int, format: str, compression: Compression) -> bytes:
         read = make_read_settings(
-            config.sources[number], format, compression, forbidden, normalizes_langs=config.normalizes_langs
+            config.sources[number],
+            format,
+            compression,
+            forbidden,
+            normalizes_langs=config.normalizes_langs,
+            filters=config.filter_rules,
         )
         key = write_canonical_json(to_jsonable(read))
         settings[key] = read

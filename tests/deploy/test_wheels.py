@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "deploy" / "wheels"))
-from build_wheel import parse_platform, require_versions  # noqa: E402
+from build_wheel import parse_platform, require_versions
 
 
 def test_platforms_have_targets():

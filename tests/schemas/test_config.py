@@ -34,6 +34,7 @@ from tokcore_schemas.build_tables import (
     ShardsTable,
     SpecialTable,
     TokenizerTable,
+    list_parameters,
 )
 from tokcore_schemas.config import (
     BuildConfig,
@@ -860,11 +861,12 @@ def test_the_schema_names_every_key():
     assert set(schema) == {"version", *TABLES}
     for name, (_, table) in TABLES.items():
         found = schema[name]
-        if name == "source":
+        if name in ("source", "filter"):
             found = found["items"]
         elif name == "special":
             found = found["additionalProperties"]["anyOf"][1]
-        assert set(found["properties"]) == set(list_settings(table))
+        more = set(list_parameters()) if name == "filter" else set()
+        assert set(found["properties"]) == set(list_settings(table)) | more
     assert schema["build"]["required"] == ["output"]
     assert schema["source"]["items"]["required"] == ["files"]
     assert schema["source"]["items"]["oneOf"] == [{"required": ["lang"]}, {"required": ["lang_field"]}]

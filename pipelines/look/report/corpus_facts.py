@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 from tokcore.files.jsonable import to_jsonable
+from tokcore_pipelines.build.ledger import FileLedger
+from tokcore_pipelines.build.output import Output
+from tokcore_pipelines.build.rejects import LEDGER
 from tokcore_pipelines.look.report.estimates import DIGITS
 from tokcore_pipelines.look.report.shard_pass import Amount, ShardPass
 from tokcore_pipelines.look.report.tokenizer_tables import group_sources
+from tokcore_pipelines.store import urls
+from tokcore_pipelines.store.json_lines import read_lines
 from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.stage_manifests import BuildManifest, MixtureManifest, MixtureShare
+from tokcore_schemas.stage_table import REJECTED
 
 # Of a receipt, what counts documents and tokens.
 _COUNTED = ("documents", "tokens", "mixed_documents", "mixed_tokens", "left_out", "repeated")
@@ -47,6 +54,24 @@ def tell_corpus(build: BuildManifest, read: ShardPass, is_lossless: bool) -> dic
         },
         **_tell_sources(read, is_lossless),
         "mask": list(build.config.counts.mask) if build.config.counts is not None else [],
+    }
+
+
+def tell_filtered(output: Output, build: BuildManifest) -> dict[str, Any] | None:
+    """What filters dropped, by language and by source, each by rule and reason; None if they dropped nothing."""
+    if not build.totals.records.filtered:
+        return None
+    ledgers = [
+        file for part in output.parts for file in read_lines(urls.join(part.url, REJECTED.name, LEDGER), FileLedger)
+    ]
+    called = group_sources({("", file.uri): Amount() for file in ledgers})
+    sources: dict[str, Counter[str]] = {}
+    for file in ledgers:
+        for by_reason in (file.filtered or {}).values():
+            sources.setdefault(redact(called[file.uri]), Counter()).update(by_reason)
+    return {
+        "languages": build.totals.records.filtered,
+        "sources": {source: dict(sorted(found.items())) for source, found in sorted(sources.items())},
     }
 
 

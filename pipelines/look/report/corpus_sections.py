@@ -20,6 +20,7 @@ from tokcore_pipelines.look.report.html_parts import (
     write_table,
 )
 
+_MOST_FILTERED = 200
 _MOST_SOURCES = 100
 _MOST_CHARACTERS = 60
 
@@ -36,7 +37,7 @@ def write_corpus(report: Mapping[str, Any]) -> Html:
         parts.append(_write_validation(told["validation"]))
     if told["mixture"] is not None:
         parts += _write_mixture(told["mixture"])
-    parts += [_write_sources(told), _write_rejects(told), _write_copies(told["copies"], order)]
+    parts += [_write_sources(told), _write_rejects(told), *_write_filtered(told), _write_copies(told["copies"], order)]
     if told["mask"]:
         parts.append(_write_masked(told, order))
     parts.append(_write_invisible(told["invisible"]))
@@ -188,6 +189,24 @@ def _write_rejects(told: Mapping[str, Any]) -> Html:
     else:
         parts.append(tag("p", "No text spells a special token."))
     return join(parts)
+
+
+def _write_filtered(told: Mapping[str, Any]) -> list[Html]:
+    """What filters dropped; nothing if they dropped nothing."""
+    if told["filtered"] is None:
+        return []
+    tables = []
+    for what in ("language", "source"):
+        rows: Rows = [
+            [write_name(name), reason, Number(number)]
+            for name, by_reason in told["filtered"][f"{what}s"].items()
+            for reason, number in by_reason.items()
+        ]
+        more = f" The first {_MOST_FILTERED} of {len(rows):,} rows." if len(rows) > _MOST_FILTERED else ""
+        title = f"What filters dropped, by {what}"
+        note = f"Exact, from the ledger: records that were documents and are in no count and no shard.{more}"
+        tables.append(write_table(title, [what, "rule and reason", "records"], rows[:_MOST_FILTERED], note=note))
+    return tables
 
 
 def _write_copies(copies: Mapping[str, Mapping[str, int]], order: Sequence[str]) -> Html:

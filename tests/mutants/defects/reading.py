@@ -4,6 +4,30 @@ from mutants.defect import Defect, in_tests
 
 DEFECTS = (
     Defect(
+        "filter-last-rule",
+        "a document counts for the last rule that it fails, not for the first",
+        "find_dropped",
+        "yield Dropped(i, number, reason)\n                break",
+        "yield Dropped(i, number, reason)",
+        in_tests("pipelines/test_filters.py::test_the_ledger_says_why_by_language_and_file"),
+    ),
+    Defect(
+        "filter-unknown-kept",
+        "a document is kept where nothing is known of the field that a rule asks for",
+        "_judge_by_fields",
+        'return "" if expression.test([batch.fields[name][i] for name in names]) else rule.name',
+        'return rule.name if expression.test([batch.fields[name][i] for name in names]) is False else ""',
+        in_tests("pipelines/test_filters.py::test_shards_have_what_a_loop_keeps"),
+    ),
+    Defect(
+        "filter-fields-not-thinned",
+        "values of fields stay where documents before them were left out",
+        "take_documents",
+        "fields={name: take(values) for name, values in batch.fields.items()}",
+        "fields=batch.fields",
+        in_tests("pipelines/test_filters.py::test_documents_and_values_stay_together"),
+    ),
+    Defect(
         "cut-zstd",
         "a zstd file that ends within a frame is a shorter file",
         "_decompress_zstd",

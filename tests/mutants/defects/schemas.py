@@ -4,6 +4,14 @@ from mutants.defect import Defect, in_tests
 
 DEFECTS = (
     Defect(
+        "expression-not-unknown",
+        "not of what is unknown is true",
+        "_make_not",
+        "return lambda row: None if (told := test(row)) is None else not told",
+        "return lambda row: not test(row)",
+        in_tests("schemas/test_expressions.py::test_expressions_are_as_in_sql"),
+    ),
+    Defect(
         "template-joiner",
         "where a field of a template is left out, the text before it stays",
         "fill_template",

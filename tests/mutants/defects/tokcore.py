@@ -12,6 +12,14 @@ DEFECTS = (
         in_tests("tokcore/test_pattern_presets.py::test_what_they_are_for"),
     ),
     Defect(
+        "repeated-runs-overlap",
+        "runs that begin within a repeated one count again",
+        "_Runs.measure_repeated",
+        "at += n",
+        "at += 1",
+        in_tests("tokcore/test_quality_rules.py::test_measures_are_their_definitions"),
+    ),
+    Defect(
         "possessive-as-greedy",
         "a possessive repetition gives characters back",
         "_Program._add_possessive",

@@ -1,0 +1,108 @@
+"""Which documents of a batch are kept: the rules of [[filter]], in their order. The first that a document fails counts.
+
+Every format and every command comes through here (input_range.settle_batch), so what is counted, encoded and verified
+are the same documents.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tokcore.text.quality.measures import Measure
+from tokcore.text.quality.rules import RULES
+from tokcore_pipelines.reading.records import Batch, take_documents
+from tokcore_schemas.expressions import parse_expression
+from tokcore_schemas.plan import FilterRule
+
+# (document of a batch, its text) -> the reason why it is not kept, or "".
+Judge = Callable[[Batch, int], str]
+
+
+class Dropped(NamedTuple):
+    """A document that a rule drops."""
+
+    document: int  # of the batch
+    rule: int  # number of the rule
+    reason: str  # as ledgers name it
+
+
+def filter_batch(batch: Batch, rules: Sequence[FilterRule]) -> Batch:
+    """The batch without the documents that a rule drops, which it counts by language and reason."""
+    dropped = [*find_dropped(batch, rules)]
+    if not dropped:
+        return batch
+    filtered: dict[str, dict[str, int]] = {}
+    for one in dropped:
+        of_lang = filtered.setdefault(batch.langs[one.document], {})
+        of_lang[one.reason] = of_lang.get(one.reason, 0) + 1
+    goes = np.zeros(batch.texts.num_texts, bool)
+    goes[[one.document for one in dropped]] = True
+    return take_documents(batch, np.flatnonzero(~goes))._replace(filtered=filtered)
+
+
+def find_dropped(batch: Batch, rules: Sequence[FilterRule]) -> Iterator[Dropped]:
+    """The documents of a batch that a rule drops, in order."""
+    judges = [make_judge(rule) for rule in rules]
+    for i in range(batch.texts.num_texts):
+        for number, judge in enumerate(judges):
+            if reason := judge(batch, i):
+                yield Dropped(i, number, reason)
+                break
+
+
+@functools.lru_cache(maxsize=64)
+def make_judge(rule: FilterRule) -> Judge:
+    """A function that applies a rule to a document."""
+    judge = _judge_by_fields(rule) if rule.keep else _judge_by_text(rule)
+    if not rule.langs:
+        return judge
+    return lambda batch, i: judge(batch, i) if is_meant(rule, batch.langs[i]) else ""
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def is_meant(rule: FilterRule, lang: str) -> bool:
+    """Whether a rule is for documents of a language."""
+    return not rule.langs or any(fnmatchcase(lang, glob) for glob in rule.langs)
+
+
+def measure_document(rule: FilterRule, text: bytes, lang: str) -> list[Measure]:
+    """All that a ready rule measures of a text."""
+    return [*RULES[rule.rule].measure(_decode(text), read_parameters(rule), lang)]
+
+
+def read_parameters(rule: FilterRule) -> Any:
+    """The parameters of a ready rule: its defaults, and what the build file sets."""
+    cls = RULES[rule.rule].parameters
+    told = json.loads(rule.parameters) if rule.parameters else {}
+    defaults = cls()
+    return cls(**{name: type(getattr(defaults, name))(value) for name, value in told.items()})
+
+
+def _judge_by_fields(rule: FilterRule) -> Judge:
+    expression = parse_expression(rule.keep)
+    names = [*expression.fields]
+
+    def judge(batch: Batch, i: int) -> str:
+        return "" if expression.test([batch.fields[name][i] for name in names]) else rule.name
+
+    return judge
+
+
+def _judge_by_text(rule: FilterRule) -> Judge:
+    ready, parameters = RULES[rule.rule], read_parameters(rule)
+
+    def judge(batch: Batch, i: int) -> str:
+        reason = ready.find_reason(_decode(batch.texts.text(i)), parameters, batch.langs[i])
+        return reason and f"{rule.name}.{reason}"
+
+    return judge
+
+
+def _decode(text: bytes) -> str:
+    return text.decode(errors="replace")
