@@ -314,8 +314,9 @@ class Special:
 class Encode:
     """[encode]"""
 
-    # where learn.vocab_size is a list: the size that documents are encoded with; not set: the largest
-    vocab_size: int | None = None
+    # where learn.vocab_size is a list: the size that documents are encoded with; not set: the largest. A list: the
+    # others follow from the largest of it, each in an output of its own, OUTPUT-SIZE
+    vocab_size: int | Sequence[int] | None = None
     # special tokens before each document; not set: the declared ones of role document_begin
     prepend: Sequence[str] | None = None
     # special tokens after each document; not set: the declared ones of role document_end

@@ -450,8 +450,10 @@ def make_reserved(num: int, special: Iterable[SpecialTable]) -> tuple[SpecialTab
 class EncodeTable:
     """[encode]"""
 
-    vocab_size: int | None = key(
-        None, "where learn.vocab_size is a list: the size that documents are encoded with; not set: the largest"
+    vocab_size: tuple[int, ...] | None = key(
+        None,
+        "where learn.vocab_size is a list: the size that documents are encoded with; not set: the largest. A list: the "
+        "others follow from the largest of it, each in an output of its own, OUTPUT-SIZE",
     )
     prepend: tuple[str, ...] = key(
         (), "special tokens before each document; not set: the declared ones of role document_begin"
@@ -853,12 +855,22 @@ class BuildConfig:
     def vocab_size(self) -> int:
         """The size of the vocabulary that encodes, special tokens included.
 
-        encode.vocab_size, or the largest of learn.vocab_size, or else the model's own.
+        encode.vocab_size, its largest, or the largest of learn.vocab_size, or else the model's own.
         """
         sizes = self._learned_sizes
         if not sizes:
             return MODELS[self.learn.model].default_vocab_size(len(self.special))
-        return self.encode.vocab_size if self.encode.vocab_size in sizes else sizes[-1]
+        chosen = max(self.encode.vocab_size or (0,))
+        return chosen if chosen in sizes else sizes[-1]
+
+    def list_smaller(self) -> list[BuildConfig]:
+        """The builds of the other sizes of encode.vocab_size, the largest first."""
+        sizes = sorted(size for size in self.encode.vocab_size or () if size in self._learned_sizes)[:-1]
+        encode = dataclasses.replace(self.encode, vocab_size=None)
+        return [
+            dataclasses.replace(self, learn=dataclasses.replace(self.learn, vocab_size=(size,)), encode=encode)
+            for size in reversed(sizes)
+        ]
 
     @property
     def vocab_sizes(self) -> tuple[int, ...]:

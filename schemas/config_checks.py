@@ -555,13 +555,31 @@ def _check_vocabulary(config: BuildConfig, file: BuildFile) -> None:
 
 
 def _check_chosen_size(config: BuildConfig, file: BuildFile) -> None:
-    chosen, sizes = config.encode.vocab_size, config.vocab_sizes
-    if chosen is None or chosen in sizes or "vocab_size" not in MODELS[config.learn.model].uses:
+    every, sizes, model = config.encode.vocab_size or (), config.vocab_sizes, MODELS[config.learn.model]
+    if "vocab_size" not in model.uses:
+        return
+    if len(every) > 1:
+        _check_several(config, file)
+    chosen = next((size for size in every if size not in sizes), None)
+    if chosen is None:
         return
     found = f"expected one of {', '.join(map(str, sizes))}" if len(sizes) > 1 else f"the one size is {sizes[0]}"
     raise file.error(
         ("encode", "vocab_size"), f"= {chosen}: {found} (learn.vocab_size). Add it to that list, or remove it here."
     )
+
+
+def _check_several(config: BuildConfig, file: BuildFile) -> None:
+    key = ("encode", "vocab_size")
+    if not MODELS[config.learn.model].is_taken_apart:
+        raise file.error(
+            key,
+            f"is a list: ids under fewer tokens follow from those under all of byte-level BPE alone, and learn.model "
+            f"is {config.learn.model}. Name one size, and build the others for themselves.",
+        )
+    for is_set, other in ((config.draws, "dropout or sampling"), (config.learn.extend, "learn.extend")):
+        if is_set:
+            raise file.error(key, f"is a list, and {other} excludes that: name one size.")
 
 
 def _check_draws(config: BuildConfig, file: BuildFile) -> None:

@@ -587,6 +587,30 @@ class IdParts:
         return ids
 
 
+class IdReplacer:
+    """Puts a list of ids in the place of each id of documents. Several threads may use one.
+
+    >>> replacer = IdReplacer(np.array([0, 1, 0, 0, 1], np.int32), np.array([0, 1, 2, 5]))
+    >>> [of.tolist() for of in replacer.replace(np.array([2, 1, 0], np.int32), np.array([0, 2, 3]))]
+    [[0, 0, 1, 1, 0], [0, 4, 5]]
+    """
+
+    def __init__(self, ids: Ids, offsets: Offsets) -> None:
+        """ids: int32. offsets: int64[n + 1]; ids[offsets[i]:offsets[i + 1]] stand for id i, which is none if empty.
+
+        Raises ValueError for offsets that do not ascend within ids.
+        """
+        self._inner = _inside.IdReplacer(ids, offsets)
+
+    def replace(self, ids: Ids, offsets: Offsets) -> tuple[Ids, Offsets]:
+        """(ids, offsets): the documents, int32, and where each begins, int64[n + 1], from 0 on.
+
+        ids: int32. offsets: int64[n + 1], where documents begin and the last ends. Raises ValueError for an id that is
+        none, and for offsets that do not ascend within ids.
+        """
+        return self._inner.replace(ids, offsets)
+
+
 def pack_varints(values: Ids, offsets: Offsets) -> tuple[Bytes, Offsets]:
     """(data, bounds): integers as protocol buffers have them, back to back; where each part of values is in data.
 

@@ -15,6 +15,7 @@ What all stages share:
   shard_files: the files of those that write shards.
 - finished_build: is a build finished, by its build file? existing_output: what an output holds already, and how it
   differs from this build. missing_files: are all files there? replace_stages: `--replace`. reuse_output: `--from`.
+  smaller_size: the same, where the other output has a larger vocabulary.
 - inherited_items: what a part takes over from the one whose place it takes. inherited_records: as its workers are told.
 
 What outputs hold, read back:

@@ -51,6 +51,7 @@ from tokcore_pipelines.build.settle_counting import settle_counting
 from tokcore_pipelines.build.settle_languages import describe_kept_spelling, settle_languages
 from tokcore_pipelines.build.source_checks import refuse_wrong_sources
 from tokcore_pipelines.build.stage import BuildRun, StageKey, name_inputs
+from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.build.table import WORK, DerivedWork
 from tokcore_pipelines.build.tokenizer_files import import_tokenizer
 from tokcore_pipelines.build.tokenizers_beside import has_beside
@@ -143,6 +144,11 @@ class Build:
                 f"build.output = {redact(self.output)}: {scheme}:// is for inputs only: its library cannot promise "
                 f"that a manifest is created once. Name a folder, or a URL of s3, gs or az."
             )
+        if self.options.share is not None and self.config.list_smaller():
+            raise ConfigError(
+                "--slice: outputs of several encode.vocab_size are made by one host. Name one size, and make the "
+                "others of its output with `tokcore convert --vocab-size`."
+            )
         if self.reuse and self.reuse.rstrip("/") == self.output.rstrip("/"):
             raise ConfigError(f"--from {redact(self.reuse)}: is the output of this build. Name another one.")
         if self.reuse and not storage.exists(self.reuse):
@@ -176,8 +182,24 @@ class Build:
     def run(self) -> BuildManifest:
         """Run every stage whose manifest is missing; return the build's manifest.
 
-        Raises ConfigError if the output holds a different build, StageError and LearnError if a stage fails.
+        Where encode.vocab_size is a list, that of the largest; the others are made of its shards, in outputs of their
+        own. Raises ConfigError if the output holds a different build, StageError and LearnError if a stage fails.
         """
+        made = self._run()
+        for config in self.config.list_smaller():
+            self._run_smaller(config)
+        return made
+
+    def _run_smaller(self, config: BuildConfig) -> None:
+        """Make the output of a smaller vocabulary out of this one."""
+        output = f"{self.output.rstrip('/')}-{config.vocab_size}"
+        replace = self.replace if storage.exists(output) else ""
+        plan = Stored(self.output).plan
+        build = Build(config, self.options, output, self.progress, replace, self.output, plan, workers=self.workers)
+        made = build.run()
+        self.progress.say(f"{config.vocab_size:,} tokens: root {made.root}, in {redact(output)}")
+
+    def _run(self) -> BuildManifest:
         with self.at_work():
             self.require_engine(WHOLE)
             if (standing := read_standing(self.output, WHOLE, self.config)) is None:
@@ -201,6 +223,10 @@ class Build:
     def take_workers(self, workers: Workers) -> None:
         """Use workers that have started already. They end with the build."""
         self._workers = workers
+
+    def take_tokenizer(self, spec: TokenizerSpec) -> None:
+        """Import this tokenizer, whatever is at the place that the build file names."""
+        self._imported = spec
 
     def _find_finished(self, standing: BuildManifest) -> BuildManifest | None:
         """The manifest of this build, if it is finished; None if its stages must be checked one by one."""

@@ -23,6 +23,7 @@ from tokcore_pipelines.build.rejects import (
     reuse_rejects,
 )
 from tokcore_pipelines.build.shard_files import list_shard_files
+from tokcore_pipelines.build.smaller_size import find_larger_shards, take_corpus_apart
 from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, name_inputs, run_stage
 from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.build.token_count_table import write_token_counts
@@ -130,6 +131,9 @@ def _encode_by(
     attempts: Attempts,
 ) -> Made[ShardsTotals, EncodedLanguage, ShardFacts | CorpusAbout]:
     job = _make_job(run, config, plan, learned, attempts)
+    key = StageKey(SHARDS.name, config, name_inputs(planned, learned))
+    if (larger := find_larger_shards(run, key, learned)) is not None:
+        return take_corpus_apart(run, plan, job, larger)
     executor = run.find_executor(attempts)
     with run.progress.stage("encode", plan.size_bytes) as shown:
         if config.shuffle is None:

@@ -29,10 +29,11 @@ from tokcore_pipelines.work.merge_tree import (
 )
 from tokcore_pipelines.work.result_keys import make_shuffled_key, make_table_key
 from tokcore_pipelines.work.scatter_item import make_scatter_key, scatter_item
+from tokcore_pipelines.work.take_apart import ApartJob, take_item_apart, take_part_apart
 from tokcore_pipelines.work.token_count_runs import count_groups, find_group_key
 from tokcore_schemas.count_key import parse_count_key
 from tokcore_schemas.plan import Plan
-from tokcore_schemas.refs import ItemCounted, ItemEncoded, ItemScattered, PartGathered, RunRef
+from tokcore_schemas.refs import ItemCounted, ItemEncoded, ItemScattered, PartGathered, RunRef, ShufflePart
 from tokcore_schemas.shuffle import choose_num_buckets, choose_num_parts
 
 K = TypeVar("K")
@@ -106,6 +107,18 @@ def gather_steps(
     if not goes_on:
         yield _add_up_ids(job.attempts, [part.token_counts for part in gathered])
     return gathered
+
+
+def apart_steps(job: ApartJob, pieces: Items | Sequence[ShufflePart]) -> StepsOf[list[PartGathered]]:
+    """Take the documents of all work items, or of all parts of a shuffle, apart; what was recorded of these."""
+    combining = Combining(make_part_key, add_up_token_counts(len(pieces)))
+    take = take_item_apart if isinstance(pieces, Items) else take_part_apart
+    step = Step("take apart", take, (job,), pieces, name_by_number(make_part_key), combining=combining)
+    goes_on = yield from _do_collected(step, job.attempts)
+    taken = read_numbered(job.attempts, len(pieces), PartGathered, make_part_key)
+    if not goes_on:
+        yield _add_up_ids(job.attempts, [part.token_counts for part in taken])
+    return taken
 
 
 def _do_collected(step: Step, attempts: Attempts) -> StepsOf[bool]:

@@ -16,6 +16,7 @@ from tokcore.errors import FormatError
 from tokcore.tokenizer.tokenizer_spec import FILE_NAME, TokenizerSpec
 from tokcore_pipelines.build.commit import require_manifest
 from tokcore_pipelines.build.identities import is_of_this_release
+from tokcore_pipelines.build.smaller_size import cut_tokenizer
 from tokcore_pipelines.build.stage import (
     BuildRun,
     Made,
@@ -82,7 +83,7 @@ def make_tokenizer(run: BuildRun, imported: TokenizerSpec | None) -> TokenizerMa
             spec = TokenizerSpec.from_json_bytes(storage.read_bytes(url), url, sha256)
             learned = Learned({size: spec}, chosen.mix, several.languages)
         else:
-            learned = learn_from(run, (size,), _list_counted(run), attempts)
+            learned = cut_tokenizer(run, key) or learn_from(run, (size,), _list_counted(run), attempts)
         spec = learned.specs[size]
         for why in list_untold(spec):
             run.progress.say(f"warning: {why}. The tokenizer has no tokenizer.json")

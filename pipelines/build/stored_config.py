@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from decimal import Decimal
+from typing import Any
 
 from tokcore.errors import ConfigError
 from tokcore_pipelines.build.commit import read_run_facts, require_manifest
@@ -25,7 +26,7 @@ from tokcore_schemas.build_tables import (
 )
 from tokcore_schemas.config import BuildConfig
 from tokcore_schemas.setting import MAX_INTEGER
-from tokcore_schemas.stage_manifests import CountsConfig
+from tokcore_schemas.stage_manifests import CountsConfig, ShardsConfig
 from tokcore_schemas.stage_table import PLAN
 
 
@@ -47,22 +48,7 @@ def read_stored_config(log: Log, base: str = "") -> BuildConfig:
         ),
         sources=(),
         plan=PlanTable(range_bytes=require_manifest(output, PLAN, "build").config.range_bytes),
-        encode=EncodeTable(
-            prepend=shards.prepend,
-            append=shards.append,
-            special_text=shards.special_text,
-            dropout=Decimal(shards.dropout or 0),
-            sampling={"theta": Decimal(shards.sampling)} if shards.sampling else {},
-            epoch=shards.epoch or 0,
-        ),
-        shards=ShardsTable(
-            formats=shards.formats,
-            target_tokens=shards.target_tokens,
-            by=shards.by,
-            validation=Decimal(shards.validation),
-            compression=shards.compression,  # type: ignore[arg-type] # compared below
-            dtype=shards.dtype or "int32",  # type: ignore[arg-type]
-        ),
+        **describe_encoding(shards),
         # A part takes over the tokenizer, and counts if the build did.
         tokenizer=TokenizerTable(from_=output) if counts is None else None,
     )
@@ -71,6 +57,28 @@ def read_stored_config(log: Log, base: str = "") -> BuildConfig:
     if (config.encode_identity(), config.count_identity() if counts is not None else None) != (shards, counts):
         raise ConfigError(f"{redact(output)}: has settings that this release cannot take from manifests: upgrade")
     return config
+
+
+def describe_encoding(shards: ShardsConfig) -> dict[str, Any]:
+    """The tables that say how documents were encoded, and written, without [shuffle]."""
+    return {
+        "encode": EncodeTable(
+            prepend=shards.prepend,
+            append=shards.append,
+            special_text=shards.special_text,
+            dropout=Decimal(shards.dropout or 0),
+            sampling={"theta": Decimal(shards.sampling)} if shards.sampling else {},
+            epoch=shards.epoch or 0,
+        ),
+        "shards": ShardsTable(
+            formats=shards.formats,
+            target_tokens=shards.target_tokens,
+            by=shards.by,
+            validation=Decimal(shards.validation),
+            compression=shards.compression,  # type: ignore[arg-type] # callers compare the identity
+            dtype=shards.dtype or "int32",  # type: ignore[arg-type]
+        ),
+    }
 
 
 def _with_counting(config: BuildConfig, counts: CountsConfig) -> BuildConfig:

@@ -6,5 +6,6 @@
   that were removed. find_quoted: rejects that quote their ids.
 - restore_documents: takes that back. restored_files: what must be read again then.
 - expire_commits: gives commits up. compact_output: few large shards out of many.
+- smaller_output: a new output of a smaller vocabulary, out of an output alone.
 - learn_beside, encode_commit: tokenizers from, and new outputs of, any commit.
 """

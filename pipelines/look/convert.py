@@ -7,13 +7,18 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 from tokcore.errors import ConfigError, TokError
-from tokcore.shards.conversion import Converted, Origin, Reading, convert, find_settings, list_origins
+from tokcore.shards.conversion import Converted, NewIds, Origin, Reading, convert, find_settings, list_origins
 from tokcore.shards.format_table import find_format
 from tokcore.shards.opened_shards import find_shard_files
+from tokcore.shards.token_batch import Replacer, TokenBatch
+from tokcore.tokenizer.encode_again import EncodeAgain
+from tokcore.tokenizer.smaller import make_smaller
+from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
 from tokcore_pipelines.build.commit import find_manifest, require_manifest
 from tokcore_pipelines.build.output import read_output
 from tokcore_pipelines.store import urls
@@ -50,22 +55,23 @@ def convert_shards(
     compression: str,
     dtype: str,
     at: int | None = None,
+    new_ids: NewIds | None = None,
 ) -> Report:
     """Write the shards at a path, or of an output at a URL, in the format named `to`, as the folder target.
 
-    at: the commit of the output; None: the newest. Raises ConfigError if target is there, and what
-    tokcore.shards.conversion raises.
+    at: the commit of the output; None: the newest. new_ids: other ids for the documents. Raises ConfigError if target
+    is there, and what tokcore.shards.conversion raises.
     """
     if not urls.is_local(target):
         raise ConfigError(f"{target}: only a local folder can appear at once. Convert to one, then copy it")
     place = urls.get_local_path(target)
     require_free(place)
     one = find_format(to)
-    told = vocab_size or _find_vocab_size(url)
+    told = None if new_ids is not None else vocab_size or _find_vocab_size(url)
     urls_of_parts = _list_parts(url, at)
     with make_folder(place) as folder:
-        settings = find_settings(_read_all(urls_of_parts), reading, told, compression, dtype, one)
-        done = convert(_read_all(urls_of_parts), reading, one, settings, _Files(folder).new_file)
+        settings = find_settings(_read_all(urls_of_parts), reading, told, compression, dtype, one, new_ids)
+        done = convert(_read_all(urls_of_parts), reading, one, settings, _Files(folder).new_file, new_ids)
     return _make_report(str(place), to, done)
 
 
@@ -91,6 +97,29 @@ def _list_parts(url: str, at: int | None) -> list[str]:
         return [url]
     made = [part for part, shards in read_output(url, at).find_all(SHARDS) if shards.totals.shards]
     return made or [url]
+
+
+def find_own_tokenizer(url: str) -> TokenizerSpec | None:
+    """The tokenizer of the output at a URL; None if there is none."""
+    return load_spec(url) if _find_build(url) is not None else None
+
+
+def take_apart(spec: TokenizerSpec, vocab_size: int) -> NewIds:
+    """What gives documents the ids that they have under fewer merges. Raises ConfigError as make_smaller does."""
+    smaller = make_smaller(spec, vocab_size, field="--vocab-size")
+    change = functools.partial(_replace, smaller.make_replacer())
+    return NewIds(spec.fingerprint, smaller.spec.fingerprint, smaller.spec.vocab_size, change)
+
+
+def encode_again(old: TokenizerSpec, new: TokenizerSpec) -> NewIds:
+    """What gives documents the ids of another tokenizer. Raises ConfigError for a tokenizer that loses text."""
+    change = functools.partial(_replace, EncodeAgain(old, new))
+    note = "documents were decoded and encoded again, which takes longer than --vocab-size"
+    return NewIds(old.fingerprint, new.fingerprint, new.vocab_size, change, note)
+
+
+def _replace(by: Replacer, batch: TokenBatch) -> TokenBatch:
+    return batch.replace_ids(by)
 
 
 def _find_build(url: str) -> BuildManifest | None:

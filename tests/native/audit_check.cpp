@@ -1,6 +1,6 @@
-// The mask finder, the id counter, MuHash, HighwayHash, varints and parts of ids on random input, against
-// plain ways of saying the same. Every text lies at the end of a heap block of its own size, so that a byte
-// read after it is an error of the address sanitizer.
+// The mask finder, the id counter, MuHash, HighwayHash, varints, parts and lists of ids on random input,
+// against plain ways of saying the same. Every text lies at the end of a heap block of its own size, so that
+// a byte read after it is an error of the address sanitizer.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -17,6 +17,7 @@
 #include "digest/highway_hash.h"
 #include "digest/muhash.h"
 #include "shards/id_parts.h"
+#include "shards/id_replacer.h"
 #include "shards/varints.h"
 #include "text/mask_finder.h"
 
@@ -232,6 +233,42 @@ void check_id_parts() {
   expect(found == expected, "parts of ids follow each other");
 }
 
+// Lists of ids in the place of ids, of which some are not there.
+void check_id_replacer() {
+  std::vector<std::vector<int32_t>> lists(1 + below(20));
+  std::vector<int32_t> flat;
+  std::vector<int64_t> bounds = {0};
+  for (std::vector<int32_t>& list : lists) {
+    list.resize(below(9));
+    for (int32_t& id : list) id = static_cast<int32_t>(chance() & 0x7fffffff);
+    flat.insert(flat.end(), list.begin(), list.end());
+    bounds.push_back(static_cast<int64_t>(flat.size()));
+  }
+  const bool is_wild = below(8) == 0;
+  std::vector<int32_t> ids(below(3000));
+  for (int32_t& id : ids) id = static_cast<int32_t>(is_wild ? chance() : below(lists.size()));
+  const auto size = static_cast<int64_t>(ids.size());
+  const std::vector<int64_t> offsets = {0, static_cast<int64_t>(below(ids.size() + 1)), size};
+  std::vector<int32_t> expected;
+  size_t unknown = tokcore::IdReplacer::kNone;
+  for (size_t i = 0; i < ids.size() && unknown == tokcore::IdReplacer::kNone; ++i) {
+    const auto id = static_cast<size_t>(static_cast<uint32_t>(ids[i]));
+    if (id >= lists.size() || lists[id].empty()) {
+      unknown = i;
+    } else {
+      expected.insert(expected.end(), lists[id].begin(), lists[id].end());
+    }
+  }
+  const tokcore::IdReplacer replacer(flat.data(), bounds.data(), lists.size());
+  tokcore::IdDocuments found;
+  expect(replacer.replace(ids.data(), offsets.data(), 2, &found) == unknown, "the first id without a list");
+  if (unknown != tokcore::IdReplacer::kNone) return;
+  const int32_t* first = found.ids.data();
+  expect(std::equal(expected.begin(), expected.end(), first, first + found.ids.size()),
+         "lists follow each other");
+  expect(found.offsets.back() == static_cast<int64_t>(expected.size()), "up to the end");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -243,6 +280,7 @@ int main(int argc, char** argv) {
     if (round % 20 == 0) check_highway_hash();
     check_varints();
     check_id_parts();
+    check_id_replacer();
     if (round % 200 == 0) check_muhash();
   }
 }

@@ -3,6 +3,7 @@
 To add one: write its file (tokcore.models.model says what it must do), its test, and its line here.
 
 bpe: start here; bpe_merges: its merges as the kernel takes them; extended_bpe: goes on from another vocabulary.
+smaller_bpe: the first ones alone.
 symbol_bpe: BPE of other symbols than the 256 bytes.
 byte, codepoint, word: bytes, code points and words as they are. byte_tokens: what models over bytes share.
 defaults: what most models answer. token_decoders: ids to text. sentencepiece/, unigram/, wordpiece/: models with

@@ -324,6 +324,7 @@ class Bpe(ModelType):
     uses = ("vocab_size", "allow_smaller", "min_count", "min_documents", "max_token_bytes")
     default_size = "32,768"
     drawn_by = "dropout"
+    is_taken_apart = True
     models = (LearnedModel, MergesModel, RanksModel)
 
     def wrong_option(self, options: LearnOptions) -> tuple[str, str] | None:

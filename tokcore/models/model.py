@@ -256,6 +256,8 @@ class ModelType(ABC):
     normalizer: tuple[str, ...] = ()
     # What draws its ids at random: "dropout", "sampling", or empty if nothing does.
     drawn_by: str = ""
+    # Whether ids under its first tokens follow from those under all: tokcore.tokenizer.smaller.
+    is_taken_apart: bool = False
     # Whether its pre-tokens have U+2581 for spaces. Its models then normalize and split text themselves.
     marks_spaces: bool = False
     # Whether it learns pre-tokens of other named patterns, too; if it marks spaces, these as bytes.

@@ -17,6 +17,7 @@ from tokcore.reference.reference import (
     Counter,
     IdCounter,
     IdParts,
+    IdReplacer,
     JsonLines,
     MuHash,
     NormalizingEncoder,

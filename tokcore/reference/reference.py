@@ -808,6 +808,23 @@ class IdParts:
         ids[:] = found
 
 
+class IdReplacer:
+    """As tokcore.kernel.IdReplacer."""
+
+    def __init__(self, ids: Ids, offsets: Offsets) -> None:
+        self._lists = [ids[start:end].tolist() for start, end in _list_ranges("offsets", offsets, len(ids))]
+
+    def replace(self, ids: Ids, offsets: Offsets) -> tuple[Ids, Offsets]:
+        found, bounds = [], [0]
+        for start, end in _list_ranges("offsets", offsets, len(ids)):
+            for id in ids[start:end].tolist():
+                if not 0 <= id < len(self._lists) or not self._lists[id]:
+                    raise ValueError(f"ids: {id}: there is no such id")
+                found += self._lists[id]
+            bounds.append(len(found))
+        return np.array(found, np.int32), np.array(bounds, np.int64)
+
+
 def pack_varints(values: Ids, offsets: Offsets) -> tuple[Bytes, Offsets]:
     """As tokcore.kernel.pack_varints."""
     data, bounds = bytearray(), [0]

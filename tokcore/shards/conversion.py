@@ -54,6 +54,16 @@ class Reading(NamedTuple):
     dtype: str = ""  # of ids, for files that nothing says it of
 
 
+class NewIds(NamedTuple):
+    """Other ids for the same documents: of a smaller vocabulary, or of another tokenizer."""
+
+    before: str  # fingerprint of the tokenizer that the documents were encoded with
+    after: str  # of the other one
+    vocab_size: int  # of the other one
+    change: Callable[[TokenBatch], TokenBatch]  # raises FormatError for ids that are not of the first
+    note: str = ""  # for people
+
+
 class Origin(NamedTuple):
     """A shard to read."""
 
@@ -197,22 +207,36 @@ def find_settings(
     compression: str,
     dtype: str,
     target: ShardFormat,
+    new_ids: NewIds | None = None,
 ) -> ShardSettings:
     """What holds for all shards to write. Reads all ids if nothing says how many there can be.
 
-    Raises IdentityError for shards of several tokenizers, ConfigError for a dtype that the format lacks or that does
-    not hold every id.
+    Raises IdentityError for shards of several tokenizers, or of another one than new_ids is for; ConfigError for a
+    dtype that the format lacks or that does not hold every id, and for rows whose documents would get other ids.
     """
+    vocab_size = vocab_size if new_ids is None else new_ids.vocab_size
     fingerprints: dict[str, str] = {}
     told = vocab_size or 0
     for origin in origins:
         opened = open_origin(origin, reading)
         fingerprints.setdefault(opened.fingerprint, origin.file.path)
+        if new_ids is not None and origin.file.find_pieces() is not None:
+            raise ConfigError(
+                f"{origin.file.path}: holds rows of one length, which other ids would change. Convert the documents "
+                f"that they were made of, and make rows of these"
+            )
         if vocab_size is None:
             told = max(told, opened.vocab_size or _count_ids(opened))
     if len(fingerprints) > 1:
         one, other = list(fingerprints.values())[:2]
         raise IdentityError(f"{one} and {other} were written with different tokenizers. Convert them apart.")
+    fingerprint = next(iter(fingerprints), "")
+    if new_ids is not None:
+        if fingerprint not in ("", new_ids.before):
+            raise IdentityError(
+                f"{fingerprints[fingerprint]}: was written with the tokenizer {fingerprint}, not with {new_ids.before}"
+            )
+        fingerprint = new_ids.after
     told = max(told, 1)
     if dtype and dtype not in target.dtypes:
         known = " or ".join(target.dtypes) if target.dtypes else "one dtype alone"
@@ -221,7 +245,7 @@ def find_settings(
         raise ConfigError(
             f"--dtype {dtype}: holds {count_most_ids(dtype)} ids, the vocabulary has {told}. Leave --dtype out"
         )
-    settings = ShardSettings(next(iter(fingerprints), ""), told, compression)
+    settings = ShardSettings(fingerprint, told, compression)
     return settings._replace(dtype=dtype) if dtype else settings
 
 
@@ -230,17 +254,25 @@ def _count_ids(opened: OpenOrigin) -> int:
 
 
 def convert(
-    origins: Iterable[Origin], reading: Reading, target: ShardFormat, settings: ShardSettings, new_file: NewFile
+    origins: Iterable[Origin],
+    reading: Reading,
+    target: ShardFormat,
+    settings: ShardSettings,
+    new_file: NewFile,
+    new_ids: NewIds | None = None,
 ) -> Converted:
     """Write the documents of shards in a format, as its folder, with a documents file beside each shard that needs one.
 
     new_file: a new file at a path below that folder. A shard becomes one shard, or several if the format holds no more.
+    new_ids: other ids for them, by which settings were found.
     Raises FormatError naming the shard that cannot be read or written.
     """
     stored: list[StoredShard] = []
     done = Converted()
     for origin in origins:
         opened = open_origin(origin, reading)
+        if new_ids is not None:
+            opened = _with_new_ids(opened, new_ids)
         for note in opened.notes:
             done.notes.setdefault(note, origin.name)
         try:
@@ -257,6 +289,11 @@ def convert(
     done.documents = sum(shard.facts.documents for shard in stored)
     done.tokens = sum(shard.facts.tokens for shard in stored)
     return done
+
+
+def _with_new_ids(opened: OpenOrigin, new_ids: NewIds) -> OpenOrigin:
+    notes = (*opened.notes, new_ids.note) if new_ids.note else opened.notes
+    return opened._replace(batches=lambda: map(new_ids.change, opened.batches()), notes=notes)
 
 
 def _convert_one(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from tokcore.errors import FormatError
 from tokcore.shards.labels import Labels, join_labels
 
 Ids = npt.NDArray[np.int32]
@@ -18,6 +19,13 @@ Offsets = npt.NDArray[np.int64]
 _CONTENT_PREFIX = b"tokcore-shard-v1"
 _DOCUMENT_PREFIX = b"tokcore-document-tokens-v1\0"
 _PRESENCE_AND_LENGTH = struct.Struct("<BI")
+
+
+class Replacer(Protocol):
+    """Other ids for documents: tokcore.kernel.IdReplacer is one."""
+
+    def replace(self, ids: Ids, offsets: Offsets) -> tuple[Ids, Offsets]:
+        """(ids, offsets) of the same documents, from 0 on. Raises ValueError for an id that it does not know."""
 
 
 class TokenBatch(NamedTuple):
@@ -60,6 +68,14 @@ class TokenBatch(NamedTuple):
     def without_tokens(self) -> TokenBatch:
         """The same documents, as if all were empty."""
         return self._replace(tokens=np.zeros(0, np.int32), offsets=np.zeros(self.num_documents + 1, np.int64))
+
+    def replace_ids(self, replacer: Replacer) -> TokenBatch:
+        """The same documents with other ids. Raises FormatError for an id that the replacer does not know."""
+        try:
+            tokens, offsets = replacer.replace(self.tokens, self.offsets)
+        except ValueError as error:
+            raise FormatError(f"{error}: were the ids made by another tokenizer?") from error
+        return self._replace(tokens=tokens, offsets=offsets)
 
     def take(self, where: Sequence[int]) -> TokenBatch:
         """The documents at these positions, in that order."""

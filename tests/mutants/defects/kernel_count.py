@@ -150,4 +150,12 @@ DEFECTS = (
         "int16_t id;",
         in_tests("tokcore/test_id_parts.py::test_the_largest_ids_stay_what_they_are"),
     ),
+    Defect(
+        "long-lists-cut-short",
+        "of a list that takes the place of an id, only what fits into its entry is written",
+        "IdReplacer::replace",
+        "if (list.length > kInside) [[unlikely]]",
+        "if (list.length > kInside + 1) [[unlikely]]",
+        in_tests("tokcore/test_smaller.py::test_lists_take_the_place_of_ids"),
+    ),
 )

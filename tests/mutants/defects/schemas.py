@@ -111,8 +111,8 @@ DEFECTS = (
         "smallest-size-encodes",
         "the smallest of several sizes encodes",
         "BuildConfig.vocab_size",
-        "return self.encode.vocab_size if self.encode.vocab_size in sizes else sizes[-1]",
-        "return self.encode.vocab_size if self.encode.vocab_size in sizes else sizes[0]",
+        "return chosen if chosen in sizes else sizes[-1]",
+        "return chosen if chosen in sizes else sizes[0]",
         in_tests("pipelines/test_vocabulary_sizes.py::test_each_size_is_the_tokenizer_of_a_build_of_that_size"),
     ),
     Defect(

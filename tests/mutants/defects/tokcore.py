@@ -419,4 +419,20 @@ DEFECTS = (
         "pass",
         in_tests("tokcore/test_transformers_tokenizer.py::test_it_behaves_as_theirs"),
     ),
+    Defect(
+        "later-tokens-taken-apart-once",
+        "a token that a smaller vocabulary lacks becomes its two parts, also where it lacks these",
+        "_list_replaced",
+        "lists[id] = lists[left] + lists[right]",
+        "lists[id] = (left, right)",
+        in_tests("tokcore/test_smaller.py::test_ids_taken_apart_are_those_of_fewer_merges"),
+    ),
+    Defect(
+        "smaller-without-a-check",
+        "a vocabulary whose tokens are not made by merges is cut all the same",
+        "order_by_making",
+        "check_own_encoding(model.tokens, model.ids, model.merge_table)",
+        "pass",
+        in_tests("tokcore/test_smaller.py::test_tokenizers_of_any_kind_give_what_the_smaller_one_encodes"),
+    ),
 )

@@ -437,4 +437,12 @@ DEFECTS = (
         "most",
         in_tests("pipelines/test_merge_graph.py::test_sections_follow_rows_and_not_languages"),
     ),
+    Defect(
+        "parts-of-the-larger-shuffle",
+        "a part of a smaller vocabulary's shuffle is read as a part of the larger one's",
+        "_iterate_by_place",
+        "range(part.number * num // part.num_parts, (part.number + 1) * num // part.num_parts)",
+        "range(part.number * num // job.num_parts, (part.number + 1) * num // job.num_parts)",
+        in_tests("pipelines/test_smaller_sizes.py::test_an_output_of_a_size_follows_from_an_output_alone"),
+    ),
 )

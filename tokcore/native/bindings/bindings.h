@@ -29,6 +29,7 @@ void bind_encoder(nanobind::module_& module);
 void bind_highway_hash(nanobind::module_& module);
 void bind_id_counter(nanobind::module_& module);
 void bind_id_parts(nanobind::module_& module);
+void bind_id_replacer(nanobind::module_& module);
 void bind_json_lines(nanobind::module_& module);
 void bind_mask_finder(nanobind::module_& module);
 void bind_muhash(nanobind::module_& module);

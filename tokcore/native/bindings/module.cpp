@@ -14,6 +14,7 @@ NB_MODULE(_native, module) {
   tokcore::bind_highway_hash(module);
   tokcore::bind_id_counter(module);
   tokcore::bind_id_parts(module);
+  tokcore::bind_id_replacer(module);
   tokcore::bind_json_lines(module);
   tokcore::bind_mask_finder(module);
   tokcore::bind_muhash(module);

@@ -1,0 +1,154 @@
+"""A build of a smaller vocabulary out of another output, `--from`: its tokenizer is cut, its documents taken apart.
+
+No text is read. The tokenizer is what learning would give, and shards are cut as encoding would cut them, so manifests
+and root are those of a build that does both.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+from tokcore.errors import ConfigError
+from tokcore.formats.shard_facts import ShardFacts
+from tokcore.tokenizer.smaller import Smaller, find_smaller, make_smaller
+from tokcore.tokenizer.tokenizer_spec import FILE_NAME
+from tokcore_pipelines.build import ledger
+from tokcore_pipelines.build.commit import find_manifest
+from tokcore_pipelines.build.item_steps import apart_steps
+from tokcore_pipelines.build.shard_files import list_shard_files
+from tokcore_pipelines.build.stage import BuildRun, Made, StageKey
+from tokcore_pipelines.build.token_count_table import read_token_counts, write_token_counts
+from tokcore_pipelines.run.task import Items, do_steps
+from tokcore_pipelines.store import urls
+from tokcore_pipelines.store.tokenizers import load_checked_spec
+from tokcore_pipelines.work.derived_shards import ShardSource
+from tokcore_pipelines.work.encode_job import EncodeJob
+from tokcore_pipelines.work.hashed_documents import add_up_hashed
+from tokcore_pipelines.work.language_totals import add_up_languages, sum_up_encoded
+from tokcore_pipelines.work.learn_model import Learned
+from tokcore_pipelines.work.make_jobs import make_special_tokens
+from tokcore_pipelines.work.result_keys import make_shuffled_key
+from tokcore_pipelines.work.take_apart import ApartJob
+from tokcore_schemas.manifest import AnyManifest
+from tokcore_schemas.plan import Plan
+from tokcore_schemas.refs import LanguageCounts, ShufflePart
+from tokcore_schemas.shuffle import choose_num_parts
+from tokcore_schemas.stage_manifests import (
+    CorpusAbout,
+    EncodedLanguage,
+    LearnedConfig,
+    ShardsConfig,
+    ShardsManifest,
+    ShardsTotals,
+    TokenizerManifest,
+)
+from tokcore_schemas.stage_table import SHARDS, TOKENIZER
+
+
+def cut_tokenizer(run: BuildRun, key: StageKey[Any]) -> Learned | None:
+    """What the output run.reuse learned, cut to the size of this build; None if it learned something else."""
+    theirs = find_manifest(run.reuse, TOKENIZER) if run.reuse else None
+    own, learned = key.config, theirs.config if theirs is not None else None
+    if theirs is None or not isinstance(own, LearnedConfig) or not isinstance(learned, LearnedConfig):
+        return None
+    is_alike = dataclasses.replace(learned, vocab_size=own.vocab_size) == own and theirs.inputs == key.inputs
+    if not is_alike or own.extends or not _is_of_this_release(theirs):
+        return None
+    try:
+        spec, special = load_checked_spec(run.reuse, theirs), make_special_tokens(run.config)
+        cut = make_smaller(spec, run.config.vocab_size, special)
+    except ConfigError:  # learned anew, it may be one
+        return None
+    return Learned({run.config.vocab_size: cut.spec}, theirs.totals.mix, theirs.languages)
+
+
+class LargerShards(NamedTuple):
+    """Shards of the same documents under a larger vocabulary."""
+
+    output: str  # URL
+    made: ShardsManifest
+    learned: TokenizerManifest
+    smaller: Smaller
+
+
+def find_larger_shards(run: BuildRun, key: StageKey[ShardsConfig], learned: TokenizerManifest) -> LargerShards | None:
+    """The shards of run.reuse, if those of this build follow from them; None if they do not."""
+    made = find_manifest(run.reuse, SHARDS) if run.reuse else None
+    theirs = find_manifest(run.reuse, TOKENIZER) if made is not None else None
+    if made is None or theirs is None or made.inputs.get(TOKENIZER.name) != theirs.as_input():
+        return None
+    is_alike = made.config == key.config and {**made.inputs, TOKENIZER.name: learned.as_input()} == key.inputs
+    is_drawn = made.config.dropout or made.config.sampling
+    if not is_alike or is_drawn or theirs.totals.vocab_size <= learned.totals.vocab_size:
+        return None
+    if not _is_of_this_release(made):
+        return None
+    found = find_smaller(load_checked_spec(run.reuse, theirs), load_checked_spec(run.output, learned))
+    return None if found is None else LargerShards(run.reuse, made, theirs, found)
+
+
+def _is_of_this_release(made: AnyManifest) -> bool:
+    return StageKey(made.stage, made.config, made.inputs).identity == made.identity
+
+
+def take_corpus_apart(
+    run: BuildRun, plan: Plan, job: EncodeJob, larger: LargerShards
+) -> Made[ShardsTotals, EncodedLanguage, ShardFacts | CorpusAbout]:
+    """The shards of this build, made of those under a larger vocabulary.
+
+    Raises LedgerError if documents were lost on the way.
+    """
+    attempts, before = job.attempts, larger.made.totals
+    table = read_token_counts(larger.output)
+    lists = larger.smaller.lists
+    num_tokens = sum(
+        len(lists[id]) * count for id, count in zip(table["id"].to_pylist(), table["count"].to_pylist(), strict=True)
+    )
+    apart = ApartJob(
+        encode=job,
+        source=ShardSource.of(larger.output, larger.made),
+        tokenizer=urls.join(larger.output, TOKENIZER.name, FILE_NAME),
+        tokenizer_sha256=larger.learned.file(FILE_NAME).sha256,
+        num_parts=choose_num_parts(before.tokens, job.config.target_tokens),
+        num_documents=before.records.documents,
+        num_tokens=before.tokens,
+    )
+    pieces = Items(plan) if job.config.shuffle is None else _list_parts(job, plan, num_tokens)
+    with run.progress.stage("take apart", plan.size_bytes if job.config.shuffle is None else -1) as shown:
+        taken = do_steps(run.find_executor(attempts), apart_steps(apart, pieces), attempts, shown.report)
+    run.take_turn(attempts)
+    shards = [shard for part in taken for shard in part.shards]
+    facts, hashed = [shard.facts for shard in shards], add_up_hashed(part.hashed for part in taken)
+    tokens = add_up_languages(part.languages for part in taken)
+    languages = {
+        lang: LanguageCounts(one.documents, one.text_bytes, 0, 0, one.pretokens, _count(tokens, lang))
+        for lang, one in larger.made.languages.items()
+    }
+    ledger.check_documents(before.records.documents, facts, languages, hashed.documents)
+    token_counts = write_token_counts(attempts, len(taken), num_tokens)
+    totals = dataclasses.replace(
+        before,
+        shards=len(shards),
+        tokens=num_tokens,
+        documents_digest=hashed.digest,
+        fingerprint=job.settings.fingerprint,
+    )
+    return Made(
+        list_shard_files(job, shards, CorpusAbout(before.records.documents, num_tokens), [token_counts]),
+        totals,
+        {lang: sum_up_encoded(counts, False) for lang, counts in languages.items()},
+    )
+
+
+def _count(tokens: dict[str, LanguageCounts], lang: str) -> int:
+    return tokens[lang].num_tokens if lang in tokens else 0
+
+
+def _list_parts(job: EncodeJob, plan: Plan, num_tokens: int) -> list[ShufflePart]:
+    """The parts of the shuffle of this build. num_tokens: in all."""
+    num, result_key = (
+        choose_num_parts(num_tokens, job.config.target_tokens),
+        make_shuffled_key(job.settings_sha256, plan),
+    )
+    return [ShufflePart(number, num, 0, result_key, ()) for number in range(num)]

@@ -1,0 +1,154 @@
+"""`tokcore convert OUTPUT --vocab-size N -o NEW`: a build of a smaller vocabulary, out of an output alone.
+
+Its settings are those in the manifests, its plan and its counts are copied, and tokcore_pipelines.build.smaller_size
+makes the rest. So the new output is what a build of that size gives.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from decimal import Decimal
+from typing import Any
+
+from tokcore.errors import ConfigError
+from tokcore.tokenizer.smaller import make_smaller
+from tokcore_pipelines.build.build import Build
+from tokcore_pipelines.build.commit import read_run_facts, require_manifest
+from tokcore_pipelines.build.learn_settings import read_learn_config
+from tokcore_pipelines.build.plan_corpus import make_plan_key
+from tokcore_pipelines.build.read_log import has_commits, read_log
+from tokcore_pipelines.build.stage import StageKey
+from tokcore_pipelines.build.stored import Stored
+from tokcore_pipelines.build.stored_config import describe_encoding, read_stored_config
+from tokcore_pipelines.local.progress import StageProgress
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.store.redaction import redact
+from tokcore_schemas.build_tables import (
+    BuildConfig,
+    BuildTable,
+    MixtureTable,
+    PackTable,
+    PlanTable,
+    ShuffleTable,
+    TokenizerTable,
+)
+from tokcore_schemas.setting import MAX_INTEGER
+from tokcore_schemas.stage_manifests import LearnedConfig, StageConfigs
+from tokcore_schemas.stage_table import COUNTS, PLAN, SHARDS, WHOLE
+
+OPTION = "--vocab-size"
+
+
+def make_smaller_output(
+    output: str,
+    vocab_size: int,
+    target: str,
+    options: RunOptions | None = None,
+    progress: StageProgress | None = None,
+) -> Build:
+    """The build, to be run, of a new output with the documents of another one under fewer merges.
+
+    output, target: URLs. Raises ConfigError for an output that is not finished, or was updated since, and where ids
+    under fewer merges do not follow from what is in its shards.
+    """
+    built = require_manifest(output, WHOLE)
+    if has_commits(output):
+        raise ConfigError(
+            f"{redact(output)}: was updated since it was built, and its parts have shards of their own. Write the "
+            f"documents of a commit into a new output first: `tokcore encode BUILD.toml --at N -o OUTPUT`"
+        )
+    if built.config.shards.dropout or built.config.shards.sampling:
+        raise ConfigError(
+            f"{redact(output)}: its ids were drawn (encode.dropout, encode.sampling), so they are not what all merges "
+            f"give, and those under fewer do not follow from them. Build that size from the text."
+        )
+    stored = Stored(output)
+    smaller = make_smaller(stored.spec, vocab_size, field=OPTION)
+    config = _read_config(output, built.config, vocab_size)
+    build = Build(
+        dataclasses.replace(config, build=dataclasses.replace(config.build, output=target)),
+        options or RunOptions(),
+        target,
+        progress or StageProgress(-1),
+        reuse=output,
+        chosen=stored.plan,
+    )
+    if config.tokenizer is not None:
+        build.take_tokenizer(smaller.spec)
+    _require_this_release(stored, build)
+    return build
+
+
+def _require_this_release(stored: Stored, build: Build) -> None:
+    """Raise ConfigError if a stage of an output cannot be taken over: then text would be read again."""
+    planned, shards, counts = stored.get(PLAN), stored.get(SHARDS), stored.find(COUNTS)
+    keys: list[tuple[Any, StageKey[Any]]] = [
+        (planned, make_plan_key(build.config, stored.plan)),
+        (shards, StageKey(SHARDS.name, shards.config, shards.inputs)),
+    ]
+    if counts is not None:
+        keys.append((counts, StageKey(COUNTS.name, build.config.count_identity(), counts.inputs)))
+    for made, key in keys:
+        if made.identity != key.identity:
+            raise ConfigError(
+                f"{redact(stored.url)}: another release of tokcore made its {made.stage}, and its results may differ. "
+                f"Build that size from the text."
+            )
+
+
+def _read_config(output: str, built: StageConfigs, vocab_size: int) -> BuildConfig:
+    """The build file that the output of this size follows from, as manifests have it. It has no sources."""
+    if isinstance(built.tokenizer, LearnedConfig):
+        config = read_learn_config(output, [f"learn.vocab_size={vocab_size}"])
+        tokenizer: Any = dataclasses.replace(built.tokenizer, vocab_size=vocab_size)
+    else:
+        # Shuffles, mixtures and rows follow below.
+        log = read_log(output)
+        without = dataclasses.replace(built, shards=dataclasses.replace(built.shards, shuffle=None))
+        log = dataclasses.replace(log, build=dataclasses.replace(log.build, config=without))
+        config = read_stored_config(log)
+        imported = TokenizerTable(from_=output)
+        config = dataclasses.replace(config, tokenizer=imported, counts_too=built.counts is not None)
+        tokenizer = built.tokenizer
+    config = dataclasses.replace(
+        config,
+        base=read_run_facts(output, PLAN.name).base,
+        build=BuildTable(
+            output=output,
+            lang_normalize="none",
+            seed=next((of.seed for of in (built.shards, built.counts) if of is not None and of.seed is not None), 0),
+            max_rejected=Decimal(1),
+            max_languages=MAX_INTEGER,
+        ),
+        plan=PlanTable(range_bytes=require_manifest(output, PLAN, "build").config.range_bytes),
+        **describe_encoding(built.shards),
+        **_describe_derived(built),
+    )
+    if config.stage_configs() != dataclasses.replace(built, tokenizer=tokenizer, tokenizers=None):
+        raise ConfigError(f"{redact(output)}: has settings that this release cannot take from manifests: upgrade")
+    return config
+
+
+def _describe_derived(built: StageConfigs) -> dict[str, Any]:
+    """The tables of a shuffle, a mixture and rows."""
+    tables: dict[str, Any] = {"shuffle": ShuffleTable(seed=built.shards.shuffle)}
+    if (mixed := built.mixed) is not None:
+        tables["mixture"] = MixtureTable(
+            strategy=mixed.strategy,
+            over=mixed.over,
+            **({"alpha": Decimal(mixed.alpha)} if mixed.alpha else {}),
+            weights={name: Decimal(weight) for name, weight in (mixed.weights or {}).items()},
+            tokens=mixed.tokens,
+            max_epochs=Decimal(mixed.max_epochs) if mixed.max_epochs else None,
+            formats=mixed.formats,
+        )
+    if (packed := built.packed) is not None:
+        tables["pack"] = PackTable(
+            length=packed.length,
+            strategy=packed.strategy,
+            cut=packed.cut,
+            last=packed.last,
+            padding=packed.padding or None,
+            formats=packed.formats,
+        )
+    return tables
