@@ -4,7 +4,7 @@ Builds from Python: build, update, check, remove, verify, report; what they take
 Progress, Output (api/README.md).
 
 For pipelines of your own, over PCollection[tokcore_schemas.Document]: ReadDocuments, CountPretokens, EncodeDocuments,
-WriteShards.
+ChunkDocuments, WriteShards.
 """
 
 import sys
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tokcore_pipelines.api.calls import build, check, remove, report, update, verify
     from tokcore_pipelines.api.outputs import Output
     from tokcore_pipelines.local.progress import Progress
+    from tokcore_pipelines.transforms.chunk_documents import ChunkDocuments
     from tokcore_pipelines.transforms.read_documents import ReadDocuments
     from tokcore_pipelines.transforms.transforms import CountPretokens, EncodeDocuments
     from tokcore_pipelines.transforms.write_shards import WriteShards
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Build",
+    "ChunkDocuments",
     "CountPretokens",
     "EncodeDocuments",
     "Learn",
@@ -43,6 +45,7 @@ __all__ = [
 
 _MODULES = {
     "Build": "tokcore_schemas.build_in_python",
+    "ChunkDocuments": "tokcore_pipelines.transforms.chunk_documents",
     "CountPretokens": "tokcore_pipelines.transforms.transforms",
     "EncodeDocuments": "tokcore_pipelines.transforms.transforms",
     "Learn": "tokcore_schemas.build_classes",

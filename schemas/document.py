@@ -177,6 +177,25 @@ class EncodedDocument(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class DocumentChunk:
+    """A part of a document: the element that ChunkDocuments returns.
+
+    >>> DocumentChunk("en", "page-1", 0, "a cat", 0, 5, 0, 2, 2).text
+    'a cat'
+    """
+
+    lang: str
+    id: str | None
+    chunk: int  # number within the document
+    text: str
+    byte_start: int
+    byte_end: int
+    token_start: int  # of the document's tokens, those that begin in the chunk
+    token_end: int
+    num_tokens: int  # that its text has by itself
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class RejectedRecord:
     """A record that is no document, or a file that was rejected whole: what ReadDocuments returns beside documents.
 

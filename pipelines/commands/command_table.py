@@ -49,6 +49,7 @@ _ROWS = {
     "view": Command("Look at tokens in a browser: of typed text, and of documents."),
     "export": Command("Write the tokenizer in another format."),
     "convert": Command("Write token shards in another format, without tokenizing again."),
+    "chunk": Command("Cut documents into chunks for retrieval, each within a budget of tokens."),
     "fsck": Command("Check that shards keep the rules of their formats."),
     "tokenize": Command("Show how a text is cut into tokens, by one tokenizer or by several."),
     "encode_text": Command("Encode stdin; print ids separated by spaces.", is_hidden=True),

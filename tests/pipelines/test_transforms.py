@@ -22,10 +22,11 @@ from support.vocabularies import spec_of_merges
 
 import tokcore
 from tokcore.errors import ConfigError
+from tokcore.tokenizer.chunks import Chunker
 from tokcore.tokenizer.tokenizer_spec import SpecialToken
-from tokcore_pipelines import CountPretokens, EncodeDocuments
+from tokcore_pipelines import ChunkDocuments, CountPretokens, EncodeDocuments
 from tokcore_pipelines.run.engines.coders import DocumentCoder, EncodedDocumentCoder
-from tokcore_schemas import Document, EncodedDocument
+from tokcore_schemas import Document, DocumentChunk, EncodedDocument
 
 DOCUMENTS = [Document(lang, f"{lang}-{i}", text) for lang in ("en", "ru") for i, text in enumerate(texts(lang, 20))]
 
@@ -172,6 +173,30 @@ def test_unbounded_input_is_refused_where_the_pipeline_is_built(tmp_path):
 
 def _document_of(_element) -> Document:
     return DOCUMENTS[0]
+
+
+@pytest.mark.parametrize("options", [(), ("--direct_num_workers=3",)])
+def test_chunk_documents(options):
+    """As the chunker itself cuts them, in any bundles."""
+    tokenizer = learned()
+    chunker = Chunker(tokenizer, 40, 8)
+    expected = [
+        DocumentChunk(one.lang, one.id, number, chunk.text.decode(), *chunk[1:])
+        for one in DOCUMENTS
+        for number, chunk in enumerate(chunker.cut([one.text.encode()])[0])
+    ]
+    assert len(expected) > len(DOCUMENTS)
+    with pipeline(*options) as p:
+        chunks = p | beam.Create(DOCUMENTS) | beam.Reshuffle() | ChunkDocuments(tokenizer, 40, 8)
+        assert_that(chunks, lambda found: _require_equal(found, expected))
+    with pytest.raises(ConfigError, match="overlap = 30: expected 0 to 20"):
+        ChunkDocuments(tokenizer, 40, 30)
+
+
+def _require_equal(found, expected):
+    assert sorted(found, key=lambda one: (one.lang, one.id, one.chunk)) == sorted(
+        expected, key=lambda one: (one.lang, one.id, one.chunk)
+    )
 
 
 @pytest.mark.parametrize("name", ["CountPretokens", "EncodeDocuments"])

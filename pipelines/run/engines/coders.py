@@ -17,7 +17,7 @@ from tokcore.files.jsonable import from_jsonable, to_jsonable
 from tokcore_pipelines.run.engines.driver_options import tell_workers
 from tokcore_pipelines.work.read_source import Record
 from tokcore_schemas.arrivals import Arrival, Batch, PaneCommitted
-from tokcore_schemas.document import Document, EncodedDocument, RejectedRecord
+from tokcore_schemas.document import Document, DocumentChunk, EncodedDocument, RejectedRecord
 from tokcore_schemas.plan import Assignment
 from tokcore_schemas.refs import (
     ItemEncoded,
@@ -35,6 +35,7 @@ _REFS = (
     Arrival,
     Assignment,
     Batch,
+    DocumentChunk,
     ItemEncoded,
     MixPart,
     PackGroup,

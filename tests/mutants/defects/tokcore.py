@@ -435,4 +435,20 @@ DEFECTS = (
         "pass",
         in_tests("tokcore/test_smaller.py::test_tokenizers_of_any_kind_give_what_the_smaller_one_encodes"),
     ),
+    Defect(
+        "chunks-in-their-document-alone",
+        "a chunk whose text has more tokens by itself than the budget stays",
+        "Chunker.cut",
+        "chunks if all(chunk.num_tokens <= self.most for chunk in chunks) else self._cut_slowly(cuts)",
+        "chunks",
+        in_tests("tokcore/test_chunks.py::test_a_chunk_whose_text_has_more_tokens_by_itself_is_shorter"),
+    ),
+    Defect(
+        "sentences-before-paragraphs",
+        "the end of a sentence is preferred to that of a paragraph",
+        "_find_grade",
+        "grade = number",
+        "grade = grade or number",
+        in_tests("tokcore/test_chunks.py::test_ends_of_paragraphs_lines_and_sentences_are_preferred"),
+    ),
 )
