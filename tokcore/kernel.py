@@ -952,6 +952,64 @@ def rank_parts(tokens: Texts) -> tuple[Ids, Ids, Ids]:
     return _inside.rank_parts(*tokens)
 
 
+def skip_json(data: bytes, begin: int) -> int:
+    """Where the JSON list or object that begins there ends; 0 if it does not. What is in it is not looked at."""
+    return _inside.skip_json(data, begin)
+
+
+def read_named_bpe(
+    data: bytes, vocabulary_at: int, merges_at: int, left_out: Sequence[str]
+) -> tuple[tuple[bytes, ...], Ids, Ids] | None:
+    """(tokens, ids, merges) of a tokenizer.json, whose vocabulary and merges begin there; None of all but usual files.
+
+    Names are of bytes; left_out: those that are no tokens. Ids ascend. merges: int32 [m, 2], of tokens to a token.
+    None says only that a JSON parser has to look.
+    """
+    read = _inside.read_named_bpe(data, vocabulary_at, merges_at, left_out)
+    return None if read is None else (read[0], read[1], read[2].reshape(-1, 2))
+
+
+def read_id_pairs(data: bytes, begin: int) -> tuple[Ids, int] | None:
+    """([m, 2] of a list of pairs of ids in canonical JSON that begins there, its end); None of anything else."""
+    read = _inside.read_id_pairs(data, begin)
+    return None if read is None else (read[0].reshape(-1, 2), read[1])
+
+
+def read_base64_tokens(data: bytes, begin: int) -> tuple[tuple[bytes, ...], Ids, int] | None:
+    """(tokens, ids, end) of a list of [base64, id] in canonical JSON that begins there; None of anything else."""
+    return _inside.read_base64_tokens(data, begin)
+
+
+def write_id_pairs(pairs: Ids) -> bytes:
+    """The canonical JSON of pairs of ids, int32 [m, 2].
+
+    >>> write_id_pairs(np.array([[1, 2], [3, 4]], np.int32))
+    b'[[1,2],[3,4]]'
+    """
+    return _inside.write_id_pairs(np.ascontiguousarray(pairs, np.int32).reshape(-1))
+
+
+def write_base64_tokens(tokens: Texts, ids: Ids) -> bytes:
+    """The canonical JSON of [base64, id] of each token."""
+    return _inside.write_base64_tokens(*tokens, ids)
+
+
+def join_merges(byte_order: bytes, merges: Ids, max_token: int, max_all: int) -> tuple[bytes, ...] | None:
+    """The bytes in this order, and what each merge of earlier tokens makes; None if one is not, or over the limits.
+
+    merges: int32 [m, 2], places of tokens. max_token, max_all: bytes of a token, and of all together.
+    """
+    return _inside.join_merges(byte_order, np.ascontiguousarray(merges, np.int32).reshape(-1), max_token, max_all)
+
+
+def join_pairs(tokens: Texts, ids: Ids, pairs: Ids) -> Ids:
+    """For each pair of ids, int32 [m, 2], the id of the token that their bytes joined are; -1 if they make none.
+
+    ids: of the tokens, ascending. tokens: all different, none empty.
+    """
+    return _inside.join_pairs(*tokens, ids, np.ascontiguousarray(pairs, np.int32).reshape(-1))
+
+
 def assign_partitions(keys: Texts, num_partitions: int) -> npt.NDArray[np.int64]:
     """The partition, 0 <= p < num_partitions, of each key: the top bits of a hash that never changes.
 

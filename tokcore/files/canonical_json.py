@@ -30,9 +30,25 @@ COMMIT_VERSIONS = (1, COMMIT_VERSION)  # that are read
 # Depth of lists and dicts. Without this limit, the space left on the caller's stack would be the limit.
 MAX_DEPTH = 64
 
+
+class Written:
+    """A value that is canonical JSON already, such as a long list that the kernel has written."""
+
+    __slots__ = ("json",)
+
+    def __init__(self, json: bytes) -> None:
+        self.json = json
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Written) and self.json == other.json
+
+    def __hash__(self) -> int:
+        return hash(self.json)
+
+
 _CANONICAL = orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
 _LINES = 1000  # that are looked at together
-_SCALARS = {str, int, bool, type(None)}
+_SCALARS = {str, int, bool, type(None), Written}
 _CONTAINERS = {dict, list, tuple}
 
 
@@ -42,7 +58,7 @@ def hash_sha256(data: bytes | memoryview) -> str:
 
 
 def write_canonical_json(value: Any) -> bytes:
-    """The one byte form of a value of dicts with str keys, lists, str, int, bool and None.
+    """The one byte form of a value of dicts with str keys, lists, str, int, bool, None and Written.
 
     Raises TypeError for a float (its digits would depend on the writer) and for any other type, ValueError for a value
     that is nested deeper than MAX_DEPTH or holds itself, UnicodeEncodeError for a lone surrogate.
@@ -52,10 +68,18 @@ def write_canonical_json(value: Any) -> bytes:
     """
     _check(value)
     try:
-        return orjson.dumps(value, option=_CANONICAL)
+        return orjson.dumps(value, _copy_written, option=_CANONICAL)
     except TypeError:  # integers of more than 64 bits, lone surrogates
-        text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=_parse_written)
         return text.encode() + b"\n"
+
+
+def _parse_written(value: Written) -> Any:
+    return orjson.loads(value.json)
+
+
+def _copy_written(value: Written) -> orjson.Fragment:
+    return orjson.Fragment(value.json)
 
 
 def write_canonical_lines(values: Iterable[Any]) -> bytes:

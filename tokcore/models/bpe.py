@@ -8,6 +8,7 @@ Leaves to others: learning (tokcore.learn.merges), what merges and ranks have to
 from __future__ import annotations
 
 import binascii
+import contextlib
 import dataclasses
 import functools
 from abc import ABC, abstractmethod
@@ -16,10 +17,12 @@ from itertools import chain
 from typing import Annotated, Any, ClassVar, Literal, TypeGuard
 
 import numpy as np
+import orjson
 
 from tokcore import kernel
 from tokcore.count.pretoken_rows import Counts
 from tokcore.errors import ConfigError, FormatError, LearnError
+from tokcore.files.canonical_json import Written, parse_canonical
 from tokcore.files.jsonable import Place, Read, from_jsonable
 from tokcore.learn.merges import learn_rows
 from tokcore.models.bpe_merges import (
@@ -49,6 +52,8 @@ from tokcore.models.model import (
 )
 from tokcore.text.byte_alphabet import BYTE_OF_ID
 from tokcore.text.texts import Texts, make_texts_from_strings
+
+_BYTES = frozenset(bytes([byte]) for byte in range(256))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -87,10 +92,8 @@ class BpeModel(ByteTokens, ABC):
         return f"256 bytes, {len(self.tokens) - 256} merges"
 
     def check(self) -> None:
-        known = set(self.tokens)
-        for byte in range(256):
-            if bytes([byte]) not in known:
-                raise FormatError(f"no token for the byte {byte:#04x}: all 256 are needed to encode every text")
+        if missing := sorted(_BYTES.difference(self.tokens)):
+            raise FormatError(f"no token for the byte {missing[0][0]:#04x}: all 256 are needed to encode every text")
         self.merge_table  # noqa: B018 - checked by being made
 
     def encoder(self, pattern: str | None, cache_bytes: int) -> Encoder:
@@ -154,20 +157,23 @@ class LearnedModel(BpeModel):
         object.__setattr__(self, "ids", np.arange(256 + len(self.merges), dtype=np.int32))
 
     def _joined(self) -> tuple[bytes, ...]:
+        joined = kernel.join_merges(BYTE_OF_ID, self.merges, MAX_TOKEN_BYTES, MAX_VOCABULARY_BYTES)
+        if joined is not None:
+            return joined
         first_unknown = np.arange(256, 256 + len(self.merges)).reshape(-1, 1)
         for i in np.flatnonzero(((self.merges < 0) | (self.merges >= first_unknown)).any(axis=1))[:1].tolist():
             left, right = self.merges[i].tolist()
             raise FormatError(f"merge {i} is of the ids {left} and {right}: expected ids below {256 + i}")
-        tokens = [bytes([byte]) for byte in BYTE_OF_ID]
-        total = len(tokens)
-        # One after the other: few merges can ask for more bytes than there are.
-        for left, right in zip(*self.merges.T.tolist(), strict=True):
-            token = tokens[left] + tokens[right]
-            total += len(token)
-            if len(token) > MAX_TOKEN_BYTES or total > MAX_VOCABULARY_BYTES:
-                raise make_too_long_error(len(token), total, f"merge {len(tokens) - 256}")
-            tokens.append(token)
-        return tuple(tokens)
+        # A merge makes too much; one after the other, as few can ask for more bytes than there are.
+        lengths = [1] * 256
+        total = len(lengths)
+        for left, right in self.merges.tolist():
+            length = lengths[left] + lengths[right]
+            total += length
+            if length > MAX_TOKEN_BYTES or total > MAX_VOCABULARY_BYTES:
+                raise make_too_long_error(length, total, f"merge {len(lengths) - 256}")
+            lengths.append(length)
+        raise AssertionError("merges of earlier tokens, within the limits, make tokens")
 
     def _made_table(self) -> MergeTable:
         order = np.arange(len(self.merges), dtype=np.uint32)
@@ -178,7 +184,7 @@ class LearnedModel(BpeModel):
         return self.merges
 
     def functional(self) -> dict[str, Any]:
-        return {"kind": self.kind, "byte_order": "hf", "merges": self.merges.tolist()}
+        return {"kind": self.kind, "byte_order": "hf", "merges": _write_pairs(self.merges)}
 
     def informative(self) -> dict[str, Any]:
         return {"counts": list(self.counts)} if self.counts else {}
@@ -252,16 +258,13 @@ class MergesModel(BpeModel):
         return self.ignore_merges
 
     def _made_table(self) -> MergeTable:
-        token_of_id = dict(zip(self.ids.tolist(), self.tokens, strict=True))
-        id_of_token = {token: id for id, token in token_of_id.items()}
-        result = np.empty(len(self.merges), np.int32)
-        for i, (left, right) in enumerate(self.merges.tolist()):
+        result = kernel.join_pairs(make_texts_from_strings(self.tokens), self.ids, self.merges)
+        for i in np.flatnonzero(result < 0)[:1].tolist():
+            token_of_id = dict(zip(self.ids.tolist(), self.tokens, strict=True))
+            left, right = self.merges[i].tolist()
             if left not in token_of_id or right not in token_of_id:
                 raise FormatError(f"merge {i} is of the ids {left} and {right}, of which one is no token")
-            joined = id_of_token.get(token_of_id[left] + token_of_id[right])
-            if joined is None:
-                raise FormatError(f"merge {i}, of {token_of_id[left]!r} and {token_of_id[right]!r}, makes no token")
-            result[i] = joined
+            raise FormatError(f"merge {i}, of {token_of_id[left]!r} and {token_of_id[right]!r}, makes no token")
         left_ids, right_ids = np.ascontiguousarray(self.merges.T)
         return MergeTable(left_ids, right_ids, result, np.arange(len(result), dtype=np.uint32))
 
@@ -272,7 +275,7 @@ class MergesModel(BpeModel):
         return {
             "kind": self.kind,
             "tokens": write_tokens(self.tokens, self.ids),
-            "merges": self.merges.tolist(),
+            "merges": _write_pairs(self.merges),
             "ignore_merges": self.ignore_merges,
         }
 
@@ -383,7 +386,39 @@ class Bpe(ModelType):
 # Long lists have readers of their own, which look at all of a list in C before they look for what is wrong in it.
 
 
+def parse_model_file(data: bytes, name: str, is_checked: bool) -> Any:
+    """The value of a tokcore.json, canonical JSON. Its long lists are arrays and tuples, if the kernel can read them.
+
+    is_checked: whether it was found to be canonical before. Raises FormatError as parse_canonical does.
+    """
+    parts, lists, end = [], dict[str, Any](), 0
+    for key, read in _LONG_LISTS:
+        # In JSON a quotation mark that no backslash is before begins or ends a string.
+        at = data.find(b'"%s":[[' % key.encode(), end)
+        found = read(data, start := at + len(key) + 3) if at > 0 and data[at - 1] in b"{," else None
+        if found is not None:
+            parts += [data[end:start], _PLACEHOLDER]
+            lists[key], end = found[:-1] if len(found) > 2 else found[0], found[-1]
+    parse = orjson.loads if is_checked else functools.partial(parse_canonical, name=name)
+    if lists and _PLACEHOLDER not in data:
+        with contextlib.suppress(FormatError, ValueError):  # what is wrong, the whole file shows
+            value = parse(b"".join([*parts, data[end:]]))
+            model = value.get("model") if type(value) is dict else None
+            if type(model) is dict and all(type(model.get(key)) is str and model[key] == _PLACED for key in lists):
+                model |= lists
+                return value
+    return parse(data)
+
+
+_PLACED = "\x00"  # stands for a list; no other list of ours has it
+_PLACEHOLDER = b'"\\u0000"'
+# In the order of the file.
+_LONG_LISTS = (("merges", kernel.read_id_pairs), ("tokens", kernel.read_base64_tokens))
+
+
 def _read_pairs(value: Any, place: Place) -> Ids:
+    if isinstance(value, np.ndarray):  # as parse_model_file has read them
+        return value
     if type(value) is not list:
         raise place.error("a list", value)
     lists = value if set(map(type, value)) <= {list} else []
@@ -409,6 +444,8 @@ def _read_counts(value: Any, place: Place) -> tuple[int, ...]:
 
 
 def _read_tokens(value: Any, place: Place) -> tuple[tuple[bytes, ...], Ids]:
+    if type(value) is tuple:  # likewise
+        return value
     if type(value) is not list:
         raise place.error("a list", value)
     for i, entry in enumerate(value):
@@ -458,8 +495,10 @@ class _RanksJson:
     tokens: TokensAndIds
 
 
-def write_tokens(tokens: tuple[bytes, ...], ids: Ids) -> list[list[Any]]:
+def write_tokens(tokens: tuple[bytes, ...], ids: Ids) -> Written:
     """The JSON form that TokensAndIds reads."""
-    return [
-        [binascii.b2a_base64(token, newline=False).decode(), id] for token, id in zip(tokens, ids.tolist(), strict=True)
-    ]
+    return Written(kernel.write_base64_tokens(make_texts_from_strings(tokens), ids))
+
+
+def _write_pairs(pairs: Ids) -> Written:
+    return Written(kernel.write_id_pairs(pairs))

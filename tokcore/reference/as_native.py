@@ -27,6 +27,8 @@ from tokcore.reference.reference import (
     assign_partitions,
     find_masked,
     highway_hash,
+    join_merges,
+    join_pairs,
     learn,
     learn_characters,
     learn_symbols,
@@ -37,9 +39,15 @@ from tokcore.reference.reference import (
     pack_varints,
     rank_merges,
     rank_parts,
+    read_base64_tokens,
+    read_id_pairs,
+    read_named_bpe,
+    skip_json,
     split,
     split_by_chain,
     unpack_varints,
+    write_base64_tokens,
+    write_id_pairs,
 )
 from tokcore.reference.reference_converted import ByteUnigramEncoder, ConvertedEncoder, SymbolBpeEncoder
 from tokcore.reference.reference_decoding import TokenTable

@@ -8,8 +8,10 @@ the name of an implementation change nothing here.
 
 from __future__ import annotations
 
+import base64
 import collections
 import functools
+import json
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -962,6 +964,71 @@ def rank_parts(data: Bytes, offsets: Offsets) -> tuple[Ids, Ids, Ids]:
             rows.append((left, right, rank))
     left_parts, right_parts, made = np.array(rows, np.int32).reshape(-1, 3).T.copy()
     return left_parts, right_parts, made
+
+
+def skip_json(data: bytes, begin: int) -> int:
+    """As tokcore.kernel.skip_json: by Python's parser."""
+    try:
+        text = data[begin:].decode()
+        return begin + len(text[: json.JSONDecoder().raw_decode(text)[1]].encode())
+    except ValueError:
+        return 0
+
+
+def read_named_bpe(
+    data: bytes, vocabulary_at: int, merges_at: int, left_out: Sequence[str]
+) -> tuple[tuple[bytes, ...], Ids, Ids] | None:
+    """As tokcore.kernel.read_named_bpe: takes no file, so that the caller's slower reader, the oracle, reads all."""
+    return None
+
+
+def read_id_pairs(data: bytes, begin: int) -> tuple[Ids, int] | None:
+    """As tokcore.kernel.read_id_pairs: takes none, likewise."""
+    return None
+
+
+def read_base64_tokens(data: bytes, begin: int) -> tuple[tuple[bytes, ...], Ids, int] | None:
+    """As tokcore.kernel.read_base64_tokens: takes none, likewise."""
+    return None
+
+
+def write_id_pairs(ids: Ids) -> bytes:
+    """As tokcore.kernel.write_id_pairs."""
+    return json.dumps(ids.reshape(-1, 2).tolist(), separators=(",", ":")).encode()
+
+
+def write_base64_tokens(data: Bytes, offsets: Offsets, ids: Ids) -> bytes:
+    """As tokcore.kernel.write_base64_tokens."""
+    rows = zip(list_texts(data, offsets), ids.tolist(), strict=True)
+    pairs = [[base64.b64encode(token).decode(), id] for token, id in rows]
+    return json.dumps(pairs, separators=(",", ":")).encode()
+
+
+def join_merges(byte_order: bytes, merges: Ids, max_token: int, max_all: int) -> tuple[bytes, ...] | None:
+    """As tokcore.kernel.join_merges: one after the other, as few merges can ask for more bytes than there are."""
+    tokens = [bytes([byte]) for byte in byte_order]
+    total = len(tokens)
+    for left, right in merges.reshape(-1, 2).tolist():
+        if not (0 <= left < len(tokens) and 0 <= right < len(tokens)):
+            return None
+        tokens.append(tokens[left] + tokens[right])
+        total += len(tokens[-1])
+        if len(tokens[-1]) > max_token or total > max_all:
+            return None
+    return tuple(tokens)
+
+
+def join_pairs(data: Bytes, offsets: Offsets, ids: Ids, pairs: Ids) -> Ids:
+    """As tokcore.kernel.join_pairs."""
+    token_of = dict(zip(ids.tolist(), list_texts(data, offsets), strict=True))
+    id_of = {token: id for id, token in token_of.items()}
+    return np.array(
+        [
+            id_of.get(token_of[left] + token_of[right], -1) if left in token_of and right in token_of else -1
+            for left, right in pairs.reshape(-1, 2).tolist()
+        ],
+        np.int32,
+    )
 
 
 class JsonLines:

@@ -14,13 +14,13 @@ from itertools import accumulate
 from typing import Any
 
 import numpy as np
-import orjson
 
 from tokcore.errors import ChecksumError, ConfigError, FormatError, LearnError, VersionError
-from tokcore.files.canonical_json import hash_sha256, parse_canonical, write_canonical_json
+from tokcore.files.canonical_json import hash_sha256, write_canonical_json
 from tokcore.files.garbage import no_collection
 from tokcore.files.jsonable import Place, from_jsonable, require_version
 from tokcore.models import KINDS, Model, find_kind
+from tokcore.models.bpe import parse_model_file
 from tokcore.models.defaults import FixedVocabulary
 from tokcore.models.model import (
     ID_LIMIT,
@@ -197,7 +197,7 @@ class TokenizerSpec:
 # A build reads the file that it has just written, and a command prints with what it has built with.
 @functools.lru_cache(maxsize=2)
 def _parse_json_bytes(data: bytes, name: str, is_checked: bool) -> TokenizerSpec:
-    value = orjson.loads(data) if is_checked else parse_canonical(data, name)
+    value = parse_model_file(data, name, is_checked)
     require_version(value, name, FORMAT, FORMAT_VERSION)
     read = from_jsonable(_SpecJson, value, name)
     _check_unicode(read.unicode, name)

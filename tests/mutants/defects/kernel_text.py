@@ -187,4 +187,28 @@ DEFECTS = (
         "",
         in_tests("tokcore/test_normalize.py::test_what_is_not_in_nfc_is_found"),
     ),
+    Defect(
+        "vocabulary-with-left-out-names",
+        "an added token that a vocabulary names, too, is none of its tokens",
+        "read_vocabulary",
+        "is_token = !left_out.of_bytes.contains(tokens->data.substr(begin));",
+        "is_token = true;",
+        in_tests("tokcore/formats/test_long_lists.py::test_odd_files_are_what_they_are_to_a_parser"),
+    ),
+    Defect(
+        "ids-with-fractions",
+        "an id is an integer, without a fraction",
+        "Reader::take_id",
+        "*at_ == '.' ||",
+        "",
+        in_tests("tokcore/formats/test_long_lists.py::test_odd_files_are_what_they_are_to_a_parser"),
+    ),
+    Defect(
+        "marks-among-letters",
+        "sixteen characters are looked at at once only if none of them joins or is a mark",
+        "NfcCheck::holds_units",
+        "if (all == 0) {",
+        "if ((all & 255) != kNever) {",
+        in_tests("tokcore/test_normalize.py::test_what_is_not_in_nfc_is_found"),
+    ),
 )

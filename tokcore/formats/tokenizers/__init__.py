@@ -2,6 +2,7 @@
 
 exports: the formats that are written, by name: start here. foreign: tells files by their content.
 as_earlier_releases: what earlier releases made of them. huggingface: tokenizer.json.
+long_lists: its vocabulary and merges, which the kernel reads.
 wordpiece_json: its parts for WordPiece. word_level_json: for words and characters.
 symbol_bpe_json: for BPE of other symbols than the 256 bytes.
 byte_unigram_json: for Unigram in byte form. converted_json: for what was made from a .model.

@@ -8,7 +8,7 @@ from tokcore.errors import FormatError
 from tokcore.files.garbage import no_collection
 from tokcore.formats.tokenizers.bert import is_vocab_txt, read_vocab_txt
 from tokcore.formats.tokenizers.byt5 import is_byt5_config, read_byt5_config
-from tokcore.formats.tokenizers.huggingface import read_tokenizer_content
+from tokcore.formats.tokenizers.huggingface import read_tokenizer_content, read_usual_json
 from tokcore.formats.tokenizers.sentencepiece import FILE_NAME, is_sentencepiece_model, read_sentencepiece_model
 from tokcore.formats.tokenizers.tekken import is_tekken, read_tekken
 from tokcore.formats.tokenizers.tiktoken import find_published, is_rank_file, read_published
@@ -57,6 +57,8 @@ def read_tokenizer_file(data: bytes, name: str, *, as_before: bool = False) -> T
 def _read_json(data: bytes, name: str, as_before: bool) -> TokenizerSpec:
     if f'"format":"{FORMAT}"'.encode() in data:
         return TokenizerSpec.from_json_bytes(data, name)
+    if (spec := read_usual_json(data, name, as_before)) is not None:
+        return spec
     try:
         content = orjson.loads(data)
     except orjson.JSONDecodeError as error:

@@ -38,5 +38,6 @@ void bind_rank_merges(nanobind::module_& module);
 void bind_sentencepiece(nanobind::module_& module);
 void bind_token_table(nanobind::module_& module);
 void bind_varints(nanobind::module_& module);
+void bind_vocabulary_json(nanobind::module_& module);
 
 }  // namespace tokcore

@@ -23,4 +23,5 @@ NB_MODULE(_native, module) {
   tokcore::bind_sentencepiece(module);
   tokcore::bind_token_table(module);
   tokcore::bind_varints(module);
+  tokcore::bind_vocabulary_json(module);
 }

@@ -65,12 +65,22 @@ void BpeModel::TokenIndex::reset(size_t num_tokens) {
   longest_ = 0;
 }
 
-void BpeModel::TokenIndex::insert(const BpeModel& model, uint32_t token) {
-  const uint64_t hash = hash_of(model.token_data(token), model.token_size(token));
+bool BpeModel::TokenIndex::insert(const BpeModel& model, uint32_t token) {
+  const uint8_t* const text = model.token_data(token);
+  const size_t size = model.token_size(token);
+  const uint64_t hash = hash_of(text, size);
+  const auto tag = static_cast<uint32_t>(hash >> 32);
   size_t slot = hash & mask_;
-  while (slots_[slot].token != kNone) slot = (slot + 1) & mask_;
-  slots_[slot] = {static_cast<uint32_t>(hash >> 32), token};
-  longest_ = std::max(longest_, model.token_size(token));
+  for (; slots_[slot].token != kNone; slot = (slot + 1) & mask_) {
+    const uint32_t other = slots_[slot].token;
+    if (slots_[slot].tag == tag && model.token_size(other) == size &&
+        std::memcmp(model.token_data(other), text, size) == 0) {
+      return false;
+    }
+  }
+  slots_[slot] = {tag, token};
+  longest_ = std::max(longest_, size);
+  return true;
 }
 
 uint32_t BpeModel::TokenIndex::find(const BpeModel& model, const uint8_t* text, size_t size) const {
@@ -251,10 +261,7 @@ VocabularyResult BpeModel::number_tokens(const Vocabulary& vocabulary, std::vect
 
   whole_.reset(num_tokens);
   for (uint32_t token = 0; token < num_tokens; ++token) {
-    if (whole_.find(*this, token_data(token), token_size(token)) != kNone) {
-      return {VocabularyStatus::kDuplicateToken, position_of[token]};
-    }
-    whole_.insert(*this, token);
+    if (!whole_.insert(*this, token)) return {VocabularyStatus::kDuplicateToken, position_of[token]};
   }
   return {VocabularyStatus::kOk, 0};
 }
@@ -305,7 +312,9 @@ void BpeModel::find_own_encodings(const std::vector<Merge>& merges, const std::v
     }
     if (!has_one_merge_each || token_size(token) > kMaxLaneBytes) {
       LastMerge last{kNone, kNone};
-      const size_t count = merge_by_heap(token_data(token), token_size(token), scratch, &last);
+      const size_t size = token_size(token);
+      const size_t count = size <= kMaxLaneBytes ? merge_by_scan(token_data(token), size, scratch, &last)
+                                                 : merge_by_heap(token_data(token), size, scratch, &last);
       is_own_[token] = count == 1 && scratch.symbols[0] == token;
       if (token < num_reachable) parts_[token] = last;
     }
@@ -337,10 +346,13 @@ void BpeModel::find_own_encodings(const std::vector<Merge>& merges, const std::v
     }
     pairs_.build(pairs);
   }
-  trie_.build(*this, num_reachable);
-  longest_prefix_.assign(num_reachable, kNone);
-  for (uint32_t token = 256; token < num_reachable; ++token) {
-    longest_prefix_[token] = trie_.longest(token_data(token), token_size(token) - 1);
+}
+
+void BpeModel::make_matching() const {
+  matching_.trie.build(*this, num_reachable_);
+  matching_.longest_prefix.assign(num_reachable_, kNone);
+  for (uint32_t token = 256; token < num_reachable_; ++token) {
+    matching_.longest_prefix[token] = matching_.trie.longest(token_data(token), token_size(token) - 1);
   }
 }
 
@@ -406,6 +418,28 @@ void BpeModel::encode(Piece* pieces, size_t num_pieces, PieceScratch& scratch) c
                            is_external_};
   for (size_t i = 0; i < waiting.size(); i += kMaxPiecesInLanes)
     merge_(tables, waiting.data() + i, std::min(kMaxPiecesInLanes, waiting.size() - i));
+}
+
+// As merge_by_heap: of few symbols, to look at all ranks is quicker.
+size_t BpeModel::merge_by_scan(const uint8_t* text, size_t size, PieceScratch& scratch,
+                               LastMerge* last) const {
+  uint32_t ranks[kMaxLaneBytes + 1];  // of each symbol and the one after it
+  scratch.symbols.assign(text, text + size);
+  uint32_t* const symbols = scratch.symbols.data();
+  size_t count = size;
+  const auto rank_at = [&](size_t i) { return i + 1 < count ? rank_of(symbols[i], symbols[i + 1]) : kNone; };
+  for (size_t i = 0; i < count; ++i) ranks[i] = rank_at(i);
+  for (;;) {
+    const auto at = static_cast<size_t>(std::min_element(ranks, ranks + count) - ranks);
+    if (ranks[at] == kNone) return count;
+    *last = {symbols[at], symbols[at + 1]};
+    symbols[at] = result_of_rank_[ranks[at]];
+    std::copy(symbols + at + 2, symbols + count, symbols + at + 1);
+    std::copy(ranks + at + 2, ranks + count, ranks + at + 1);
+    --count;
+    ranks[at] = rank_at(at);
+    if (at > 0) ranks[at - 1] = rank_at(at - 1);
+  }
 }
 
 size_t BpeModel::merge_by_heap(const uint8_t* text, size_t size, PieceScratch& scratch,

@@ -14,11 +14,14 @@
 // lower priority numbers. Learned vocabularies are. Then a token is always made of the same two parts, so
 // that neighbours alone decide (tokcore/README.md, Encoding).
 //
-// Immutable once built, so all methods are thread-safe; the caller brings the scratch memory.
+// Nothing that can be seen changes once it is built, so all methods are thread-safe; the caller brings the
+// scratch memory.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <vector>
 
 #include "encode/cuts.h"
@@ -78,8 +81,8 @@ class BpeModel final : public PieceModel {
   size_t part_end(const uint8_t* text, size_t size, size_t begin) const override {
     constexpr size_t kMaxCutBytes = 2048;
     if (well_formed_ && size > kMaxCutBytes) return size;
-    if (begin == 0 && whole_decides_ && !may_cut(text, size)) return size;
-    return cuts_.next(text, size, begin);
+    const size_t end = cuts_.next(text, size, begin);
+    return begin == 0 && end != size && whole_decides_ && !may_cut(text, size) ? size : end;
   }
 
   Tokens tokens() const override {
@@ -108,7 +111,8 @@ class BpeModel final : public PieceModel {
   class TokenIndex {
    public:
     void reset(size_t num_tokens);
-    void insert(const BpeModel& model, uint32_t token);
+    // False if a token of the same bytes is there already.
+    bool insert(const BpeModel& model, uint32_t token);
     uint32_t find(const BpeModel& model, const uint8_t* text, size_t size) const;
 
    private:
@@ -172,7 +176,8 @@ class BpeModel final : public PieceModel {
   size_t encode_long(const Piece& piece, PieceScratch& scratch) const;
   size_t encode_repeated(const Piece& piece, size_t period, PieceScratch& scratch) const;
   size_t encode_in_chunks(const Piece& piece, PieceScratch& scratch) const;
-  // Each leaves the tokens in scratch.symbols and returns their number.
+  // Each leaves the tokens in scratch.symbols and returns their number. merge_by_scan: at most kMaxLaneBytes.
+  size_t merge_by_scan(const uint8_t* text, size_t size, PieceScratch& scratch, LastMerge* last) const;
   size_t merge_by_heap(const uint8_t* text, size_t size, PieceScratch& scratch, LastMerge* last) const;
   size_t match_left_to_right(const uint8_t* text, size_t size, PieceScratch& scratch) const;
   bool follows(uint32_t left, uint32_t right, PieceScratch& scratch) const;
@@ -193,9 +198,19 @@ class BpeModel final : public PieceModel {
   TokenIndex odd_;              // those tokens
   bool well_formed_ = false;
   // Only for a well-formed vocabulary.
-  std::vector<LastMerge> parts_;          // the two parts of each token; of a byte, twice itself
-  std::vector<uint32_t> longest_prefix_;  // the longest other token at a token's start; kNone for bytes
-  Trie trie_;
+  std::vector<LastMerge> parts_;  // the two parts of each token; of a byte, twice itself
+  // Made when the first text needs them: few do, and to make them takes a third of the time of all the rest.
+  struct Matching {
+    Trie trie;
+    std::vector<uint32_t> longest_prefix;  // the longest other token at a token's start; kNone for bytes
+  };
+  const Matching& matching() const {
+    std::call_once(*matching_once_, [this] { make_matching(); });
+    return matching_;
+  }
+  void make_matching() const;
+  std::unique_ptr<std::once_flag> matching_once_ = std::make_unique<std::once_flag>();
+  mutable Matching matching_;
 };
 
 }  // namespace tokcore

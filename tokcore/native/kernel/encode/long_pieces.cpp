@@ -174,16 +174,17 @@ size_t BpeModel::match_left_to_right(const uint8_t* text, size_t size, PieceScra
   symbols.clear();
   dead.assign(size / 64 + 1, 0);
   size_t position = 0;
-  uint32_t token = trie_.longest(text, size);
+  const auto& [trie, longest_prefix] = matching();
+  uint32_t token = trie.longest(text, size);
   while (position < size) {
     const size_t end = position + token_size(token);
     if ((dead[end / 64] >> (end % 64) & 1) == 0 &&
         (symbols.empty() || follows(symbols.back(), token, scratch))) {
       symbols.push_back(token);
       position = end;
-      if (position < size) token = trie_.longest(text + position, size - position);
-    } else if (longest_prefix_[token] != kNone) {
-      token = longest_prefix_[token];
+      if (position < size) token = trie.longest(text + position, size - position);
+    } else if (longest_prefix[token] != kNone) {
+      token = longest_prefix[token];
     } else {
       dead[position / 64] |= uint64_t{1} << (position % 64);
       token = symbols.back();

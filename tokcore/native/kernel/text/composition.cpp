@@ -102,7 +102,16 @@ bool NfcCheck::holds_units(const Unit* units, size_t num_units) const {
         continue;
       }
     }
-    for (const size_t end = std::min(i + kBlock, num_units); i < end; ++i) {
+    const size_t end = std::min(i + kBlock, num_units);
+    // Most are letters that nothing joins: then only the last one matters. Without branches, their look-ups
+    // overlap.
+    uint32_t all = 0;
+    for (size_t k = i; k < end; ++k) all |= look_up(units[k]);
+    if (all == 0) {
+      state = {units[end - 1], 0, 0};
+      i = end;
+    }
+    for (; i < end; ++i) {
       if (!take(units[i], &state)) return false;
     }
   }
