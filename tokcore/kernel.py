@@ -140,6 +140,7 @@ class Automaton:
     num_classes: of characters, the last of which is the end of a text. transitions: uint16 [states, num_classes], twice
     the next state, and 1 if a match ends before the character; state 0 is the end, 1 the beginning. leaf_of_block:
     uint16, of 256 code points each; leaves: uint8 [leaves, 256], their classes; byte_classes: uint8, of bytes.
+    regions: uint8, of classes, or none: what is between matches ends where a character of another region follows.
     Raises ValueError for tables that do not fit each other.
     """
 
@@ -150,8 +151,9 @@ class Automaton:
         leaf_of_block: npt.NDArray[np.uint16],
         leaves: Bytes,
         byte_classes: Bytes,
+        regions: Bytes,
     ) -> None:
-        self._tables = (num_classes, transitions, leaf_of_block, leaves, byte_classes)
+        self._tables = (num_classes, transitions, leaf_of_block, leaves, byte_classes, regions)
         self._made: dict[str, _inside.Automaton] = {}
 
     @property

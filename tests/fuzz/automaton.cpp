@@ -31,6 +31,10 @@ AutomatonTables tables_of(Input& input) {
   const size_t stride = 1 + input.below(7);
   for (size_t i = 0; i < 512; ++i) tables.leaves.push_back(static_cast<uint8_t>(i / stride % classes));
   for (size_t i = 0; i < 256; ++i) tables.byte_classes.push_back(static_cast<uint8_t>(i % classes));
+  if (input.flag()) {
+    for (size_t i = 0; i < tables.num_classes; ++i)
+      tables.regions.push_back(static_cast<uint8_t>(input.below(2)));
+  }
   return tables;
 }
 
@@ -52,9 +56,14 @@ std::vector<Piece> split_plainly(const AutomatonTables& tables, std::string_view
       if ((transition & 1) != 0 && at > begin) matched = at;
       state = transition >> 1;
     }
+    const auto region = [&](size_t at) {
+      return tables.regions.empty() ? 0 : tables.regions[tables.byte_classes[static_cast<uint8_t>(text[at])]];
+    };
     if (matched > begin) {
       emit(begin, false);
       emit(matched, true);
+    } else if (begin > done && region(begin) != region(begin - 1)) {
+      emit(begin, false);
     }
     begin = std::max(matched, begin + 1);
   }

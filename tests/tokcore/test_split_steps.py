@@ -24,7 +24,7 @@ from tokcore.text.byte_alphabet import to_printable
 from tokcore.text.masking import add_texts
 from tokcore.text.patterns import PATTERNS
 from tokcore.text.pretokenizer import Pretokenizer
-from tokcore.text.regex_automaton import make_automaton
+from tokcore.text.regex_automaton import make_automaton, make_chained
 from tokcore.text.regex_spelling import spell
 from tokcore.text.regex_split import find_matches_with_regex, split_with_regex
 from tokcore.text.regex_tree import can_be_empty, parse
@@ -210,6 +210,42 @@ def test_characters_that_are_bytes(pattern, data):
     assert [array.tolist() for array in automaton.split(batch, bytewise=True)] == expected
     with kernel.force("reference"):
         assert [array.tolist() for array in automaton.split(batch, bytewise=True)] == expected
+
+
+runs = st.sampled_from(
+    ["[ab]", "[ab]+", r"\p{N}{1,3}", r"\p{N}+", r"\s", "[b5.]+", r"[^a\s]+", r"\p{L}{1,2}", "[a5]{1,3}"]
+)
+
+
+@given(
+    st.lists(runs, min_size=1, max_size=3),
+    regexes,
+    st.lists(text_of | st.binary(max_size=12), max_size=4),
+    st.booleans(),
+)
+@examples(400)
+def test_one_automaton_cuts_as_several_one_after_the_other(first, last, texts, bytewise):
+    trees = [*(parse(run, "regex") for run in first), parse_or_skip(last)]
+    chained, each = make_chained(trees), [make_automaton(tree) for tree in trees]
+    assume(chained is not None)
+    batch = make_texts_from_strings(texts)
+    expected = [array.tolist() for array in kernel.split_by_chain([(one, bytewise) for one in each], batch)]
+    assert [array.tolist() for array in kernel.split_by_chain([(chained, bytewise)], batch)] == expected
+    with kernel.force("reference"):
+        assert [array.tolist() for array in kernel.split_by_chain([(chained, bytewise)], batch)] == expected
+
+
+@pytest.mark.parametrize(("name", "num"), [("deepseek-v3", 1), ("deepseek-coder", 3), ("falcon", 2)])
+def test_published_lists_take_few_automata(name, num):
+    (chain,) = StepList(PRE_TOKENIZERS[name])._chained
+    assert len(chain.automata) == num
+    (chain,) = StepList(PRE_TOKENIZERS["starcoder, smollm, granite, command-r"])._chained
+    assert len(chain.automata) == 1
+
+
+def test_what_is_split_off_must_stay_whole():
+    for first, last, is_one in ((r"\p{N}{1,3}", "[a-z]+", True), (r"\p{N}{1,3}", "1", False), (r"\p{N}", "1", True)):
+        assert (make_chained([parse(first, "regex"), parse(last, "regex")]) is not None) == is_one
 
 
 def test_a_users_pattern_runs_in_the_kernel(monkeypatch):

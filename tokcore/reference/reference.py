@@ -79,8 +79,10 @@ class Automaton:
         leaf_of_block: npt.NDArray[np.uint16],
         leaves: Bytes,
         byte_classes: Bytes,
+        regions: Bytes,
     ) -> None:
         self._end = num_classes - 1
+        self._regions = regions.tolist() or [0] * num_classes
         self._table = transitions.reshape(-1, num_classes)
         self._leaf_of_block, self._leaves, self._byte_classes = leaf_of_block, leaves, byte_classes
 
@@ -96,6 +98,10 @@ class Automaton:
             while begin < len(characters):
                 end = _find_match_end([*classes[begin:], self._end], self._table)
                 if end is None:
+                    if begin > done and self._regions[classes[begin]] != self._regions[classes[begin - 1]]:
+                        ends.append(int(places[begin]))
+                        are_matches.append(False)
+                        done = begin
                     begin += 1
                     continue
                 for piece_end, is_match in ((begin, False), (begin + end, True)):

@@ -1,15 +1,20 @@
 """Regular expressions as automata, which the kernel runs: as fast for a user's pattern as for a published one.
 
 Works for what looks at most one character ahead; all else is left to the `regex` package (tokcore.text.regex_split).
-The
-match is the one that an engine that backtracks finds: a state is a list of places in the expression, the preferred
+The match is the one that an engine that backtracks finds: a state is a list of places in the expression, the preferred
 first, and what comes after a place where the expression ends is dropped.
+
+Expressions that isolate their matches one after the other become one automaton where all but the last match runs of a
+set. The text then has regions, the characters inside and outside of the set. Each region has an expression of its own,
+for which characters of other regions are the end of the text.
 """
 
 from __future__ import annotations
 
 import functools
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Sequence as Sequence_
 from typing import NamedTuple
 
 import numpy as np
@@ -64,27 +69,102 @@ def make_automaton(tree: Node) -> kernel.Automaton | None:
     return _make(repr(tree), tree)
 
 
+def make_chained(trees: Sequence_[Node]) -> kernel.Automaton | None:
+    """The automaton whose pieces are those of the expressions one after the other, each isolating its matches.
+
+    None if there is none: all but the last must match each character of one set, and nothing else.
+
+    >>> from tokcore.text.regex_tree import parse
+    >>> digits_then_words = [parse("[0-9]", "regex"), parse("[a-z]+|[0-9]+", "regex")]
+    >>> make_chained(digits_then_words) is None, make_chained(digits_then_words[::-1]) is None
+    (False, True)
+    """
+    return _make(repr(trees), *trees)
+
+
 # Nodes of two kinds with the same parts are equal, but not written alike.
 @functools.lru_cache(maxsize=256)
-def _make(_written: str, tree: Node) -> kernel.Automaton | None:
+def _make(_written: str, *trees: Node) -> kernel.Automaton | None:
     try:
-        program = _Program(tree)
+        program = _Program(_list_regions(trees, ()))
         classes = _Classes(program.sets)
         num_classes, transitions = _list_states(program, classes)
         leaf_of_block, leaves, byte_classes = classes.spell()
-        return kernel.Automaton(num_classes, transitions, leaf_of_block, leaves, byte_classes)
+        regions = [program.find_region(inside) or 0 for inside in classes.members.tolist()] + [0]
+        return kernel.Automaton(
+            num_classes,
+            transitions,
+            leaf_of_block,
+            leaves,
+            byte_classes,
+            np.array(regions if len(trees) > 1 else [], np.uint8),
+        )
     except _TooMuchError:
         return None
+
+
+_Bounds = tuple[tuple[Set, bool], ...]  # sets, and whether characters of a region are in them
+
+
+def _list_regions(trees: Sequence_[Node], bounds: _Bounds) -> list[tuple[Node, _Bounds]]:
+    """What matches in each region of a text that expressions split one after the other, within bounds."""
+    first, *rest = trees
+    if not rest:
+        return [(first, bounds)]
+    run = Repeat(first, 1, 1, False) if isinstance(first, Set) else first
+    if not isinstance(run, Repeat) or not isinstance(run.part, Set) or run.least != 1 or run.is_lazy:
+        raise _TooMuchError
+    inside, outside = (*bounds, (run.part, True)), (*bounds, (run.part, False))
+    others = _list_regions(rest, outside)
+    if run.most is None:
+        return [*_list_regions(rest, inside), *others]
+    # What is split off must stay whole: it is one character, or is not cut any further.
+    if run.most > 1 and _can_cut(_list_regions(rest, inside)):
+        raise _TooMuchError
+    return [(first, inside), *others]
+
+
+def _can_cut(regions: list[tuple[Node, _Bounds]]) -> bool:
+    """Whether these regions and what matches in them may cut a text of their characters."""
+    program = _Program(regions)
+    classes = _Classes(program.sets)
+    there = {program.find_region(inside) for inside in classes.members.tolist()} - {None}
+    return len(there) > 1 or bool(np.any(_list_states(program, classes)[1] & 1))
 
 
 class _Program:
     """The places of an expression, in order. The last is where it ends."""
 
-    def __init__(self, tree: Node) -> None:
+    def __init__(self, regions: list[tuple[Node, _Bounds]]) -> None:
         self.sets: list[Set] = []
         self.steps: list[_Step] = []
         self._number_of_set: dict[Set, int] = {}
-        self._add(tree)
+        if len(regions) > _MOST_CLASSES:
+            raise _TooMuchError
+        # Of each region its first place, and the sets that its characters are in, or are not.
+        self._starts: list[int] = []
+        self._bounds = [[(self._number(one), wanted) for one, wanted in bounds] for _, bounds in regions]
+
+        def add(tree: Node) -> None:
+            self._starts.append(len(self.steps))
+            self._add(tree)
+
+        if len(regions) == 1:
+            add(regions[0][0])
+        else:
+            self._add_choice([functools.partial(add, tree) for tree, _ in regions])
+
+    def look(self, place: int, inside: list[bool] | None) -> list[bool] | None:
+        """What is seen of a character from a place: None, as of the end of the text, if it is of another region."""
+        region = self._bounds[bisect_right(self._starts, place) - 1]
+        if inside is None or all(inside[number] == wanted for number, wanted in region):
+            return inside
+        return None
+
+    def find_region(self, inside: list[bool]) -> int | None:
+        """The region of a character; None if it is in none."""
+        fits = (all(inside[number] == wanted for number, wanted in bounds) for bounds in self._bounds)
+        return next((region for region, is_one in enumerate(fits) if is_one), None)
 
     def _add(self, node: Node) -> None:
         if len(self.steps) > _MOST_PLACES:
@@ -262,13 +342,13 @@ def _reach(program: _Program, places: tuple[int, ...], inside: list[bool] | None
 
     inside: the sets that the character is in; None at the end of the text.
     """
-    seen: set[int] = set()
+    passed: set[int] = set()
     stack = list(reversed(places))
     while stack:
         place = stack.pop()
-        if place in seen:
+        if place in passed:
             continue
-        seen.add(place)
+        passed.add(place)
         if place == len(program.steps):
             yield place
             return
@@ -276,9 +356,11 @@ def _reach(program: _Program, places: tuple[int, ...], inside: list[bool] | None
         if isinstance(step, _Fork):
             stack += reversed(step.to)
         elif isinstance(step, _Take):
-            if inside is not None and inside[step.chars]:
+            seen = program.look(place, inside)
+            if seen is not None and seen[step.chars]:
                 yield place
         else:
-            is_one = step.at_end if inside is None else step.chars >= 0 and inside[step.chars]
+            seen = program.look(place, inside)
+            is_one = step.at_end if seen is None else step.chars >= 0 and seen[step.chars]
             if is_one != step.negated:
                 stack.append(place + 1)

@@ -25,7 +25,7 @@ from tokcore.errors import ConfigError
 from tokcore.files.canonical_json import write_canonical_json
 from tokcore.text.engine_tables import SCRIPTS_OF_STEPS
 from tokcore.text.patterns import PATTERNS
-from tokcore.text.regex_automaton import make_automaton
+from tokcore.text.regex_automaton import make_automaton, make_chained
 from tokcore.text.regex_spelling import spell
 from tokcore.text.regex_split import SECONDS_PER_TEXT, find_matches_with_regex
 from tokcore.text.regex_tree import WORD_CLASSES, WORD_RANGES, Choice, Look, Node, Repeat, Set, list_code_points, parse
@@ -175,9 +175,22 @@ class Chain:
     cuts: tuple[Cut, ...]
     changes_text: bool = False
 
+    @functools.cached_property
+    def automata(self) -> list[tuple[kernel.Automaton, bool]]:
+        """As few as there can be: several cuts may be one automaton."""
+        found: list[tuple[kernel.Automaton, bool]] = []
+        left = [*self.cuts]
+        while left:
+            alike = [*itertools.takewhile(lambda cut: cut.bytewise == left[0].bytewise, left)]
+            sizes = range(len(alike), 0, -1)
+            made = ((size, make_chained([cut.tree for cut in alike[:size]])) for size in sizes)
+            size, automaton = next((size, one) for size, one in made if one is not None)
+            found.append((automaton, left[0].bytewise))
+            del left[:size]
+        return found
+
     def apply(self, texts: Texts) -> tuple[Texts, Offsets]:
-        automata = [(cut.automaton, cut.bytewise) for cut in self.cuts if cut.automaton is not None]
-        ends, firsts = kernel.split_by_chain(automata, texts)
+        ends, firsts = kernel.split_by_chain(self.automata, texts)
         return Texts(texts.data, np.concatenate([texts.offsets[:1], ends])), firsts
 
 
@@ -473,7 +486,9 @@ class StepList:
             pieces, further = operation.apply(pieces)
             firsts = further[firsts]
         # An empty text, which nothing has cut, is a piece until here.
-        kept = np.diff(pieces.offsets) > 0
+        kept = pieces.offsets[1:] > pieces.offsets[:-1]
+        if kept.all():
+            return Texts(pieces.data, pieces.offsets[firsts]), pieces.offsets[1:], firsts
         return Texts(pieces.data, pieces.offsets[firsts]), pieces.offsets[1:][kept], _count_before(kept)[firsts]
 
 

@@ -4,6 +4,14 @@ from mutants.defect import Defect, in_tests
 
 DEFECTS = (
     Defect(
+        "one-region",
+        "what is between matches crosses the end of a run that an earlier step isolates",
+        "Automaton::split_text",
+        "if (begin > emitted && regions[first_class] != region) {",
+        "if (false) {",
+        in_tests("tokcore/test_split_steps.py::test_one_automaton_cuts_as_several_one_after_the_other"),
+    ),
+    Defect(
         "dead-ends-kept",
         "what an automaton remembers of a text, it believes of the next",
         "DeadEnds::end_text",

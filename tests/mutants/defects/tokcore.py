@@ -4,6 +4,14 @@ from mutants.defect import Defect, in_tests
 
 DEFECTS = (
     Defect(
+        "runs-cut-twice",
+        "groups that a later step would cut are taken as they are",
+        "_list_regions",
+        "if run.most > 1 and _can_cut(_list_regions(rest, inside)):",
+        "if False:",
+        in_tests("tokcore/test_split_steps.py::test_what_is_split_off_must_stay_whole"),
+    ),
+    Defect(
         "groups-from-the-left",
         "digits are grouped from the left",
         "GroupsFromRight.find",

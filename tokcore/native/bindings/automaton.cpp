@@ -27,9 +27,9 @@ std::vector<T> to_vector(const InputArray<T>& values) {
 
 void make_automaton(Automaton* place, size_t num_classes, InputArray<uint16_t> transitions,
                     InputArray<uint16_t> leaf_of_block, InputArray<uint8_t> leaves,
-                    InputArray<uint8_t> byte_classes) {
-  AutomatonTables tables{num_classes, to_vector(transitions), to_vector(leaf_of_block), to_vector(leaves),
-                         to_vector(byte_classes)};
+                    InputArray<uint8_t> byte_classes, InputArray<uint8_t> regions) {
+  AutomatonTables tables{num_classes,       to_vector(transitions),  to_vector(leaf_of_block),
+                         to_vector(leaves), to_vector(byte_classes), to_vector(regions)};
   if (const std::string fault = Automaton::find_fault(tables); !fault.empty()) {
     throw std::invalid_argument(fault);
   }
@@ -70,6 +70,7 @@ std::pair<OutputArray<int64_t>, OutputArray<int64_t>> split_by_chain(
   for (const auto& [automaton, bytewise] : automata) links.push_back({automaton, bytewise});
   AutomatonChain chain(std::move(links));
   std::vector<int64_t> ends;
+  ends.reserve(data.shape(0) / 4 + num_texts);  // memory that is not used costs nothing
   std::vector<int64_t> firsts;
   {
     nb::gil_scoped_release released;
@@ -93,7 +94,7 @@ std::pair<OutputArray<int64_t>, OutputArray<int64_t>> split_by_chain(
 void bind_automaton(nb::module_& module) {
   nb::class_<Automaton>(module, "Automaton", "The matches of a regular expression, by tables.")
       .def("__init__", &make_automaton, nb::arg("num_classes"), nb::arg("transitions"),
-           nb::arg("leaf_of_block"), nb::arg("leaves"), nb::arg("byte_classes"))
+           nb::arg("leaf_of_block"), nb::arg("leaves"), nb::arg("byte_classes"), nb::arg("regions"))
       .def("split", &split_by_automaton, nb::arg("data"), nb::arg("offsets"), nb::arg("bytewise"),
            "Ends of matches and of what is between them (absolute in data), of each whether it is a match, "
            "and "

@@ -31,6 +31,9 @@ std::string Automaton::find_fault(const AutomatonTables& tables) {
       !std::all_of(tables.byte_classes.begin(), tables.byte_classes.end(), is_class)) {
     return "leaves, byte_classes: one names no class";
   }
+  if (!tables.regions.empty() && tables.regions.size() != columns) {
+    return "regions: expected none, or one for each class";
+  }
   return {};
 }
 

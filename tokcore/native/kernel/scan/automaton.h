@@ -10,6 +10,9 @@
 // Any bytes. A byte outside of every well-formed UTF-8 sequence is a character of its own, whose class is
 // that of U+DC00 + byte (Python: surrogateescape). Cost: linear in the text, times the states in the worst
 // case. Thread-safe.
+//
+// With regions, a stretch between matches also ends where a character of another region follows: so one
+// automaton may stand for several that isolate their matches one after the other.
 #pragma once
 
 #include <array>
@@ -30,6 +33,7 @@ struct AutomatonTables {
   std::vector<uint16_t> leaf_of_block;  // of 256 code points each
   std::vector<uint8_t> leaves;          // [leaves][256], classes
   std::vector<uint8_t> byte_classes;    // of bytes, for texts whose characters are bytes
+  std::vector<uint8_t> regions;         // of classes; none: all are of one
 };
 
 // Places and states after which no match ends. An attempt that comes to one of them stops there, so that many
@@ -93,6 +97,7 @@ void Automaton::split_text(const uint8_t* text, size_t size, DeadEnds& dead_ends
   const uint32_t beginning = columns;  // state 1
   const uint32_t end_class = columns - 1;
   const uint8_t* byte_classes = tables_.byte_classes.data();
+  const uint8_t* ascii = ascii_.data();
   size_t width = 1;
   const auto classify = [&](size_t position) -> uint32_t {
     const uint8_t byte = text[position];
@@ -105,25 +110,47 @@ void Automaton::split_text(const uint8_t* text, size_t size, DeadEnds& dead_ends
   };
   size_t emitted = 0;
   size_t begin = 0;
+  const uint8_t* regions = tables_.regions.empty() ? nullptr : tables_.regions.data();
+  uint8_t region = 0;  // of the character before begin, if it is in no match
+  const auto pass_over = [&](uint32_t first_class, size_t first_width) {
+    if (regions != nullptr) {
+      if (begin > emitted && regions[first_class] != region) {
+        emit(begin, false);
+        emitted = begin;
+      }
+      region = regions[first_class];
+    }
+    begin += first_width;
+  };
   while (begin < size) {
-    uint32_t transition = rows[beginning + classify(begin)];
+    const uint32_t first_class = classify(begin);
+    uint32_t transition = rows[beginning + first_class];
     const size_t first_width = width;
     if (transition == 0) {  // no match begins with this character
-      begin += first_width;
+      pass_over(first_class, first_width);
       continue;
     }
     size_t matched = begin;
     size_t position = begin;
-    size_t next_place = (begin | (DeadEnds::kStride - 1)) + 1;
+    // Short attempts, which nearly all are, are not worth remembering.
+    size_t next_place = ((begin + DeadEnds::kStride) | (DeadEnds::kStride - 1)) + 1;
+    size_t plain_end = next_place < size ? next_place : size;  // until there, nothing is remembered
     bool has_trail = false;
     while (true) {
       const uint32_t row = transition >> 1;
       if (row == 0) break;
       position += width;
+      if (!kBytewise && position < plain_end && text[position] < 0x80) {
+        width = 1;
+        transition = rows[row + ascii[text[position]]];
+        matched = (transition & 1) != 0 ? position : matched;
+        continue;
+      }
       if (position >= next_place) {
         if (dead_ends.contains(position, row)) break;
         dead_ends.pass(position, row);
         has_trail = true;
+        plain_end = 0;
         next_place = (position | (DeadEnds::kStride - 1)) + 1;
       }
       transition = rows[row + (position < size ? classify(position) : end_class)];
@@ -135,7 +162,7 @@ void Automaton::split_text(const uint8_t* text, size_t size, DeadEnds& dead_ends
     }
     if (has_trail) dead_ends.end_attempt();
     if (matched == begin) {
-      begin += first_width;
+      pass_over(first_class, first_width);
       continue;
     }
     if (begin > emitted) emit(begin, false);
