@@ -50,6 +50,8 @@ _ROWS = {
     "export": Command("Write the tokenizer in another format."),
     "convert": Command("Write token shards in another format, without tokenizing again."),
     "chunk": Command("Cut documents into chunks for retrieval, each within a budget of tokens."),
+    "prune": Command("Take out of a tokenizer the tokens that a corpus uses least."),
+    "vocab_map": Command("Spell the tokens of a new vocabulary in an old one, for the embeddings of a moved model."),
     "fsck": Command("Check that shards keep the rules of their formats."),
     "tokenize": Command("Show how a text is cut into tokens, by one tokenizer or by several."),
     "encode_text": Command("Encode stdin; print ids separated by spaces.", is_hidden=True),

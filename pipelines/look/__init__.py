@@ -6,4 +6,5 @@ curve: bytes per token at every size of a vocabulary.
 explained: tokens and the merges that made them, as JSON; cuts side by side.
 audit: what is odd about a vocabulary. top_sources: the file that has most of each token id.
 convert: shards in another format. chunk: chunks of documents, in a Parquet file.
+prune: a tokenizer without its least used tokens. vocab_map: a new vocabulary, spelled in an old one.
 """

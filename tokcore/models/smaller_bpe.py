@@ -37,7 +37,7 @@ def cut_bpe(model: BpeModel, kept: Ids, merges: Ids, new_id: Mapping[int, int]) 
     ids = np.array([new_id[id] for id in kept.tolist()], np.int32)
     if isinstance(model, RanksModel):
         return RanksModel(tokens, ids)
+    pairs = np.array([[new_id[left], new_id[right]] for left, right in merges.tolist()], np.int32).reshape(-1, 2)
     if isinstance(model, LearnedModel) and np.array_equal(ids, np.arange(len(ids))):
-        return cut_learned(model, len(ids))
-    pairs = [[new_id[left], new_id[right]] for left, right in merges.tolist()]
-    return MergesModel(tokens, ids, np.array(pairs, np.int32).reshape(-1, 2), model.whole)
+        return LearnedModel(pairs, tuple(model.counts[id - 256] for id in kept[256:].tolist()) if model.counts else ())
+    return MergesModel(tokens, ids, pairs, model.whole)

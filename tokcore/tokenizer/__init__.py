@@ -5,7 +5,7 @@ tokenizer_spec: what decides the ids; tokcore.json. shared_tables: what equal to
 special_text: text that spells added tokens. encoded_batch: the ids of a batch: as lists, cut, padded.
 stream_decoder: decodes ids as they come. token_ids: ids as callers give them.
 smaller: fewer merges, and what becomes of ids. encode_again: documents under another tokenizer.
-chunks: parts of documents for retrieval.
+chunks: parts of documents for retrieval. pruned: without the least used tokens.
 token_spans: where tokens lie in their text; text_spans: in the texts of a batch, as they were given.
 model_inputs: what models are given: ids with special tokens around them, cut, padded. text_template: which these are.
 sampling: ids that are drawn: dropout, sampling, the best cuts.

@@ -1,0 +1,39 @@
+"""`tokcore vocab-map`."""
+
+from __future__ import annotations
+
+import functools
+
+import click
+
+from tokcore_pipelines.commands.answers import answer, show_progress
+from tokcore_pipelines.commands.command_inputs import make_absolute
+from tokcore_pipelines.commands.command_options import JSON, command
+from tokcore_pipelines.commands.named_tokenizers import load_tokenizer, split_pattern
+from tokcore_pipelines.local.say import say
+from tokcore_pipelines.look.vocab_map import Mapped, write_vocab_map
+
+
+@command(
+    "tokcore vocab-map cl100k_base.tiktoken out/first -o map.parquet",
+    "tokcore vocab-map old/tokenizer.json out/first --counts out/first -o map.parquet",
+)
+@click.argument("old")
+@click.argument("new")
+@click.option("-o", "target", required=True, metavar="FILE", help="The Parquet file to write.")
+@click.option("--counts", metavar="OUTPUT", help="Its count tables say how often a token occurs, in each language.")
+@JSON
+def vocab_map(old: str, new: str, target: str, counts: str | None, as_json: bool) -> None:
+    """A row for each token of NEW: id, token, role, old_ids, is_same, counts. old_ids are the tokens of OLD that spell
+    it; of a special token, that of the same text or role. A rank file may have its pattern before it: gpt2@FILE.
+    """
+    (before, old), (after, new) = split_pattern(old), split_pattern(new)
+    with show_progress("map"):
+        tokenizers = load_tokenizer(old, before), load_tokenizer(new, after)
+        report = write_vocab_map(*tokenizers, make_absolute(target), make_absolute(counts) if counts else None)
+    answer(report, as_json, functools.partial(print_mapped, target))
+
+
+def print_mapped(target: str, report: Mapped) -> None:
+    """Print what a map holds. target: where, as the command line names it."""
+    say(f"{target}: {report.tokens:,} tokens; {report.same:,} are in both, {report.spelled:,} are several old ones")
