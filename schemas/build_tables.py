@@ -454,6 +454,10 @@ class EncodeTable:
         None,
         "where learn.vocab_size is a list: the size that documents are encoded with; not set: the largest. A list: the "
         "others follow from the largest of it, each in an output of its own, OUTPUT-SIZE",
+        least=1,
+        most=MAX_VOCAB_SIZE,
+        or_one=True,
+        distinct=True,
     )
     prepend: tuple[str, ...] = key(
         (), "special tokens before each document; not set: the declared ones of role document_begin"
