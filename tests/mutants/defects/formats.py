@@ -244,4 +244,15 @@ DEFECTS = (
         "own",
         in_tests("tokcore/formats/test_tiktoken_format.py::test_a_published_file_brings_its_special_tokens"),
     ),
+    Defect(
+        "cl100k-across-lines",
+        "cl100k is spelled as Llama 3's only if no token goes on behind a line break",
+        "_ends_lines",
+        "is_bpe(model) and not model.whole and not any(map(_ENDS_IN_LINE.search, model.tokens))",
+        "is_bpe(model)",
+        in_tests(
+            "tokcore/formats/test_huggingface_format.py"
+            "::test_cl100k_is_spelled_as_its_readers_know_it_where_ids_are_equal"
+        ),
+    ),
 )

@@ -56,8 +56,8 @@ from tokcore.formats.tokenizers.wordpiece_json import (
     read_wordpiece_pattern,
 )
 from tokcore.models import find_own_form
-from tokcore.models.bpe import MergesModel
-from tokcore.models.model import ID_LIMIT, Ids
+from tokcore.models.bpe import MergesModel, is_bpe
+from tokcore.models.model import ID_LIMIT, Ids, Model
 from tokcore.models.sentencepiece.converted import is_converted_model, require_converted
 from tokcore.models.sentencepiece.scored_pieces import is_piece_model
 from tokcore.models.symbol_bpe import find_symbol_bpe
@@ -117,14 +117,14 @@ def _make_parts(spec: TokenizerSpec, spell: Callable[[Mapping[str, str]], str]) 
             )
         return make_converted_parts(spec, convert_pieces(spec.model))
     if (symbols := find_symbol_bpe(spec.model)) is not None:
-        return {"pre_tokenizer": _make_pretokenizer(spec.pattern, spell), **make_symbol_bpe_parts(spec, symbols)}
+        return {"pre_tokenizer": _make_pretokenizer(spec, spell), **make_symbol_bpe_parts(spec, symbols)}
     if is_word_level(spec.model):
         return make_word_level_parts(spec, spell)
     if spec.model.unknown is not None:
         return make_wordpiece_parts(spec)
     unigram = find_byte_unigram(spec.model)
     model = _make_model(spec) if unigram is None else make_byte_unigram_model(spec, unigram)
-    return {"pre_tokenizer": _make_pretokenizer(spec.pattern, spell), "decoder": _make_decoder(), "model": model}
+    return {"pre_tokenizer": _make_pretokenizer(spec, spell), "decoder": _make_decoder(), "model": model}
 
 
 def _parse_kept(kept: str, part: str) -> Any:
@@ -163,21 +163,31 @@ def _make_added_token(token: SpecialToken) -> dict[str, Any]:
     }
 
 
-def _make_pretokenizer(pattern: Mapping[str, str], spell: Callable[[Mapping[str, str]], str]) -> dict[str, Any] | None:
-    if (steps := Pretokenizer.from_spec(pattern).steps) is not None:
+def _make_pretokenizer(spec: TokenizerSpec, spell: Callable[[Mapping[str, str]], str]) -> dict[str, Any] | None:
+    if (steps := Pretokenizer.from_spec(spec.pattern).steps) is not None:
         return write_steps(steps)
-    return {
-        "type": "Sequence",
-        "pretokenizers": [
-            {
-                "type": "Split",
-                "pattern": {"Regex": spell(pattern)},
-                "behavior": "Isolated",
-                "invert": False,
-            },
-            {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False},
-        ],
-    }
+    bytes_alone = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+    text = spell(spec.pattern)
+    if spell is spell_pattern:
+        # As GPT-2's and GPT-4's own files have them: several readers know a split pattern by its text alone.
+        if spec.pattern == {"name": "gpt2"}:
+            return bytes_alone | {"use_regex": True}
+        if spec.pattern == {"name": "cl100k"} and _ends_lines(spec.model):
+            text = PATTERNS[_CL100K_IN_FILES]
+    split = {"type": "Split", "pattern": {"Regex": text}, "behavior": "Isolated", "invert": False}
+    return {"type": "Sequence", "pretokenizers": [split, bytes_alone]}
+
+
+# At the end of a text, it cuts white space behind the last line break. That is all in which it differs from cl100k.
+_CL100K_IN_FILES = "cl100k-2023"
+_ENDS_IN_LINE = re.compile(rb"[\r\n][\t\v\f \xc2\xe1-\xe3][^\r\n]*\Z")  # with other white space, or its first byte
+
+
+def _ends_lines(model: Model) -> bool:
+    """Whether the last white space of a text has the same ids if it is cut behind its last line break: by a BPE of
+    which no token, so no merge, crosses that place.
+    """
+    return is_bpe(model) and not model.whole and not any(map(_ENDS_IN_LINE.search, model.tokens))
 
 
 def _make_model(spec: TokenizerSpec) -> dict[str, Any]:
@@ -553,7 +563,8 @@ def _read_split(split: Mapping[str, Any], ours: Any, as_before: bool) -> dict[st
     if isinstance(ours, dict) and behaviour == ("Isolated", False):
         own = Pretokenizer.from_spec(ours)
         with contextlib.suppress(FormatError):
-            if text in (spell_as_before(ours), spell_pattern(ours)):
+            in_files = PATTERNS[_CL100K_IN_FILES] if ours == {"name": "cl100k"} else None
+            if text in (spell_as_before(ours), spell_pattern(ours), in_files):
                 return own.spec  # the same, in the spelling that it had
     if _POSSESSIVE_INTERVAL.search(text):
         raise FormatError(
