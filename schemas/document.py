@@ -12,10 +12,11 @@ import re
 import struct
 from collections.abc import Iterable
 from decimal import Decimal
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
-import numpy as np
-import numpy.typing as npt
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 _KEY_PREFIX = b"tokcore-document-v1\0"
 _GROUP_PREFIX = b"tokcore-group-v1\0"
@@ -167,6 +168,7 @@ def compute_selection_threshold(share: Decimal) -> int:
 class EncodedDocument(NamedTuple):
     """A document as token ids: the element that EncodeDocuments returns.
 
+    >>> import numpy as np
     >>> EncodedDocument("en", "page-1", np.array([257, 68], np.int32)).tokens.tolist()
     [257, 68]
     """

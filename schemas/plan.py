@@ -11,8 +11,6 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
-import numpy as np
-
 from tokcore.files.jsonable import written_unless
 from tokcore_schemas.input_format import Compression
 from tokcore_schemas.packed_rows import PackedRows, Row
@@ -184,6 +182,8 @@ class Plan:
 
     def rank_largest_first(self) -> Sequence[int]:
         """The numbers of the work items in the order in which workers get them."""
+        import numpy as np  # not above: each command reads the table of stages, which names plans
+
         sizes = np.fromiter((-item.size_bytes for item in self.items), np.int64, len(self.items))
         return array("q", np.argsort(sizes, kind="stable").tobytes())
 

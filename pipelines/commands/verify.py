@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 import click
 
-from tokcore_pipelines.build.output import read_output
-from tokcore_pipelines.check.prove_file import prove_file
-from tokcore_pipelines.check.rebuild import Rebuilt, rebuild
-from tokcore_pipelines.check.verify import Report, describe_problems
-from tokcore_pipelines.check.verify import verify as run
-from tokcore_pipelines.check.verify_removed import RemovalReport, verify_removed
-from tokcore_pipelines.commands.answers import answer, show_progress
-from tokcore_pipelines.commands.command_inputs import expand_path, make_absolute, read_lines
 from tokcore_pipelines.commands.command_options import AT, BASE, JSON, WORKERS, command
-from tokcore_pipelines.local.progress import StageProgress
-from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.local.say import say, say_json
 from tokcore_pipelines.local.terminal import format_count, format_size
+
+# What does the work is imported where it is done: help and completion need none of it.
+if TYPE_CHECKING:
+    from tokcore_pipelines.check.rebuild import Rebuilt
+    from tokcore_pipelines.check.verify import Report
+    from tokcore_pipelines.check.verify_removed import RemovalReport
 
 
 @command(
@@ -61,6 +58,12 @@ def verify(
     documents with their source. Of an output that was updated, checks the log and all parts of one commit. Exit code 1
     if there is a problem.
     """
+    from tokcore_pipelines.check.verify import verify as run
+    from tokcore_pipelines.commands.answers import answer
+    from tokcore_pipelines.commands.command_inputs import expand_path, make_absolute
+    from tokcore_pipelines.local.progress import StageProgress
+    from tokcore_pipelines.local.run_options import RunOptions
+
     if removed is not None:
         if decode != "0" or root is not None or quick or rebuild is not None or prove is not None or at is not None:
             raise click.UsageError(
@@ -73,7 +76,7 @@ def verify(
             raise click.UsageError(
                 "--prove proves one file; leave out --decode, --root, --quick and --rebuild, which check others"
             )
-        say_json(dataclasses.asdict(prove_file(read_output(make_absolute(output), at), prove)))
+        _prove(make_absolute(output), at, prove)
         return
     if rebuild is not None:
         if decode != "0" or root is not None or quick:
@@ -99,13 +102,28 @@ def verify(
     answer(report, as_json, print_verified, report.problems)
 
 
+def _prove(output: str, at: int | None, file: str) -> None:
+    from tokcore_pipelines.build.output import read_output
+    from tokcore_pipelines.check.prove_file import prove_file
+
+    say_json(dataclasses.asdict(prove_file(read_output(output, at), file)))
+
+
 def _rebuild(output: str, shard: str, base: str, as_json: bool) -> None:
+    from tokcore_pipelines.check.rebuild import rebuild
+    from tokcore_pipelines.commands.answers import answer, show_progress
+
     with show_progress("rebuild"):
         report = rebuild(output, shard, base)
     answer(report, as_json, print_rebuilt, report.problems)
 
 
 def _verify_removed(output: str, path: str, workers: int | None, as_json: bool) -> None:
+    from tokcore_pipelines.check.verify_removed import verify_removed
+    from tokcore_pipelines.commands.answers import answer, show_progress
+    from tokcore_pipelines.commands.command_inputs import read_lines
+    from tokcore_pipelines.local.run_options import RunOptions
+
     with show_progress("verify"):
         report = verify_removed(output, read_lines(path), RunOptions(workers))
     answer(report, as_json, print_removal_report, report.problems)
@@ -121,6 +139,8 @@ def print_removal_report(report: RemovalReport) -> None:
 
 def print_verified(report: Report) -> None:
     """Print the report of `tokcore verify`."""
+    from tokcore_pipelines.check.verify import describe_problems
+
     rate = report.size_bytes / 1e6 / report.seconds if report.seconds else 0
     if report.problems:
         say(*describe_problems(report.problems))
@@ -142,6 +162,8 @@ def print_verified(report: Report) -> None:
 
 def print_rebuilt(report: Rebuilt) -> None:
     """Print the report of `tokcore verify --rebuild`."""
+    from tokcore_pipelines.check.verify import describe_problems
+
     if report.problems:
         say(*describe_problems(report.problems))
         say(f"{report.shard}: {format_count(len(report.problems), 'problem')}")

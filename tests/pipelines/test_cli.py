@@ -425,6 +425,18 @@ def test_the_command_line_loads_no_command_that_is_not_asked_for():
     assert subprocess.run([sys.executable, "-c", code], check=False, cwd=ROOT).returncode == 0
 
 
+@pytest.mark.parametrize("arguments", [["--help"], ["verify", "--help"]])
+def test_help_loads_nothing_that_works(arguments):
+    code = (
+        "import sys\nfrom tokcore_pipelines import cli\n"
+        f"try:\n    cli.run({arguments})\nexcept SystemExit as ended:\n    assert ended.code == 0\n"
+        "heavy = {'numpy', 'pyarrow', 'fsspec', 'tokcore.kernel', 'tokcore_schemas.config'} & set(sys.modules)\n"
+        "sys.exit(', '.join(heavy) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_word_that_is_close_to_a_command(capsys):
     for word, said in (
         ("biuld", "No such command 'biuld'. Did you mean 'build'?"),
