@@ -11,7 +11,6 @@ from tokcore_pipelines.commands.command_options import AT, BASE, JSON, WORKERS, 
 from tokcore_pipelines.local.say import say, say_json
 from tokcore_pipelines.local.terminal import format_count, format_size
 
-# What does the work is imported where it is done: help and completion need none of it.
 if TYPE_CHECKING:
     from tokcore_pipelines.check.rebuild import Rebuilt
     from tokcore_pipelines.check.verify import Report
@@ -58,6 +57,7 @@ def verify(
     documents with their source. Of an output that was updated, checks the log and all parts of one commit. Exit code 1
     if there is a problem.
     """
+    # For help and completion nothing that works is loaded.
     from tokcore_pipelines.check.verify import verify as run
     from tokcore_pipelines.commands.answers import answer
     from tokcore_pipelines.commands.command_inputs import expand_path, make_absolute
@@ -103,6 +103,7 @@ def verify(
 
 
 def _prove(output: str, at: int | None, file: str) -> None:
+    # For help and completion nothing that works is loaded.
     from tokcore_pipelines.build.output import read_output
     from tokcore_pipelines.check.prove_file import prove_file
 
@@ -110,6 +111,7 @@ def _prove(output: str, at: int | None, file: str) -> None:
 
 
 def _rebuild(output: str, shard: str, base: str, as_json: bool) -> None:
+    # For help and completion nothing that works is loaded.
     from tokcore_pipelines.check.rebuild import rebuild
     from tokcore_pipelines.commands.answers import answer, show_progress
 
@@ -119,6 +121,7 @@ def _rebuild(output: str, shard: str, base: str, as_json: bool) -> None:
 
 
 def _verify_removed(output: str, path: str, workers: int | None, as_json: bool) -> None:
+    # For help and completion nothing that works is loaded.
     from tokcore_pipelines.check.verify_removed import verify_removed
     from tokcore_pipelines.commands.answers import answer, show_progress
     from tokcore_pipelines.commands.command_inputs import read_lines
@@ -139,6 +142,7 @@ def print_removal_report(report: RemovalReport) -> None:
 
 def print_verified(report: Report) -> None:
     """Print the report of `tokcore verify`."""
+    # For help and completion nothing that works is loaded.
     from tokcore_pipelines.check.verify import describe_problems
 
     rate = report.size_bytes / 1e6 / report.seconds if report.seconds else 0
@@ -162,6 +166,7 @@ def print_verified(report: Report) -> None:
 
 def print_rebuilt(report: Rebuilt) -> None:
     """Print the report of `tokcore verify --rebuild`."""
+    # For help and completion nothing that works is loaded.
     from tokcore_pipelines.check.verify import describe_problems
 
     if report.problems:
