@@ -742,7 +742,7 @@ class JsonDocuments(NamedTuple):
     texts: of the n documents. ids: their ids as UTF-8, all empty if no field for them was named. langs: n codes, as
     know_lang gave them, or none if no field for them was named.
     position: where to go on. refused_end: None, or the end (without the line feed) of a line at that position that is
-    refused.
+    refused. values: of each document a JSON array of its further values, null for one that is missing, and a comma.
     """
 
     texts: Texts
@@ -750,6 +750,10 @@ class JsonDocuments(NamedTuple):
     langs: Ids
     position: int
     refused_end: int | None
+    values: bytes = b""
+
+
+MOST_JSON_VALUES = 16  # further values of a line
 
 
 class JsonLines:
@@ -760,14 +764,22 @@ class JsonLines:
     refuses every line. One thread at a time.
 
     text, id, lang: names of the fields, of id and lang empty for none; "a.b" is the field of that name if there is
-    one, else b inside a. forbidden: texts that hold one of these are refused, as are texts and ids over their limits.
+    one, else b inside a. values: at most MOST_JSON_VALUES further fields. forbidden: texts that hold one of these are
+    refused, as are texts and ids over their limits.
     """
 
     def __init__(
-        self, text: str, id: str, lang: str, forbidden: Sequence[str], max_text_bytes: int, max_id_bytes: int
+        self,
+        text: str,
+        id: str,
+        lang: str,
+        forbidden: Sequence[str],
+        max_text_bytes: int,
+        max_id_bytes: int,
+        values: Sequence[str] = (),
     ) -> None:
         limits = (min(max_text_bytes, 2**63 - 1), max_id_bytes)
-        self._inner = _inside.JsonLines(text, id, lang, list(forbidden), *limits)
+        self._inner = _inside.JsonLines(text, id, lang, list(forbidden), *limits, list(values))
 
     def know_lang(self, lang: str) -> int:
         """The code of a language; from now on its documents are not refused. Codes are 0, 1, 2 and so on."""
@@ -780,9 +792,10 @@ class JsonLines:
         """
         data = np.frombuffer(block, np.uint8)
         position, refused, line_end, *columns = self._inner.read(data, start, end, max_bytes, max_documents)
-        texts, text_offsets, ids, id_offsets, langs = columns
+        texts, text_offsets, ids, id_offsets, langs, values = columns
         refused_end = line_end if refused else None
-        return JsonDocuments(Texts(texts, text_offsets), Texts(ids, id_offsets), langs, position, refused_end)
+        read = Texts(texts, text_offsets), Texts(ids, id_offsets), langs, position, refused_end
+        return JsonDocuments(*read, values.tobytes())
 
 
 def learn_merges(

@@ -46,8 +46,9 @@ def tell_rule(rule: FilterRule, samples: Sequence[SourceSample]) -> dict[str, An
     judge = make_judge(rule)
     sides: dict[str, list[tuple[float, dict[str, Any]]]] = {"dropped": [], "kept": []}
     for uri, batch in _read_unfiltered(samples):
+        judge_one = judge(batch)
         for i in (i for i in range(batch.texts.num_texts) if is_meant(rule, batch.langs[i])):
-            reason = judge(batch, i)
+            reason = judge_one(i)
             margin = _measure_margin(rule, batch, i, reason)
             side = sides["dropped" if reason else "kept"]
             side.append((margin, _describe(uri, batch, i, rule, reason)))

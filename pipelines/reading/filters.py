@@ -20,8 +20,8 @@ from tokcore_pipelines.reading.records import Batch, take_documents
 from tokcore_schemas.expressions import parse_expression
 from tokcore_schemas.plan import FilterRule
 
-# (document of a batch, its text) -> the reason why it is not kept, or "".
-Judge = Callable[[Batch, int], str]
+# A batch -> what says of each of its documents, by number, why it is not kept, or "".
+Judge = Callable[[Batch], Callable[[int], str]]
 
 
 class Dropped(NamedTuple):
@@ -48,10 +48,10 @@ def filter_batch(batch: Batch, rules: Sequence[FilterRule]) -> Batch:
 
 def find_dropped(batch: Batch, rules: Sequence[FilterRule]) -> Iterator[Dropped]:
     """The documents of a batch that a rule drops, in order."""
-    judges = [make_judge(rule) for rule in rules]
+    judges = [make_judge(rule)(batch) for rule in rules]
     for i in range(batch.texts.num_texts):
         for number, judge in enumerate(judges):
-            if reason := judge(batch, i):
+            if reason := judge(i):
                 yield Dropped(i, number, reason)
                 break
 
@@ -62,7 +62,12 @@ def make_judge(rule: FilterRule) -> Judge:
     judge = _judge_by_fields(rule) if rule.keep else _judge_by_text(rule)
     if not rule.langs:
         return judge
-    return lambda batch, i: judge(batch, i) if is_meant(rule, batch.langs[i]) else ""
+
+    def judge_meant(batch: Batch) -> Callable[[int], str]:
+        judge_one = judge(batch)
+        return lambda i: judge_one(i) if is_meant(rule, batch.langs[i]) else ""
+
+    return judge_meant
 
 
 @functools.lru_cache(maxsize=1 << 12)
@@ -86,10 +91,10 @@ def read_parameters(rule: FilterRule) -> Any:
 
 def _judge_by_fields(rule: FilterRule) -> Judge:
     expression = parse_expression(rule.keep)
-    names = [*expression.fields]
 
-    def judge(batch: Batch, i: int) -> str:
-        return "" if expression.test([batch.fields[name][i] for name in names]) else rule.name
+    def judge(batch: Batch) -> Callable[[int], str]:
+        rows = [*zip(*(batch.fields[name] for name in expression.fields), strict=True)]
+        return lambda i: "" if expression.test(rows[i]) else rule.name
 
     return judge
 
@@ -101,7 +106,7 @@ def _judge_by_text(rule: FilterRule) -> Judge:
         reason = ready.find_reason(_decode(batch.texts.text(i)), parameters, batch.langs[i])
         return reason and f"{rule.name}.{reason}"
 
-    return judge
+    return lambda batch: functools.partial(judge, batch)
 
 
 def _decode(text: bytes) -> str:

@@ -14,7 +14,7 @@ from tokcore.shards.labels import Labels, repeat_label
 from tokcore.text.texts import decode_texts
 from tokcore_pipelines.reading.fields import Lacking
 from tokcore_pipelines.reading.json_line import parse_json_line, tame_numbers
-from tokcore_pipelines.reading.records import MAX_ID_BYTES, Batch, BatchBuilder, make_printable, to_id
+from tokcore_pipelines.reading.records import BAD, MAX_ID_BYTES, Batch, BatchBuilder, make_printable, to_id, to_value
 from tokcore_pipelines.reading.streams import LongPiece, PieceLimit, cut_into_whole_lines
 from tokcore_pipelines.reading.utf8 import describe_not_utf8, guess_encoding
 from tokcore_schemas.document import is_valid_lang
@@ -47,11 +47,16 @@ class _Reader:
         self._lang = _make_getter(settings.lang_field) if settings.lang_field else None
         self._fields = [make_field_getter(field.name) for field in settings.fields]
         fields = (settings.text, settings.id, settings.lang_field)
-        # The kernel reads neither groups nor templates, nor the fields of filters.
+        values = [field.name for field in settings.fields]
+        # The kernel reads neither groups nor templates, nor lists.
         self._is_plain = not (
-            has_each(settings.text) or any(map(is_template, fields)) or self._group is not None or self._fields
+            any(map(has_each, (settings.text, *values)))
+            or any(map(is_template, fields))
+            or self._group is not None
+            or len(values) > kernel.MOST_JSON_VALUES
         )
-        self._plain = kernel.JsonLines(*fields, settings.forbidden, settings.max_document_bytes, MAX_ID_BYTES)
+        limits = (settings.max_document_bytes, MAX_ID_BYTES)
+        self._plain = kernel.JsonLines(*fields, settings.forbidden, *limits, values if self._is_plain else ())
         self._lang_map = dict(settings.lang_map)
         self._parse = orjson.loads if settings.as_before else parse_json_line
         self._langs: dict[str, int] = {}  # valid language codes -> the kernel's number for them
@@ -79,19 +84,38 @@ class _Reader:
     def _read_some(self, builder: BatchBuilder, block: bytes, start: int, end: int) -> int:
         """Add records until the batch is full or the lines end; returns where the next record begins."""
         if not self._is_plain:
-            line_end = block.find(b"\n", start, end)
-            line_end = end if line_end < 0 else line_end
-            self._read_line(builder, block[start:line_end])
-            return line_end + 1
+            return self._read_line_by_line(builder, block, start, end)
         documents = self._plain.read(block, start, end, *builder.room)
         if num := documents.texts.num_texts:
+            if (rows := self._read_values(documents.values)) is None:
+                return self._read_line_by_line(builder, block, start, documents.position)
             is_read = self._lang is not None
             langs = Labels(tuple(self._langs), documents.langs) if is_read else repeat_label(self._settings.lang, num)
-            builder.accept_checked(documents.texts, decode_texts(documents.ids), langs)
+            builder.accept_checked(documents.texts, decode_texts(documents.ids), langs, rows)
         if builder.is_full or documents.refused_end is None:
             return documents.position
         self._read_line(builder, block[documents.position : documents.refused_end])
         return documents.refused_end + 1
+
+    def _read_values(self, spelled: bytes) -> list[list[Any]] | None:
+        """The values of fields of each document; None if one is of another type, so that its record is rejected."""
+        kinds = [field.kind for field in self._settings.fields]
+        if not kinds:
+            return []
+        rows = [
+            [to_value(value, kind, False) for value, kind in zip(row, kinds, strict=True)]
+            for row in orjson.loads(b"[%s]" % spelled[:-1])
+        ]
+        return None if any(value is BAD for row in rows for value in row) else rows
+
+    def _read_line_by_line(self, builder: BatchBuilder, block: bytes, start: int, end: int) -> int:
+        """Add the records of lines one by one, until the batch is full; returns where the next one begins."""
+        while start < end and not builder.is_full:
+            line_end = block.find(b"\n", start, end)
+            line_end = end if line_end < 0 else line_end
+            self._read_line(builder, block[start:line_end])
+            start = line_end + 1
+        return start
 
     def _read_line(self, builder: BatchBuilder, line: bytes) -> None:
         try:

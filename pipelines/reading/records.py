@@ -179,8 +179,13 @@ class BatchBuilder:
         """(bytes of text, records) that are missing until the batch is full."""
         return BATCH_BYTES - self._size_bytes, BATCH_RECORDS - self._num_records
 
-    def accept_checked(self, texts: Texts, ids: list[str], langs: Labels) -> None:
-        """Add documents, after the caller has checked their lengths and looked for forbidden texts."""
+    def accept_checked(self, texts: Texts, ids: list[str], langs: Labels, rows: Sequence[Sequence[Any]] = ()) -> None:
+        """Add documents, after the caller has checked their lengths and looked for forbidden texts.
+
+        rows: of each document what to_value() gives for settings.fields, if there are any.
+        """
+        for values_of_field, values in zip(self._values, zip(*rows, strict=True), strict=bool(rows)):
+            values_of_field += values
         num = texts.num_texts
         self._texts.append(texts.data)
         self._lengths += np.diff(texts.offsets).tolist()

@@ -72,11 +72,12 @@ void read(const JsonLineSettings& settings, std::string_view content, size_t max
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Input input(data, size);
   const uint8_t flags = input.byte();
-  JsonLineSettings settings{"text", "id", "lang", {}, size_t{1} << 20, 64};
+  JsonLineSettings settings{"text", "id", "lang", {}, size_t{1} << 20, 64, {}};
   if ((flags & 1) != 0) settings.id = settings.lang = "";
   if ((flags & 2) != 0) settings.text = "a.b";
   if ((flags & 4) != 0) settings.forbidden = {"text o", "<|end|>"};
   if ((flags & 8) != 0) settings.max_text_bytes = 20;
+  if ((flags & 16) != 0) settings.values = {"n", "a.b"};
   const size_t max_bytes = 1 + input.below(300), max_documents = 1 + input.below(6);
   const std::string_view content = input.rest();
 

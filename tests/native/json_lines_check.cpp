@@ -64,10 +64,11 @@ int main(int argc, char** argv) {
   const auto below = [&random](size_t limit) { return random() % limit; };
   uint64_t num_documents = 0;
   for (int round = 0; round < rounds; ++round) {
-    tokcore::JsonLineSettings settings{"text", "id", "lang", {}, size_t{1} << 20, 64};
+    tokcore::JsonLineSettings settings{"text", "id", "lang", {}, size_t{1} << 20, 64, {}};
     if (below(2) == 0) settings.id = settings.lang = "";
     if (below(4) == 0) settings.text = "a.b";
     if (below(4) == 0) settings.forbidden = {"text o"};
+    if (below(2) == 0) settings.values = {"n", "a.b"};
     tokcore::JsonLines reader(settings);
     reader.know_lang("en");
     std::string content;

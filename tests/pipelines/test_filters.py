@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.builds import build_file, jsonl, run, texts, tokcore, write
 from support.quality_texts import make_texts
 from support.reading import reading
@@ -239,6 +241,35 @@ def test_values_are_the_same_in_every_format():
         found = {key: batch.fields[key] for key in "snfb"}
         assert found == {key: [record[key] for record in records] for key in "snfb"}, name
         assert batch.fields["z"] == [None] * 3
+
+
+SCALARS = (
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | st.text(max_size=3)
+)
+ANY = st.recursive(
+    SCALARS, lambda one: st.lists(one, max_size=2) | st.dictionaries(st.text(max_size=2), one, max_size=2)
+)
+
+
+@given(
+    st.lists(st.fixed_dictionaries({"text": st.text(max_size=3)}, optional={"n": ANY, "s": ANY, "b": ANY}), min_size=1),
+    st.lists(st.fixed_dictionaries({}, optional={"c": SCALARS}), min_size=1),
+)
+def test_the_kernel_reads_the_values_that_a_parser_reads(records, inner):
+    """Where there is a group, records are read by a parser, one by one."""
+    for record, inside in zip(records, inner, strict=False):
+        record["a"] = inside
+    fields = list_filter_fields(name_rules([FilterTable(keep="n > 1 and s == '' and b and a.c == 'x' and z is null")]))
+    with storage.write_attempt("memory://either") as file:
+        file.write(jsonl([{**record, "g": "1"} for record in records]))
+    pin = storage.stat("memory://either")
+    found = []
+    for group in ("", "g"):
+        (batch,) = read_documents(pin, 0, pin.size_bytes, reading(fields=fields, group=group))
+        texts_of = [batch.texts.text(i) for i in range(batch.texts.num_texts)]
+        found.append((texts_of, dict(batch.fields), batch.ordinals.tolist(), batch.rejects))
+    assert found[0] == found[1]
+    assert all(len(values) == len(found[0][0]) for values in found[0][1].values())
 
 
 def test_documents_and_values_stay_together():

@@ -1049,4 +1049,5 @@ class JsonLines:
     def read(self, data: Bytes, start: int, end: int, max_bytes: int, max_documents: int) -> tuple[Any, ...]:
         line_end = start + data[start:end].tobytes().find(b"\n")
         none, zero = np.zeros(0, np.uint8), np.zeros(1, np.int64)
-        return start, start < end, line_end if line_end >= start else end, none, zero, none, zero, none.view(np.int32)
+        columns = none, zero, none, zero, none.view(np.int32), none
+        return start, start < end, line_end if line_end >= start else end, *columns

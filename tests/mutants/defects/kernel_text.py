@@ -100,6 +100,14 @@ DEFECTS = (
         in_tests("pipelines/test_json_lines.py::test_limits_and_forbidden_texts"),
     ),
     Defect(
+        "values-of-a-missing-field",
+        "a field that a line lacks counts as 0",
+        "JsonLines::accept",
+        'value.is_there ? std::string_view(values_).substr(value.start, value.size) : "null";',
+        'value.is_there ? std::string_view(values_).substr(value.start, value.size) : "0";',
+        in_tests("pipelines/test_filters.py::test_the_kernel_reads_the_values_that_a_parser_reads"),
+    ),
+    Defect(
         "first-of-two-names",
         "of two fields of one name the first counts",
         "JsonLines::read_field",

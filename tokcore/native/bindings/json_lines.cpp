@@ -22,9 +22,11 @@ namespace tokcore {
 namespace {
 
 void make_json_lines(JsonLines* self, std::string text, std::string id, std::string lang,
-                     std::vector<std::string> forbidden, size_t max_text_bytes, size_t max_id_bytes) {
-  new (self) JsonLines(
-      {std::move(text), std::move(id), std::move(lang), std::move(forbidden), max_text_bytes, max_id_bytes});
+                     std::vector<std::string> forbidden, size_t max_text_bytes, size_t max_id_bytes,
+                     std::vector<std::string> values) {
+  if (values.size() > JsonLines::kMostValues) throw std::invalid_argument("too many values of a line");
+  new (self) JsonLines({std::move(text), std::move(id), std::move(lang), std::move(forbidden), max_text_bytes,
+                        max_id_bytes, std::move(values)});
 }
 
 nb::tuple read(JsonLines& self, InputArray<uint8_t> data, size_t start, size_t end, size_t max_bytes,
@@ -42,7 +44,7 @@ nb::tuple read(JsonLines& self, InputArray<uint8_t> data, size_t start, size_t e
   return nb::make_tuple(result.position, result.refused, result.line_end,
                         to_numpy(std::move(documents.texts)), to_numpy(std::move(documents.text_offsets)),
                         to_numpy(std::move(documents.ids)), to_numpy(std::move(documents.id_offsets)),
-                        to_numpy(std::move(documents.langs)));
+                        to_numpy(std::move(documents.langs)), to_numpy(std::move(documents.values)));
 }
 
 }  // namespace
@@ -50,11 +52,11 @@ nb::tuple read(JsonLines& self, InputArray<uint8_t> data, size_t start, size_t e
 void bind_json_lines(nb::module_& module) {
   nb::class_<JsonLines>(module, "JsonLines")
       .def("__init__", &make_json_lines, nb::arg("text"), nb::arg("id"), nb::arg("lang"),
-           nb::arg("forbidden"), nb::arg("max_text_bytes"), nb::arg("max_id_bytes"))
+           nb::arg("forbidden"), nb::arg("max_text_bytes"), nb::arg("max_id_bytes"), nb::arg("values"))
       .def("know_lang", &JsonLines::know_lang, nb::arg("lang"))
       .def("read", &read, nb::arg("data"), nb::arg("start"), nb::arg("end"), nb::arg("max_bytes"),
            nb::arg("max_documents"),
-           "(position, refused, line_end, texts, text_offsets, ids, id_offsets, langs)");
+           "(position, refused, line_end, texts, text_offsets, ids, id_offsets, langs, values)");
 }
 
 }  // namespace tokcore

@@ -172,12 +172,12 @@ class JsonLines::Line {
     size_t start = 0;
     size_t size = 0;
   };
-  Field fields[kNumFields];
+  Field fields[kNumFields + kMostValues];
 
   // Reads the whole line with its line feed. text has room for the rest of the range.
   bool read(uint8_t* text, std::string* values) {
     skip_spaces();
-    if (!take('{') || !read_object(0, (1u << kNumFields) - 1, text, values)) return false;
+    if (!take('{') || !read_object(0, (1u << wanted_.size()) - 1, text, values)) return false;
     skip_spaces();
     return p_ == limit_ || take('\n');
   }
@@ -196,7 +196,7 @@ class JsonLines::Line {
       std::string_view name;
       if (!read_name(&name)) return false;
       unsigned leaves = 0, inner = 0;
-      for (size_t i = 0; i < kNumFields; ++i) {
+      for (size_t i = 0; i < wanted_.size(); ++i) {
         const WantedField& wanted = wanted_[i];
         if ((inside >> i & 1) == 0 || wanted.path.empty()) continue;
         // A field whose own name has dots takes precedence over the path that the name looks like.
@@ -227,6 +227,13 @@ class JsonLines::Line {
     const bool is_text = which == kText, is_id = which == kId;
     if (is_text) return take('"') && read_string(text, &field.size);
     const size_t start = field.start = values->size();
+    if (which >= kNumFields) {
+      const uint8_t* value = p_;
+      if (!skip_value()) return false;
+      values->append(value, p_);
+      field.size = static_cast<size_t>(p_ - value);
+      return true;
+    }
     if (take('"')) {
       const uint8_t* quote = p_;
       if (!skip_string()) return false;
@@ -476,9 +483,11 @@ class JsonLines::Line {
   const uint8_t* const limit_;
 };
 
-JsonLines::JsonLines(JsonLineSettings settings) : settings_(std::move(settings)), wanted_(kNumFields) {
-  const std::string* const names[kNumFields] = {&settings_.text, &settings_.id, &settings_.lang};
-  for (size_t i = 0; i < kNumFields; ++i) {
+JsonLines::JsonLines(JsonLineSettings settings) : settings_(std::move(settings)) {
+  std::vector<const std::string*> names = {&settings_.text, &settings_.id, &settings_.lang};
+  for (const std::string& value : settings_.values) names.push_back(&value);
+  wanted_.resize(names.size());
+  for (size_t i = 0; i < names.size(); ++i) {
     if (names[i]->empty()) continue;
     wanted_[i].name = *names[i];
     for (size_t start = 0, end = 0; end != std::string::npos; start = end + 1) {
@@ -542,6 +551,14 @@ bool JsonLines::accept(const Line& line, const uint8_t* text, JsonDocuments* out
   }
   out->ids.insert(out->ids.end(), values_.begin() + id.start, values_.begin() + id.start + id.size);
   out->id_offsets.push_back(static_cast<int64_t>(out->ids.size()));
+  for (size_t i = kNumFields; i < wanted_.size(); ++i) {
+    const Line::Field& value = line.fields[i];
+    const std::string_view spelled =
+        value.is_there ? std::string_view(values_).substr(value.start, value.size) : "null";
+    out->values.push_back(i == kNumFields ? '[' : ',');
+    out->values.insert(out->values.end(), spelled.begin(), spelled.end());
+  }
+  if (wanted_.size() > kNumFields) out->values.insert(out->values.end(), {']', ','});
   return true;
 }
 

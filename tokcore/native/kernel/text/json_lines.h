@@ -1,7 +1,8 @@
 // DESCRIPTION
 // JsonLines reads documents from JSON lines. Each line is an object; its text, id and language are returned
-// with their escapes resolved, all texts in one buffer. The other fields are checked but not stored: an
-// accepted line is JSON (RFC 8259) in well-formed UTF-8, and every other reader finds the same values in it.
+// with their escapes resolved, all texts in one buffer; further values as JSON. Other fields are checked but
+// not stored: an accepted line is JSON (RFC 8259) in well-formed UTF-8, and every other reader finds the same
+// values in it.
 //
 // It reads plain lines only and refuses everything that is wrong or rare: what is not JSON or not an object,
 // a wanted field that is missing, there twice or of another type, an unknown language, escapes in field
@@ -30,6 +31,7 @@ struct JsonLineSettings {
   std::vector<std::string> forbidden;  // lines whose text holds one of these are refused
   size_t max_text_bytes;
   size_t max_id_bytes;
+  std::vector<std::string> values;  // further fields, named as the others; at most JsonLines::kMostValues
 };
 
 // Documents in order.
@@ -39,6 +41,9 @@ struct JsonDocuments {
   std::vector<uint8_t> ids;              // each a string, or the digits of an integer
   std::vector<int64_t> id_offsets{0};    // n + 1, all 0 if there is no id field
   std::vector<int32_t> langs;            // n codes from know_lang(), or empty if there is no language field
+  // Of each document the values of settings.values as a JSON array, null for one that is missing, and a
+  // comma.
+  std::vector<uint8_t> values;
 };
 
 struct JsonLinesResult {
@@ -50,6 +55,7 @@ struct JsonLinesResult {
 class JsonLines {
  public:
   static constexpr size_t kMaxDepth = 64;
+  static constexpr size_t kMostValues = 16;
 
   explicit JsonLines(JsonLineSettings settings);
 
@@ -73,10 +79,10 @@ class JsonLines {
   bool accept(const Line& line, const uint8_t* text, JsonDocuments* out);
 
   JsonLineSettings settings_;
-  std::vector<WantedField> wanted_;  // kNumFields
+  std::vector<WantedField> wanted_;  // kNumFields, then those of settings.values
   std::unordered_map<std::string, int32_t> lang_codes_;
   std::vector<uint8_t> texts_;  // the texts of this call so far, and room for more
-  std::string values_;          // id and language of the current line
+  std::string values_;          // id, language and further values of the current line
 };
 
 // Whether bytes are well-formed UTF-8: no surrogates, nothing above U+10FFFF, no overlong forms.
