@@ -19,6 +19,7 @@ from tokcore_pipelines.api.open_build import Named, Told, locate, make_progress,
 from tokcore_pipelines.api.outputs import Output
 from tokcore_pipelines.begin.check_build import make_check_report
 from tokcore_pipelines.build.output import read_output
+from tokcore_pipelines.check.sampled import parse_sample
 from tokcore_pipelines.check.verify import Report
 from tokcore_pipelines.check.verify import verify as verify_output
 from tokcore_pipelines.history.remove_documents import Remove, Removed
@@ -146,13 +147,15 @@ def verify(
     quick: bool = False,
     base: Named = "",
     at: int | None = None,
+    sample: str | None = None,
+    seed: int = 0,
     workers: int | None = None,
     progress: Told = None,
 ) -> Report:
     """Check that an output is what was committed: it is, if the report's `problems` are empty.
 
     decode: how many documents to compare with their source. root: what it must have. quick: only hash the files. at:
-    the number of a commit.
+    the number of a commit. sample: the share of shards and tables to look at, such as "0.01"; seed: draws others.
 
     >>> from tokcore_pipelines import verify
     >>> report = verify("out/first", decode="all")
@@ -167,6 +170,7 @@ def verify(
             quick=quick,
             base=locate(base) if base else "",
             at=at,
+            sample=parse_sample(sample, seed) if sample is not None else None,
             options=RunOptions(workers),
             progress=make_progress(progress),
         )

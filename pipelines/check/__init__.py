@@ -1,7 +1,8 @@
 """Whether an output is what was committed, and what mends it.
 
 verify, verify_shards, verify_order: is the output what was committed? recount: the manifests that its files give,
-beside those that stand. whole_files: has each file its bytes? chain: the manifests and the log that vouch for files.
+beside those that stand. sampled: a drawn share of it. whole_files: has each file its bytes?
+chain: the manifests and the log that vouch for files.
 verify_log: are commits and parts those of this output? verify_removed: is what was removed gone?
 verify_beside, repair_beside: are the tokenizers beside the output's own as they were learned? Their files, made again.
 shards_made_again: a stored shard beside the same one made again. decoded_files: documents made out of tokens.

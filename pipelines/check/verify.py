@@ -27,6 +27,7 @@ from tokcore_pipelines.build.table import WORK, DerivedWork
 from tokcore_pipelines.build.token_count_table import TOKEN_COUNTS, read_token_counts
 from tokcore_pipelines.check.chain import Manifests, read_build, read_chain, read_manifests, require_commit
 from tokcore_pipelines.check.recount import compare_manifests, recount, recount_as_said, require_whole
+from tokcore_pipelines.check.sampled import Drawn, Sample, check_sizes, count_pieces, get_piece
 from tokcore_pipelines.check.shards_made_again import compare, make_again
 from tokcore_pipelines.check.verify_beside import CheckedBeside, check_beside
 from tokcore_pipelines.check.verify_log import check_commit_card, check_kind, find_brought_back
@@ -43,6 +44,7 @@ from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.work.decode_item import DecodeJob, decode_items
 from tokcore_schemas.commit_log import PARTS, hash_parts, is_of_history, name_commit
 from tokcore_schemas.manifest import AnyManifest, FileEntry
+from tokcore_schemas.refs import TableRef
 from tokcore_schemas.shard_entries import list_item_shards
 from tokcore_schemas.shuffle import choose_num_parts
 from tokcore_schemas.stage_manifests import ShardsManifest
@@ -67,6 +69,9 @@ class Report:
     lossless: bool  # whether tokens give back their text; if not, the source was encoded again
     num_leftovers: int  # files of unfinished work, which `tokcore gc` removes
     totals: dict[str, Any]  # of the build, as JSON
+    num_pieces: int = 0  # that a sample was drawn from; 0 if all was looked at
+    num_drawn: int = 0
+    seed: int = 0
 
 
 class _How(NamedTuple):
@@ -78,6 +83,7 @@ class _How(NamedTuple):
     options: RunOptions
     progress: StageProgress
     workers: Workers  # for all parts
+    sample: Sample | None
 
 
 def verify(
@@ -88,6 +94,7 @@ def verify(
     quick: bool = False,
     base: str = "",
     at: int | None = None,
+    sample: Sample | None = None,
     options: RunOptions | None = None,
     progress: StageProgress | None = None,
 ) -> Report:
@@ -96,10 +103,13 @@ def verify(
     decode: how many documents of each part, spread over it; None for all. quick: hash what is stored, and no more.
     base: folder of the build file, against which relative input uris are resolved; only needed to decode. at: the
     number of a commit; None: the newest. Of other commits, only their files in the log are looked at.
-    Raises ConfigError if output, or the commit, does not exist.
+    sample: the share of shards and count tables to look at; None for all. Of the others only sizes are compared, and
+    sums over all of them are taken as they are said. Raises ConfigError if output, or the commit, does not exist.
     """
     started = time.monotonic()
     require_output(output)
+    if sample is not None and decode is None:
+        raise ConfigError("--sample: --decode all reads every source; give a number of documents")
     options, progress = options or RunOptions(), progress or StageProgress(-1)
     with progress.stage("look", minor=True):
         build, _ = first = read_build(output)
@@ -113,7 +123,7 @@ def verify(
     log, problems, unread = chain.log, [*chain.breaks], [*chain.own.problems.values()]
     beside = check_beside(log, there, problems) if log is not None else CheckedBeside(frozenset(), 0, 0, 0)
     with contextlib.closing(Workers(options, ())) as workers:
-        how = _How(decode, quick, base, options, progress, workers)
+        how = _How(decode, quick, base, options, progress, workers, sample)
         if written is not None:
             chain, problems = dataclasses.replace(chain, own=Manifests({SHARDS.name: written}, {})), []
         if log is None or unread or problems or (not log.commits and not at):
@@ -171,7 +181,7 @@ def _verify_commit(
         made = _verify_part(url, of_part, "", how, apart)
         parts.append(made)
         prefix = "" if url == output else f"{part.path}/"
-        if removed is not None and not how.quick and not made.problems:
+        if removed is not None and not how.quick and how.sample is None and not made.problems:
             problems.extend(f"{prefix}{found}" for found in find_brought_back(output, part, removed, how.workers))
         problems.extend(f"{prefix}{problem}" for problem in made.problems)
     found_root = hash_parts(log.parts(at))
@@ -188,6 +198,9 @@ def _verify_commit(
         lossless=all(made.lossless for made in parts),
         num_leftovers=sum(made.num_leftovers for made in parts),
         totals=to_jsonable(log.totals(at) if at != 0 else log.build.totals),
+        num_pieces=sum(made.num_pieces for made in parts),
+        num_drawn=sum(made.num_drawn for made in parts),
+        seed=how.sample.seed if how.sample is not None else 0,
     )
 
 
@@ -201,7 +214,12 @@ def _verify_part(output: str, made: Manifests, root: str, how: _How, apart: Coll
     entries = [(stage, entry) for stage, made in manifests.items() for entry in made.files]
     present = [path for path in storage.list_tree(output) if not is_of_history(path) and path not in apart]
     named = _check_names(manifests, head, entries, present, problems)
-    own = [(stage, entry) for stage, entry in entries if stage != BUILD or entry.path not in apart]
+    drawn = Drawn({name: how.sample.draw(made) for name, made in manifests.items()}) if how.sample is not None else None
+    every = [(stage, entry) for stage, entry in entries if stage != BUILD or entry.path not in apart]
+    own = [(stage, entry) for stage, entry in every if drawn is None or drawn.has(stage, get_piece(entry))]
+    if drawn is not None:
+        left_out = [(stage, entry) for stage, entry in every if not drawn.has(stage, get_piece(entry))]
+        problems.extend(check_sizes(output, left_out))
     size_bytes = sum(entry.size_bytes for _, entry in own)
     with how.progress.stage("hash", size_bytes, minor=True) as shown:
         for _, entry, wrong in check_files(output, own, how.options.num_workers):
@@ -213,7 +231,7 @@ def _verify_part(output: str, made: Manifests, root: str, how: _How, apart: Coll
     num_read = num_decoded = 0
     stored = Stored(output, manifests, how.base)
     if head is not None and not problems:
-        num_read, num_decoded = _check_parts(stored, how, problems)
+        num_read, num_decoded = _check_parts(stored, how, drawn, problems)
     return Report(
         problems=tuple(problems),
         root=found_root,
@@ -225,6 +243,9 @@ def _verify_part(output: str, made: Manifests, root: str, how: _How, apart: Coll
         lossless=bool(problems) or stored.is_lossless,
         num_leftovers=sum(path.startswith(f"{FOLDER}/") and not path.startswith(_OF_WATCHERS) for path in present),
         totals=to_jsonable(head.totals) if head is not None else {},
+        num_pieces=count_pieces(manifests.values()) if drawn is not None else 0,
+        num_drawn=sum(map(len, drawn.of.values())) if drawn is not None else 0,
+        seed=how.sample.seed if how.sample is not None else 0,
     )
 
 
@@ -259,7 +280,7 @@ def may_be_unnamed(path: str) -> bool:
     return path == RUN or parts[0] == FOLDER or (len(parts) == 2 and parts[0] in STAGES and parts[1] == RUN)
 
 
-def _check_parts(stored: Stored, how: _How, problems: list[str]) -> tuple[int, int]:
+def _check_parts(stored: Stored, how: _How, drawn: Drawn | None, problems: list[str]) -> tuple[int, int]:
     """That manifests, tables, shards and sources agree; (documents read, documents compared with their source).
 
     Each check begins only if those before it found nothing.
@@ -275,10 +296,10 @@ def _check_parts(stored: Stored, how: _How, problems: list[str]) -> tuple[int, i
             problems.extend(recount_as_said(stored, how.quick))
         if not how.quick and not problems:
             with how.progress.stage("read", num_documents, "documents", minor=True) as shown:
-                num_read = _recount_content(stored, how.options, problems, shown)
+                num_read = _recount_content(stored, how.options, drawn, problems, shown)
         for name, work in WORK.items() if not how.quick else ():
             if name in stored.stages and isinstance(work, DerivedWork) and not problems:
-                problems.extend(_make_again(stored, stored.stages[name], work, how))
+                problems.extend(_make_again(stored, stored.stages[name], work, how, drawn))
         if not problems and how.decode != 0:
             wanted = num_documents if how.decode is None else how.decode
             with how.progress.stage("decode", wanted, "documents", minor=True) as shown:
@@ -288,11 +309,17 @@ def _check_parts(stored: Stored, how: _How, problems: list[str]) -> tuple[int, i
     return num_read, num_decoded
 
 
-def _recount_content(stored: Stored, options: RunOptions, problems: list[str], shown: Phase) -> int:
-    """Read all shards and count tables, and recount the manifests of them; how many documents there were."""
+def _recount_content(
+    stored: Stored, options: RunOptions, drawn: Drawn | None, problems: list[str], shown: Phase
+) -> int:
+    """Read shards and count tables, and recount the manifests of them; how many documents there were.
+
+    What was not drawn is taken as its manifest says.
+    """
     counts, num_documents, sums = stored.find(COUNTS), stored.get(SHARDS).totals.records.documents, ShardSums()
+    checks = [check for number, check in list_checks(stored) if drawn is None or drawn.has(SHARDS.name, number)]
     with ThreadPoolExecutor(options.num_workers) as threads, Origins(num_documents) as origins:
-        for found in threads.map(lambda check: check(), list_checks(stored)):
+        for found in threads.map(lambda check: check(), checks):
             problems.extend(found.problems)
             sums.add(found)
             shown.advance(found.documents_of.total())
@@ -300,18 +327,23 @@ def _recount_content(stored: Stored, options: RunOptions, problems: list[str], s
         if origins.has_twice():
             problems.append("shards: a record is there twice, as the provenance files say")
         named = name_tables(counts) if counts is not None else []
-        tables = [*threads.map(lambda table: recount_table(stored.url, table), named)]
-    held = sums.get()
-    records = {SHARDS.name: held, COUNTS.name: tables, REJECTED.name: sums.documents_of}
+
+        def read(table: TableRef) -> TableRef:
+            is_drawn = drawn is None or drawn.has(COUNTS.name, table.file.path)
+            return recount_table(stored.url, table) if is_drawn else table
+
+        tables = [*threads.map(read, named)]
+    held = sums.get() if drawn is None else sums.get().within(stored.get(SHARDS))
+    records = {SHARDS.name: held, COUNTS.name: tables, REJECTED.name: sums.documents_of if drawn is None else None}
     for name, made in stored.stages.items() if not problems else ():
         if name in records:
             problems.extend(recount(stored, made, records[name]))
-    if not problems and hash_content(read_token_counts(stored.url)) != held.token_counts:
+    if drawn is None and not problems and hash_content(read_token_counts(stored.url)) != held.token_counts:
         problems.append(f"{SHARDS.name}/{TOKEN_COUNTS}: its counts are not those of the shards")
     return sums.documents_of.total()
 
 
-def _make_again(stored: Stored, made: AnyManifest, work: DerivedWork, how: _How) -> Iterator[str]:
+def _make_again(stored: Stored, made: AnyManifest, work: DerivedWork, how: _How, drawn: Drawn | None) -> Iterator[str]:
     """Make all pieces of a stage again, out of the shards of others, and compare all of their files and their sums.
 
     The files are known to be those that were committed. A piece is removed again once it is compared.
@@ -335,11 +367,14 @@ def _make_again(stored: Stored, made: AnyManifest, work: DerivedWork, how: _How)
     ):
         try:
             records, num = [], work.count(stored)
-            for record, wrong in threads.map(make, range(num)):
+            numbers = [number for number in range(num) if drawn is None or drawn.has(made.stage, number)]
+            for record, wrong in threads.map(make, numbers):
                 records.append(record)
                 yield from wrong
                 shown.advance(sum(shard.facts.documents for shard in record.shards))
-            totals, languages = work.sum_up(stored, records, threads.map)
+            totals, languages = made.totals, made.languages
+            if drawn is None:
+                totals, languages = work.sum_up(stored, records, threads.map)
         except TokError as error:
             yield f"{stage.name}: {error}"
             return

@@ -132,25 +132,32 @@ def check_written_shard(output: str, rules: Rules, shard: ShardRef) -> Found:
     return found
 
 
-def list_checks(stored: Stored) -> list[Callable[[], Found]]:
-    """What reads the shards: one call for each work item or part of a shuffle, or shard that WriteShards made."""
+def list_checks(stored: Stored) -> list[tuple[int, Callable[[], Found]]]:
+    """What reads the shards: (number, call) of each work item, part of a shuffle, or shard that WriteShards made."""
     output, made = stored.url, stored.get(SHARDS)
     if stored.find(PLAN) is None:
         rules = make_rules(stored.spec, made.config, None)
-        return [functools.partial(check_written_shard, output, rules, shard) for shard in list_named_shards(made)]
+        written = list_named_shards(made)
+        return [(one.facts.item, functools.partial(check_written_shard, output, rules, one)) for one in written]
     plan, shards, rules = stored.plan, list_item_shards(made), make_rules(stored.spec, made.config, stored.plan)
     num_records = {file.uri: file.records for file in read_file_ledgers(output)}
     if made.config.shuffle is None:
         return [
-            functools.partial(
-                check_item, output, rules, plan.assignment(item), shards.get(item.number, ()), num_records
+            (
+                item.number,
+                functools.partial(
+                    check_item, output, rules, plan.assignment(item), shards.get(item.number, ()), num_records
+                ),
             )
             for item in plan.items
         ]
     num_parts = choose_num_parts(made.totals.tokens, made.config.target_tokens)
     ends = list_ordinal_ends(plan, num_records)
     return [
-        functools.partial(check_part, output, rules, get_interval(number, num_parts), ends, shards.get(number, ()))
+        (
+            number,
+            functools.partial(check_part, output, rules, get_interval(number, num_parts), ends, shards.get(number, ())),
+        )
         for number in range(num_parts)
     ]
 

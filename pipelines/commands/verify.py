@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 @command(
     "tokcore verify out/first",
     "tokcore verify out/first --decode 1000 --root a689...d024",
+    "tokcore verify out/first --sample 0.01 --seed 7",
     "tokcore verify out/first --rebuild train-00000-00000",
     "tokcore verify out/first --prove tokenizer/tokenizer.json",
     "tokcore verify out/first --removed takedown.txt",
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 )
 @click.option("--root", metavar="HEX", help="Fail unless the output has this root.")
 @click.option("--quick", is_flag=True, help="Only hash the files; do not read shards and tables.")
+@click.option("--sample", metavar="SHARE", help="Look at this share of shards and tables, and at all sizes.")
+@click.option("--seed", type=int, default=0, metavar="N", help="Another seed draws another sample.")
 @click.option("--rebuild", metavar="SHARD", help="Only compute this shard again from its inputs, and compare.")
 @click.option("--prove", metavar="FILE", help="Only print a proof that the root covers this file, as JSON.")
 @click.option("--removed", metavar="FILE", help="Only prove that the documents of these ids, a line each, are gone.")
@@ -45,6 +48,8 @@ def verify(
     decode: str,
     root: str | None,
     quick: bool,
+    sample: str | None,
+    seed: int,
     rebuild: str | None,
     prove: str | None,
     removed: str | None,
@@ -58,12 +63,17 @@ def verify(
     if there is a problem.
     """
     # For help and completion nothing that works is loaded.
+    from tokcore_pipelines.check.sampled import parse_sample
     from tokcore_pipelines.check.verify import verify as run
     from tokcore_pipelines.commands.answers import answer
     from tokcore_pipelines.commands.command_inputs import expand_path, make_absolute
     from tokcore_pipelines.local.progress import StageProgress
     from tokcore_pipelines.local.run_options import RunOptions
 
+    if sample is not None and (removed is not None or prove is not None or rebuild is not None):
+        raise click.UsageError("--sample is for the whole output; leave out --removed, --prove and --rebuild")
+    if sample is None and seed:
+        raise click.UsageError("--seed draws a sample: give --sample, too")
     if removed is not None:
         if decode != "0" or root is not None or quick or rebuild is not None or prove is not None or at is not None:
             raise click.UsageError(
@@ -96,6 +106,7 @@ def verify(
         quick=quick,
         base=expand_path(base),
         at=at,
+        sample=parse_sample(sample, seed) if sample is not None else None,
         options=RunOptions(workers),
         progress=StageProgress(),
     )
@@ -143,6 +154,7 @@ def print_removal_report(report: RemovalReport) -> None:
 def print_verified(report: Report) -> None:
     """Print the report of `tokcore verify`."""
     # For help and completion nothing that works is loaded.
+    from tokcore_pipelines.check.sampled import describe_sample
     from tokcore_pipelines.check.verify import describe_problems
 
     rate = report.size_bytes / 1e6 / report.seconds if report.seconds else 0
@@ -150,15 +162,20 @@ def print_verified(report: Report) -> None:
         say(*describe_problems(report.problems))
         say(f"{format_count(len(report.problems), 'problem')} in {format_count(report.num_files, 'file')}")
         return
-    say(
-        f"{format_count(report.num_files, 'file')}, {format_size(report.size_bytes)}, {rate:.0f} MB/s: all as committed"
-    )
+    files = f"{format_count(report.num_files, 'file')}, {format_size(report.size_bytes)}"
+    if report.num_pieces:
+        say(f"{files}: all of the committed sizes; manifests, small files and what was drawn as committed")
+    else:
+        say(f"{files}, {rate:.0f} MB/s: all as committed")
     if report.num_read:
-        say(f"{format_count(report.num_read, 'document')} read: tables, shards, ledgers and manifests agree")
+        agree = "they agree with manifests" if report.num_pieces else "tables, shards, ledgers and manifests agree"
+        say(f"{format_count(report.num_read, 'document')} read: {agree}")
     if report.num_decoded:
         source = "its source" if report.num_decoded == 1 else "their source"
         done = f"decoded and equal to {source}" if report.lossless else "encoded again, with equal tokens"
         say(f"{format_count(report.num_decoded, 'document')} {done}")
+    if report.num_pieces:
+        say(describe_sample(report.num_pieces, report.num_drawn, report.seed))
     if report.num_leftovers:
         say(f"{format_count(report.num_leftovers, 'file')} of unfinished work in _attempts: `tokcore gc` removes them")
     say(f"root {report.root}")

@@ -4,6 +4,22 @@ from mutants.defect import Defect, in_tests
 
 DEFECTS = (
     Defect(
+        "sample-looks-at-nothing",
+        "verify --sample does not hash what it has drawn",
+        "Drawn.has",
+        "return piece is None or piece in self.of.get(stage, ())",
+        "return piece is None",
+        in_tests("pipelines/test_verify_sample.py::test_a_flipped_byte_is_found_where_it_is_drawn"),
+    ),
+    Defect(
+        "seed-draws-nothing-else",
+        "verify --sample draws the same pieces whatever the seed",
+        "Sample.draw",
+        'f"{self.seed}/{made.stage}/{one}"',
+        'f"{made.stage}/{one}"',
+        in_tests("pipelines/test_verify_sample.py"),
+    ),
+    Defect(
         "card-unchecked",
         "a dataset card that was edited passes, if its hashes fit",
         "recount_build",
@@ -39,7 +55,7 @@ DEFECTS = (
         "brought-back-unseen",
         "verification does not look for what was removed",
         "_verify_commit",
-        "if removed is not None and not how.quick and not made.problems:",
+        "if removed is not None and not how.quick and how.sample is None and not made.problems:",
         "if False:",
         in_tests("pipelines/test_remove.py::test_verification_names_what_a_forged_log_brings_back"),
     ),
