@@ -63,7 +63,8 @@ def list_imports(*folders: str, at_start: bool = False) -> set[str]:
 
 
 def test_the_base_is_what_the_library_imports():
-    asked_for = {"fsspec", "ipython", "torch", "transformers"}  # for URLs, bars in notebooks, tensors, its tokenizers
+    # For URLs, the Hub, bars in notebooks, tensors, and tokenizers of transformers.
+    asked_for = {"fsspec", "huggingface-hub", "ipython", "torch", "transformers"}
     assert list_imports(*LIBRARY) - list_names() == asked_for
     assert list_names() == list_imports(*LIBRARY, at_start=True)
 

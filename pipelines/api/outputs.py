@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from tokcore.count.count_tables import open_counts
 from tokcore.errors import ConfigError
 from tokcore.shards.opened_shards import Shards, open_shards
+from tokcore.tokenizer.tokenizer import require_none_of_one_document
 from tokcore_pipelines.build.commit import require_manifest
 from tokcore_pipelines.build.output import read_output
 from tokcore_pipelines.build.read_log import read_log
+from tokcore_pipelines.look.audit import audit
 from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.tokenizers import load_tokenizer
 from tokcore_schemas.stage_table import BUILD, STAGES, WHOLE
@@ -48,6 +50,24 @@ class Output:
     def tokenizer(self) -> Tokenizer:
         """The tokenizer that encoded the documents. Raises FormatError if there is none, or its file is damaged."""
         return load_tokenizer(self.url)
+
+    def push_to_hub(
+        self, name: str, *, allow_one_document: bool = False, private: bool | None = None, token: str | None = None
+    ) -> str:
+        """Write the tokenizer into the repository "org/name" of the Hugging Face Hub; the URL of the commit.
+
+        Raises LearnError while `tokcore audit` finds tokens that come from one document, unless allow_one_document is
+        set; ConfigError if huggingface_hub is missing, or the Hub refuses.
+        """
+        tokenizer = self.tokenizer
+        if not allow_one_document:
+            found = audit(read_output(self.url), tokenizer)
+            if "mostly_one_document" not in found:
+                raise ConfigError(
+                    f"push_to_hub: {found['missing']['written']}. Set allow_one_document=True if it may be"
+                )
+            require_none_of_one_document(tokenizer, [row["id"] for row in found["mostly_one_document"]])
+        return tokenizer.push_to_hub(name, allow_one_document=True, private=private, token=token)
 
     def counts(self, lang: str, at: int | None = None) -> pa.Table:
         """The counts of one language's pre-tokens: tokcore.open_counts of this output."""

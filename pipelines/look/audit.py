@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tokcore.count.token_counts import RARE
 from tokcore.errors import FormatError, IdentityError
 from tokcore.look.odd_tokens import (
     CHARACTER_KINDS,
@@ -28,8 +29,6 @@ from tokcore_pipelines.look.top_sources import TopSource, find_top_sources
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.work.counted_parts import CountedParts
 from tokcore_schemas.stage_table import PLAN, SHARDS
-
-RARE = 10
 
 # An id is dominated by a document that has more than half of its occurrences, by a file that has more than nine tenths.
 _DOCUMENT_SHARE = (1, 2)

@@ -11,12 +11,13 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.builds import ROOT, build_file, jsonl, run_once, texts, tokcore
 
 import tokcore_pipelines
-from tokcore.errors import ConfigError
+from tokcore.errors import ConfigError, LearnError
 from tokcore_pipelines import Build, Learn, Output, Progress, Source
 
 DOCUMENTS = [{"id": f"en-{i}", "text": text} for i, text in enumerate(texts("en", 20))]
@@ -139,6 +140,19 @@ def test_threads_take_turns(folder):
         thread.join()
     assert sorted(Path(output.url).name for output in made) == ["a", "b"]
     assert len({output.root for output in made}) == 1
+
+
+def test_a_tokenizer_with_tokens_of_one_document_is_not_pushed(folder, monkeypatch):
+    pushed: list[tuple[Any, ...]] = []
+    monkeypatch.setattr("tokcore.tokenizer.tokenizer.push_files", lambda *about: pushed.append(about) or "url")
+    assert Output(str(folder / "out")).push_to_hub("org/name") == "url"
+    assert pushed.pop()[0] == "org/name"
+    (folder / "en.jsonl").write_bytes(jsonl([*DOCUMENTS, {"id": "odd", "text": "hunter2secret " * 40}]))
+    output = tokcore_pipelines.build(IN_PYTHON, output="odd", workers=1)
+    with pytest.raises(LearnError, match=r"tokens come from one document each.*hunter"):
+        output.push_to_hub("org/name")
+    assert not pushed
+    assert output.push_to_hub("org/name", allow_one_document=True) == "url"
 
 
 SCRIPT = """

@@ -26,6 +26,7 @@ TABLE_SCHEMA = pa.schema(
     ]
 )
 
+RARE = 10  # of ids that occur so often or less nothing is said
 _CONTENT_PREFIX = b"tokcore-token-counts-v2"
 _MAX_DENSE = 1 << 22
 
@@ -39,6 +40,12 @@ def add_up(parts: Sequence[IdRows]) -> IdRows:
         documents[at] += part.documents
         max_in_document[at] = np.maximum(max_in_document[at], part.max_in_document)
     return IdRows(ids, counts, documents, max_in_document)
+
+
+def find_of_one_document(rows: IdRows, rare: int = RARE) -> Ids:
+    """The ids that occur more than rare times, and more often in one document than in all others together."""
+    of_one = (rows.counts > rare) & (rows.max_in_document > rows.counts - rows.max_in_document)
+    return rows.ids[of_one]
 
 
 def _unite(lists: Sequence[Ids]) -> tuple[Ids, list[Offsets]]:

@@ -19,13 +19,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tokcore.errors import ConfigError, FormatError, IdentityError
+from tokcore.count.text_sources import read_batches
+from tokcore.count.token_counts import find_of_one_document
+from tokcore.errors import ConfigError, FormatError, IdentityError, LearnError
+from tokcore.files.hub_files import fetch_first, push_files
 from tokcore.formats.tokenizers import vocabulary_files
-from tokcore.formats.tokenizers.exports import export_to, write_files
+from tokcore.formats.tokenizers.exports import export_to, list_hub_files, write_files
 from tokcore.formats.tokenizers.foreign import FOLDER_NAMES, read_tokenizer_file
 from tokcore.formats.tokenizers.huggingface import read_tokenizer_json
 from tokcore.formats.tokenizers.tiktoken import read_rank_file, read_split_pattern
-from tokcore.kernel import Ids, NormalizingEncoder, Seeds
+from tokcore.kernel import IdCounter, Ids, NormalizingEncoder, Seeds
 from tokcore.look.progress_bar import Tell
 from tokcore.models import DEFAULT_MODEL
 from tokcore.models.bpe import LearnedModel
@@ -111,11 +114,72 @@ class Tokenizer(Vocabulary):
         if not file.exists() and _HUB_NAME.fullmatch(name) and file.suffix not in _FILE_SUFFIXES:
             raise FileNotFoundError(
                 f"{path}: there is no such file or folder. If it is a name on the Hugging Face Hub, download it first "
-                f"(hf download {name} tokenizer.json --local-dir FOLDER) and load the folder"
+                f"(hf download {name} tokenizer.json --local-dir FOLDER) and load the folder, or use from_pretrained"
             )
         if "://" in str(path):
             raise FileNotFoundError(f"{path}: a tokenizer is loaded from a path, not from a URL: copy it first")
         return cls(read_tokenizer_file(file.read_bytes(), str(file)))
+
+    @classmethod
+    def from_pretrained(
+        cls, name: str | PathLike[str], *, revision: str | None = None, token: str | None = None
+    ) -> Tokenizer:
+        """The tokenizer of a model on the Hugging Face Hub, by "org/name"; or, as load, that at a path.
+
+        Read through the Hub's cache, so that it is found offline once it was read. revision: a branch, tag or commit.
+        Raises ConfigError, which says what to do, if huggingface_hub is missing or the Hub gives no such repository;
+        FormatError if the repository holds no tokenizer, or as load does.
+
+        >>> tokcore.Tokenizer.from_pretrained("out/first") == tokenizer
+        True
+        """
+        if Path(name).exists() or not _HUB_NAME.fullmatch(str(name)) or Path(name).suffix in _FILE_SUFFIXES:
+            return cls.load(name)
+        file = fetch_first(str(name), (FILE_NAME, *FOLDER_NAMES), revision, token)
+        if file is None:
+            raise FormatError(f"{name}: this repository has no {FILE_NAME}, {', '.join(FOLDER_NAMES)}")
+        return cls(read_tokenizer_file(Path(file).read_bytes(), f"{name}/{Path(file).name}"))
+
+    def push_to_hub(
+        self,
+        name: str,
+        texts: Any = None,
+        *,
+        text: str = "text",
+        allow_one_document: bool = False,
+        private: bool | None = None,
+        token: str | None = None,
+        message: str = "Upload a tokenizer",
+    ) -> str:
+        """Write the tokenizer into the repository "org/name" of the Hugging Face Hub; the URL of the commit.
+
+        texts: what it was learned from, as train takes them (text: their column). They are encoded, and where more
+        than half of a token's occurrences are in one of them, that document would be told by the vocabulary: refused
+        with a LearnError that names these tokens, unless allow_one_document is set; then no texts are needed. Of an
+        output of a build, Output.push_to_hub knows the documents. Raises ConfigError as from_pretrained does.
+
+        >>> tokenizer.push_to_hub("org/name")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+            ...
+        tokcore.errors.ConfigError: push_to_hub: texts are missing: ...
+        """
+        if not allow_one_document:
+            if texts is None:
+                raise ConfigError(
+                    "push_to_hub: texts are missing: with them it is seen whether the vocabulary tells a document. "
+                    "Give what it was learned from, or set allow_one_document=True"
+                )
+            require_none_of_one_document(self, self._find_of_one_document(texts, text))
+        return push_files(name, list_hub_files(self.spec), message, private, token)
+
+    def _find_of_one_document(self, texts: Any, column: str) -> list[int]:
+        counter = IdCounter()
+        for batch in read_batches(texts, None, column):
+            for _, some in batch.by_lang():
+                encoded = self.encode_texts(some)
+                counter.add(encoded.ids, encoded.offsets)
+        added = self.added.values()
+        return [id for id in find_of_one_document(counter.take()).tolist() if id not in added]
 
     @classmethod
     def from_tiktoken(
@@ -771,6 +835,18 @@ class Tokenizer(Vocabulary):
 
     def __reduce__(self) -> tuple[Callable[[bytes], Tokenizer], tuple[bytes]]:
         return _unpickle, (self.spec.to_json_bytes(),)
+
+
+def require_none_of_one_document(tokenizer: Tokenizer, ids: Sequence[int]) -> None:
+    """Raise LearnError, naming some of them, if there are tokens of one document."""
+    if not ids:
+        return
+    names = ", ".join(repr(tokenizer.token_bytes(id).decode(errors="replace")) for id in ids[:5])
+    raise LearnError(
+        f"push_to_hub: {len(ids)} tokens come from one document each, by more than half of their occurrences: {names}"
+        f"{', ...' if len(ids) > 5 else ''}. Whoever has the vocabulary can read them. Learn it again with "
+        f"min_documents, or without that document; or, if that is meant, set allow_one_document=True"
+    )
 
 
 def _join_parts(encoder: Encoder, parts: Sequence[bytes | int]) -> Ids:

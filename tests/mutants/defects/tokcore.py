@@ -475,4 +475,12 @@ DEFECTS = (
         "if False:",
         in_tests("pipelines/test_prune_and_map.py::test_a_map_spells_new_tokens_with_old_ones"),
     ),
+    Defect(
+        "one-document-pushed",
+        "push_to_hub looks at no text",
+        "Tokenizer.push_to_hub",
+        "require_none_of_one_document(self, self._find_of_one_document(texts, text))",
+        "pass",
+        in_tests("tokcore/test_hub.py::test_tokens_of_one_document_are_refused"),
+    ),
 )

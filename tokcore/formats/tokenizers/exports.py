@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tokcore.errors import ConfigError
+from tokcore.errors import ConfigError, FormatError
 from tokcore.formats.tokenizers import (
     bert,
     byt5,
@@ -20,7 +20,7 @@ from tokcore.formats.tokenizers import (
     transformers,
 )
 from tokcore.formats.tokenizers.converted_pieces import describe_difference
-from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
+from tokcore.tokenizer.tokenizer_spec import FILE_NAME, TokenizerSpec
 
 
 class Export(NamedTuple):
@@ -47,6 +47,15 @@ def make_huggingface_files(
         ("tokenizer_config.json", transformers.write_tokenizer_config(spec, as_before=as_before)),
         ("special_tokens_map.json", transformers.write_special_tokens_map(spec, as_before=as_before)),
     ]
+
+
+def list_hub_files(spec: TokenizerSpec) -> list[tuple[str, bytes]]:
+    """(name, content) of what a repository holds: our own file, and those of transformers if they can hold it."""
+    own = (FILE_NAME, spec.to_json_bytes())
+    try:
+        return [own, *make_huggingface_files(spec, huggingface.write_tokenizer_json(spec))]
+    except FormatError:
+        return [own]
 
 
 EXPORTS: Mapping[str, Export] = {
