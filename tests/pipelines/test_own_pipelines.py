@@ -36,9 +36,11 @@ from tokcore_pipelines.look.report.report_files import write_report
 from tokcore_pipelines.run.engines.coders import RecordCoder
 from tokcore_pipelines.work.language_totals import format_ratio
 from tokcore_pipelines.work.read_source import Record
+from tokcore_pipelines.work.semantics import SEMANTICS
 from tokcore_pipelines.work.sort_documents import choose_bucket, sort_documents
 from tokcore_schemas import Document
 from tokcore_schemas.document import RejectedRecord
+from tokcore_schemas.manifest import compute_identity
 from tokcore_schemas.stage_table import parse_manifest
 
 
@@ -204,11 +206,22 @@ def test_commands_on_a_folder_of_shards(tmp_path, capsys):
             ("shards/more.bin", lambda path: path.write_bytes(b""), "shards/more.bin: no manifest names it"),
             ("shards/manifest.json", _count_one_more, " documents were read, "),
             ("shards/manifest.json", _move_a_token, "tokens = "),
+            ("shards/manifest.json", _name_other_documents, "shards/manifest.json: totals.documents_digest = "),
         )
     ):
         copy = Path(shutil.copytree(place, tmp_path / f"copy{number}"))
         tamper(copy / name)
         assert any(problem in one for one in verify(str(copy), options=RunOptions(1)).problems), name
+
+
+def _name_other_documents(path: Path) -> None:
+    """With the identity that follows: only what is in the shards contradicts it."""
+    manifest = json.loads(path.read_bytes())
+    totals = manifest["totals"]
+    totals["documents_digest"] = f"{int(totals['documents_digest'][0], 16) ^ 1:x}{totals['documents_digest'][1:]}"
+    key = {"tokenizer": totals["fingerprint"], "documents": totals["documents_digest"]}
+    manifest["identity"] = compute_identity("shards", key, {}, SEMANTICS)
+    path.write_bytes(write_canonical_json(manifest))
 
 
 def _count_one_more(path: Path) -> None:
