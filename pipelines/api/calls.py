@@ -10,6 +10,7 @@ one for each core. settings: tables whose keys replace those of the build file: 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -58,7 +59,7 @@ def build(
     (1, b'low lower lowest<|endoftext|>')
     """
     with taking_turns():
-        how = {"replace": replace, "reuse": locate(reuse) if reuse else ""}
+        how = {"replace": replace, "reuse": os.fspath(reuse), "is_to_work": True}
         to_run = open_build(config, output, settings, RunOptions(workers), progress, **how)
         to_run.run()
         return Output(to_run.output)

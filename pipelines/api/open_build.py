@@ -1,25 +1,20 @@
-"""The build that an argument of a function means, and the URL of an output."""
+"""What arguments of the functions mean, as tokcore_pipelines.build.open_build takes it."""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
-from tokcore_pipelines.build import build
+from tokcore_pipelines.build import open_build as build_opening
+from tokcore_pipelines.build.named_paths import make_absolute
 from tokcore_pipelines.local.extras import describe_missing
 from tokcore_pipelines.local.progress import Progress, StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
-from tokcore_pipelines.store import urls
-from tokcore_pipelines.store.storage import read_bytes
 from tokcore_schemas.build_in_python import Build, spell_settings
-from tokcore_schemas.config import BuildConfig, load_config, read_named_files
-from tokcore_schemas.paths import expand
 
 Named = str | os.PathLike[str]
 Told = Callable[[Progress], None] | bool | None  # who hears of progress
@@ -42,24 +37,16 @@ def taking_turns() -> Iterator[None]:
 
 def open_build(
     config: Build | Named, output: Named, settings: Mapping[str, Any], options: RunOptions, told: Told, **how: Any
-) -> build.Build:
+) -> Any:
     """The build of a build file, in Python or by its path or URL. settings: in place of what it sets."""
-    read = _read_config(config, output, spell_settings(settings))
-    where = locate(output) if output else ""
-    return build.Build(read, options, where, make_progress(told), **how)
-
-
-def _read_config(config: Build | Named, output: Named, assigned: tuple[str, ...]) -> BuildConfig:
-    if not isinstance(config, Build):
-        return load_config(expand(os.fspath(config)), assigned, read_bytes)
-    if output and config.output is None:
-        config = dataclasses.replace(config, output=os.fspath(output))
-    return read_named_files(config.parse(assigned), read_bytes)
+    named = config if isinstance(config, Build) else os.fspath(config)
+    read = build_opening.read_config(named, spell_settings(settings), os.fspath(output))
+    return build_opening.open_build(read, options, os.fspath(output), make_progress(told), **how)
 
 
 def locate(output: Named) -> str:
-    """The URL of an output; a relative path starts at the current folder."""
-    return urls.resolve(str(Path.cwd()), expand(os.fspath(output)))
+    """The URL of an output; a relative path starts at the current folder. Raises ConfigError for a build file."""
+    return make_absolute(os.fspath(output))
 
 
 def make_progress(told: Told) -> StageProgress:

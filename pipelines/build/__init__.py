@@ -2,6 +2,7 @@
 
 In the order of work:
 - build: one build file and one output; calls the stages in order. table: a row for each stage.
+- open_build: the build that a user names, on a command line or in Python. named_paths: the paths that users name.
 - plan_corpus: pins the inputs in a manifest.
 - source_checks, suggest_fixes: read the beginning of some files, and say what is wrong and what to write instead.
   guess_fields: which field is meant. samples: what was seen of them. filter_samples: what filters would drop of these.

@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
+from tokcore_pipelines.build.named_paths import make_absolute
 from tokcore_pipelines.build.output import read_output
 from tokcore_pipelines.commands.answers import answer, show_progress
-from tokcore_pipelines.commands.command_inputs import make_absolute
 from tokcore_pipelines.commands.command_options import AT, JSON, VOCAB_SIZE, command
 from tokcore_pipelines.commands.named_tokenizers import load_tokenizer
 from tokcore_pipelines.local.say import say

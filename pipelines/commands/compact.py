@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tokcore_pipelines.commands.command_inputs import expand_path, make_absolute
+from tokcore_pipelines.build.named_paths import expand_path, make_absolute
 from tokcore_pipelines.commands.command_options import BASE, DRY_RUN, JSON, WORKERS, command
 from tokcore_pipelines.commands.print_commits import NOTHING_DONE, answer_done, print_commit
 from tokcore_pipelines.history.compact_output import Compact, Compacted

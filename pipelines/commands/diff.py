@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
+from tokcore_pipelines.build.named_paths import make_absolute
 from tokcore_pipelines.build.output import read_output
 from tokcore_pipelines.build.read_log import is_updated
 from tokcore_pipelines.commands.answers import answer, show_progress
-from tokcore_pipelines.commands.command_inputs import make_absolute
 from tokcore_pipelines.commands.command_options import JSON, command
 from tokcore_pipelines.local.say import say
 from tokcore_pipelines.local.terminal import make_printable

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from tokcore.errors import ConfigError
-from tokcore_pipelines.commands.command_inputs import make_absolute
+from tokcore_pipelines.build.named_paths import make_absolute
 from tokcore_pipelines.commands.command_options import RunChoices
 from tokcore_pipelines.commands.run_stages import make_stage_command, print_made
 from tokcore_schemas.stage_table import SHARDS

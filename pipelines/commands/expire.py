@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
+from tokcore_pipelines.build.named_paths import make_absolute
 from tokcore_pipelines.check.gc import parse_seconds
 from tokcore_pipelines.commands.answers import show_progress
-from tokcore_pipelines.commands.command_inputs import make_absolute
 from tokcore_pipelines.commands.command_options import DRY_RUN, JSON, command
 from tokcore_pipelines.commands.print_commits import NOTHING_DONE, answer_done
 from tokcore_pipelines.history.expire_commits import Expired

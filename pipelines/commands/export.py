@@ -6,10 +6,11 @@ import click
 
 from tokcore.errors import ConfigError
 from tokcore.formats.tokenizers.exports import EXPORTS, export_to
+from tokcore_pipelines.build.named_paths import expand_path, make_absolute
 from tokcore_pipelines.build.read_log import read_log
 from tokcore_pipelines.build.tokenizer_files import export_to_store
 from tokcore_pipelines.build.tokenizers_beside import find_tokenizer
-from tokcore_pipelines.commands.command_inputs import expand_local_path, expand_path, make_absolute
+from tokcore_pipelines.commands.command_inputs import expand_local_path
 from tokcore_pipelines.commands.command_options import AT, VOCAB_SIZE, command
 from tokcore_pipelines.commands.named_tokenizers import load_tokenizer
 from tokcore_pipelines.local.say import say

@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from tokcore.shards.shard_checks import Rules
+from tokcore_pipelines.build.named_paths import make_absolute
 from tokcore_pipelines.check.fsck import Report, check_shards
 from tokcore_pipelines.commands.answers import answer, show_progress
-from tokcore_pipelines.commands.command_inputs import make_absolute
 from tokcore_pipelines.commands.command_options import END_ID, JSON, READ_DTYPE, SHARDS_VOCAB_SIZE, command
 from tokcore_pipelines.local.say import say
 from tokcore_pipelines.local.terminal import format_count

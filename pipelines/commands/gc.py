@@ -6,10 +6,10 @@ import dataclasses
 
 import click
 
+from tokcore_pipelines.build.named_paths import make_absolute
 from tokcore_pipelines.check.gc import Collected
 from tokcore_pipelines.check.gc import gc as run
 from tokcore_pipelines.commands.answers import show_progress
-from tokcore_pipelines.commands.command_inputs import make_absolute
 from tokcore_pipelines.commands.command_options import DRY_RUN, JSON, command
 from tokcore_pipelines.local.say import say, say_json
 from tokcore_pipelines.local.terminal import format_count, format_size, make_printable

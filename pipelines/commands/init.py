@@ -9,8 +9,9 @@ import click
 from tokcore.errors import ConfigError
 from tokcore_pipelines.begin.build_text import write_build_text
 from tokcore_pipelines.begin.propose import propose
+from tokcore_pipelines.build.named_paths import expand_path
 from tokcore_pipelines.commands.answers import show_progress
-from tokcore_pipelines.commands.command_inputs import expand_local_path, expand_path
+from tokcore_pipelines.commands.command_inputs import expand_local_path
 from tokcore_pipelines.commands.command_options import command
 from tokcore_pipelines.local.say import say, write_data
 from tokcore_pipelines.local.terminal import format_count

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from tokcore_pipelines.build.named_paths import make_absolute
 from tokcore_pipelines.commands.answers import answer
-from tokcore_pipelines.commands.command_inputs import make_absolute
 from tokcore_pipelines.commands.command_options import JSON, command
 from tokcore_pipelines.commands.print_commits import describe_log, print_log
 

@@ -7,8 +7,8 @@ from collections.abc import Container
 from tokcore.errors import ConfigError
 from tokcore.text.patterns import PATTERNS
 from tokcore.tokenizer.tokenizer import Tokenizer
+from tokcore_pipelines.build.named_paths import make_absolute
 from tokcore_pipelines.build.tokenizer_files import find_tokenizer_of_size, read_tokenizer
-from tokcore_pipelines.commands.command_inputs import make_absolute
 
 
 def load_tokenizer(path: str, pattern: str | None = None, vocab_size: int | None = None) -> Tokenizer:

@@ -1,22 +1,19 @@
-"""The build that a command line names."""
+"""The build that a command line names: its options, as tokcore_pipelines.build.open_build takes them."""
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
 import click
 
 from tokcore.errors import ConfigError
-from tokcore_pipelines.commands.command_inputs import expand_path, make_absolute
+from tokcore_pipelines.build import open_build as build_opening
+from tokcore_pipelines.build.named_paths import expand_path, make_absolute
 from tokcore_pipelines.commands.command_options import RunChoices
-from tokcore_pipelines.local.pool import Workers
+from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions, parse_slice
-from tokcore_pipelines.local.worker_modules import WORKER_MODULES
 from tokcore_pipelines.store import storage, urls
-from tokcore_pipelines.store.options import use_options
-from tokcore_schemas.config import load_config
 
 
 def open_build(
@@ -35,7 +32,6 @@ def open_build(
     """
     if chosen.quiet and chosen.verbose:
         raise click.UsageError("--quiet and --verbose exclude each other: leave one of them out")
-    from_other = make_absolute(reuse) if reuse else ""
     assigned = chosen.assigned
     if chosen.engine is not None:
         assigned += (f"engine.name={chosen.engine}",)
@@ -55,34 +51,12 @@ def open_build(
     if is_learned and _is_output(expand_path(build_file)):
         config = _read_learn_config(build_file, chosen.output, assigned)
     else:
-        config = load_config(expand_path(build_file), assigned, storage.read_bytes)
-    use_options(dataclasses.asdict(config.storage))
-    where = make_absolute(chosen.output) if chosen.output else ""
+        config = build_opening.read_config(build_file, assigned)
     options = RunOptions(chosen.workers, runner_options, chosen.detach, share=share)
-    started = _start_workers_early(config, options, where) if is_to_work else None
-    # Half of a second, in which workers start.
-    from tokcore_pipelines.build.build import Build
-
-    build = Build(config, options, where, replace=replace or "", reuse=from_other)
-    build.progress.level = -1 if chosen.quiet else int(chosen.verbose)
-    if started is not None:
-        build.take_workers(started)
-    return build
-
-
-def _start_workers_early(config: Any, options: Any, output: str) -> Any:
-    """Workers that import while this process does; None if they may not be needed.
-
-    An engine has workers of its own, and a finished build needs none. No store is asked whether a build is finished.
-    """
-    output = output or urls.resolve(config.base, config.build.output)
-    if config.engine.name != "local" or not options.is_local or not urls.is_local(output):
-        return None
-    if (urls.get_local_path(output) / "manifest.json").exists():
-        return None
-    workers = Workers(options, WORKER_MODULES)
-    workers.start_first()
-    return workers
+    progress = StageProgress(-1 if chosen.quiet else int(chosen.verbose))
+    return build_opening.open_build(
+        config, options, chosen.output, progress, replace=replace or "", reuse=reuse or "", is_to_work=is_to_work
+    )
 
 
 def _is_output(path: str) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
+from tokcore_pipelines.build.named_paths import expand_path, make_absolute
 from tokcore_pipelines.check.repair import Repaired
 from tokcore_pipelines.check.repair import repair as run
 from tokcore_pipelines.commands.answers import answer
-from tokcore_pipelines.commands.command_inputs import expand_path, make_absolute
 from tokcore_pipelines.commands.command_options import AT_ANY, BASE, JSON, WORKERS, command
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.local.say import say

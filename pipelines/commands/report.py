@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
+from tokcore_pipelines.build.named_paths import make_absolute
 from tokcore_pipelines.build.output import read_output
-from tokcore_pipelines.commands.command_inputs import expand_local_path, make_absolute
+from tokcore_pipelines.commands.command_inputs import expand_local_path
 from tokcore_pipelines.commands.command_options import AT, command
 from tokcore_pipelines.commands.named_tokenizers import load_against
 from tokcore_pipelines.local.progress import StageProgress

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
+from tokcore_pipelines.build.named_paths import make_absolute
 from tokcore_pipelines.commands.answers import show_progress
-from tokcore_pipelines.commands.command_inputs import make_absolute, read_lines
+from tokcore_pipelines.commands.command_inputs import read_lines
 from tokcore_pipelines.commands.command_options import DRY_RUN, JSON, command
 from tokcore_pipelines.commands.print_commits import NOTHING_DONE, answer_done, print_commit
 from tokcore_pipelines.history.restore_documents import Restore, Restored

@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from tokcore_pipelines.build.commit import find_manifest, find_manifests
+from tokcore_pipelines.build.named_paths import make_absolute
 from tokcore_pipelines.build.read_log import is_updated
 from tokcore_pipelines.commands.answers import answer, show_progress
-from tokcore_pipelines.commands.command_inputs import make_absolute
 from tokcore_pipelines.commands.command_options import ALL, JSON, command
 from tokcore_pipelines.local.say import say, say_json
 from tokcore_pipelines.local.terminal import (

@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from tokcore.errors import ConfigError
+from tokcore_pipelines.build.named_paths import make_absolute
 from tokcore_pipelines.commands.answers import answer
-from tokcore_pipelines.commands.command_inputs import make_absolute
 from tokcore_pipelines.commands.command_options import JSON, command
 from tokcore_pipelines.local.say import say
 from tokcore_pipelines.local.terminal import format_count, format_size

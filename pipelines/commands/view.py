@@ -6,9 +6,9 @@ import click
 
 from tokcore.errors import ConfigError
 from tokcore_pipelines.build.commit import find_manifest
+from tokcore_pipelines.build.named_paths import make_absolute
 from tokcore_pipelines.build.output import read_output
 from tokcore_pipelines.commands.answers import show_progress
-from tokcore_pipelines.commands.command_inputs import make_absolute
 from tokcore_pipelines.commands.command_options import AT, command
 from tokcore_pipelines.commands.named_tokenizers import load_against, name_apart, split_pattern
 from tokcore_pipelines.local.say import say

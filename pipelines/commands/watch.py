@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from tokcore.errors import ConfigError
-from tokcore_pipelines.commands.command_inputs import make_absolute
+from tokcore_pipelines.build.named_paths import make_absolute
 from tokcore_pipelines.commands.command_options import BUILD_FILE, RunChoices, add_unsliced_run_options, command
 from tokcore_pipelines.commands.open_build import open_build
 from tokcore_pipelines.watch.service import Service

@@ -125,6 +125,8 @@ def test_warnings_are_those_of_python(folder):
         tokcore_pipelines.build(IN_PYTHON, output="warned", workers=1, build={"max_rejected": 1})
     with pytest.raises(ConfigError, match=r"learn\.vocab_size = 1: must be at least 257"):
         tokcore_pipelines.build(IN_PYTHON, output="warned", learn={"vocab_size": 1})
+    with pytest.raises(ConfigError, match=r"build\.toml: is a build file; name its output instead: .*/out"):
+        tokcore_pipelines.verify("build.toml")
 
 
 def test_threads_take_turns(folder):
