@@ -295,9 +295,10 @@ def test_tables_that_do_not_fit_are_refused():
         ({"leaf_of_block": blocks[1:]}, "4352"),
         ({"leaves": leaves + 2}, "no class"),
         ({"byte_classes": named[1:]}, "byte_classes"),
+        ({"regions": named[:3]}, "regions: expected none, or one for each class"),
     ]:
         tables = {"num_classes": 2, "transitions": np.zeros(4, np.uint16), "leaf_of_block": blocks}
-        tables |= {"leaves": leaves, "byte_classes": named, **changed}
+        tables |= {"leaves": leaves, "byte_classes": named, "regions": named[:0], **changed}
         with pytest.raises(ValueError, match=message):
             kernel.Automaton(**tables).split(batch)
 
