@@ -15,6 +15,7 @@ from pathlib import Path
 
 import count
 import encode
+import loading
 import texts
 from measuring import Table, interleaved, machine, measured, parsed_options
 
@@ -51,6 +52,11 @@ def main() -> None:
             )
             speeds = [result["speed"] for result in counted.values()]
             ratios[f"count {pattern}, x tokcore, portable"] = speeds[0] / speeds[1]
+        loaded = measured(loading.measure, ranks=ranks, folder=options.work / "loaded")
+        for name in ("tokcore", "tokcore, tokcore.json"):
+            ratios[f"load {name.partition(', ')[2] or 'tokenizer.json'}, x tokenizers"] = (
+                loaded["tokenizers"] / loaded[name]
+            )
     recorded = json.loads(RECORDED.read_text()) if RECORDED.is_file() else {"machine": "none", "ratios": {}}
     rows = []
     for name, ratio in ratios.items():

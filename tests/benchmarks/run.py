@@ -20,6 +20,7 @@ import count
 import encode
 import learn
 import learn_pieces
+import loading
 import pathological
 import peers
 import pieces
@@ -40,6 +41,7 @@ def programs(table: Path | None) -> dict[str, Callable[[Options], list[Table]]]:
     return {
         "encode": encode.tables,
         "short texts": short_texts.tables,
+        "loading": loading.tables,
         "pathological": pathological.tables,
         "count": count.tables,
         "learn": lambda options: learn.tables(options, table),

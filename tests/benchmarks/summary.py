@@ -20,6 +20,9 @@ COLUMNS = (
     ("without start-up: MB per CPU second", "without start-up", True),
     ("merge, s", "merging alone", False),
     ("both, s", "with counting", False),
+    ("load, s", "", False),
+    ("new", "new", False),
+    ("known", "known", False),
 )
 # How the name of a library ends that was given the texts in this form.
 BUFFER = ", one buffer"
