@@ -12,8 +12,15 @@ from tokcore.shards.conversion import NewIds, Reading
 from tokcore.shards.format_table import SHARD_FORMATS
 from tokcore_pipelines.build.named_paths import make_absolute
 from tokcore_pipelines.commands.answers import answer, show_progress
-from tokcore_pipelines.commands.command_inputs import make_absolute
-from tokcore_pipelines.commands.command_options import AT, END_ID, JSON, READ_DTYPE, RunChoices, SHARDS_VOCAB_SIZE, WORKERS, command
+from tokcore_pipelines.commands.command_options import (
+    AT,
+    END_ID,
+    JSON,
+    READ_DTYPE,
+    WORKERS,
+    RunChoices,
+    command,
+)
 from tokcore_pipelines.commands.named_tokenizers import load_tokenizer
 from tokcore_pipelines.local.say import say
 from tokcore_pipelines.local.terminal import format_count

@@ -7,14 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tokcore_pipelines.build.named_paths import expand_path, make_absolute
-from tokcore_pipelines.build.output import read_output
-from tokcore_pipelines.check.prove_file import prove_file
-from tokcore_pipelines.check.rebuild import Rebuilt, rebuild
-from tokcore_pipelines.check.verify import Report, describe_problems, verify as run
-from tokcore_pipelines.check.verify_removed import RemovalReport, verify_removed
-from tokcore_pipelines.commands.answers import answer, show_progress
-from tokcore_pipelines.commands.command_inputs import read_lines
 from tokcore_pipelines.commands.command_options import AT, BASE, JSON, WORKERS, command
 from tokcore_pipelines.local.say import say, say_json
 from tokcore_pipelines.local.terminal import format_count, format_size
@@ -71,10 +63,10 @@ def verify(
     if there is a problem.
     """
     # For help and completion nothing that works is loaded.
+    from tokcore_pipelines.build.named_paths import expand_path, make_absolute
     from tokcore_pipelines.check.sampled import parse_sample
     from tokcore_pipelines.check.verify import verify as run
     from tokcore_pipelines.commands.answers import answer
-    from tokcore_pipelines.commands.command_inputs import expand_path, make_absolute
     from tokcore_pipelines.local.progress import StageProgress
     from tokcore_pipelines.local.run_options import RunOptions
 
