@@ -56,7 +56,8 @@ def section(record: dict[str, Any]) -> str:
         held = sum(row.ratio >= NOISE for row in inputs)
         lines.append(f"| {len(inputs)} pathological inputs, Arrow | the best for each | at least as fast in {held} |")
     slower = [f"{one.row}, {one.column} ({one.peer})" for one in compared + inputs if one.ratio < NOISE]
-    verdict = f"Slower than another library: {'; '.join(slower)}." if slower else "No other library was faster."
+    told = f"Slower than another library: {'; '.join(slower)}."
+    verdict = told if slower else "In these rows, no other library was faster."
     return "\n".join(lines) + f"\n\n{verdict}\n"
 
 
