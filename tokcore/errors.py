@@ -13,6 +13,26 @@ TokError
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+
+def list_causes(error: BaseException | None, *, explicit: bool = False) -> Iterator[BaseException]:
+    """The error and what led to it, each once: an error may be among its own causes.
+
+    explicit: only what `raise ... from` names, not what was being handled.
+
+    >>> from tokcore.errors import list_causes
+    >>> error = ValueError("it is its own cause")
+    >>> error.__cause__ = error
+    >>> len([*list_causes(error)])
+    1
+    """
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or (None if explicit else error.__context__)
+
 
 class TokError(Exception):
     """Root of all errors that tokcore raises on purpose.

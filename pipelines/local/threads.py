@@ -8,6 +8,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
+from tokcore.errors import list_causes
 from tokcore_pipelines.local.terminal import format_size
 
 START_SECONDS = 20.0  # in which a thread begins, on a machine however busy
@@ -55,11 +56,7 @@ def describe_shortage(error: BaseException | None) -> str:
 
     What caused it is looked at, too: what reads a file may blame its bytes.
     """
-    while error is not None:
-        if told := _describe_shortage(error):
-            return told
-        error = error.__cause__
-    return ""
+    return next(filter(None, map(_describe_shortage, list_causes(error, explicit=True))), "")
 
 
 def _describe_shortage(error: BaseException) -> str:

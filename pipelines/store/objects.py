@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tokcore.errors import StageError
+from tokcore.errors import StageError, list_causes
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.store.read_file import compute_sha256
 from tokcore_pipelines.store.redaction import redact
@@ -205,15 +205,14 @@ def find_s3_sha256(url: str) -> tuple[int, str | None]:
 
 def is_taken(error: BaseException | None) -> bool:
     """Whether a store refused to create an object because its name is taken. Looks at what led to the error, too."""
-    while error is not None:
-        if isinstance(error, FileExistsError):
+    for one in list_causes(error):
+        if isinstance(one, FileExistsError):
             return True
-        response = getattr(error, "response", None)
+        response = getattr(one, "response", None)
         if isinstance(response, Mapping) and response.get("Error", {}).get("Code") in ("PreconditionFailed", "412"):
             return True
-        if getattr(error, "status", None) == 412 or getattr(error, "status_code", None) == 412:
+        if getattr(one, "status", None) == 412 or getattr(one, "status_code", None) == 412:
             return True
-        error = error.__cause__ or error.__context__
     return False
 
 

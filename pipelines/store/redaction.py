@@ -10,6 +10,8 @@ from typing import Any
 
 import fsspec
 
+from tokcore.errors import list_causes
+
 _PASSWORD = re.compile(r"(?<=://)[^/\s@]*:[^/\s]*@")
 _SIGNED_QUERY = re.compile(r"\?[^\s'\"]*=[^\s'\"]*")
 # What follows the name of a secret in a fragment (#access_token=...), or in a path (;jsessionid=...).
@@ -81,8 +83,7 @@ def _names_secret(name: str) -> bool:
 
 def make_cause(error: BaseException) -> BaseException | None:
     """The error with its text and that of its causes redacted, to `raise ... from`; None if that cannot be done."""
-    link: BaseException | None = error
-    while link is not None:
+    for link in list_causes(error):
         if _spell(link) != redact(_spell(link)):
             link.args = tuple(redact(part) if isinstance(part, str) else part for part in link.args)
             for name in ("strerror", "filename", "filename2"):
@@ -90,7 +91,6 @@ def make_cause(error: BaseException) -> BaseException | None:
                     setattr(link, name, redact(part))
         if _spell(link) != redact(_spell(link)):
             return None
-        link = link.__cause__ or link.__context__
     return error
 
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+
+from tokcore.errors import list_causes
 
 # What the stores' libraries raise for credentials that are missing, expired or not accepted. Those of boto,
 # google-auth, azure and huggingface_hub, in this order.
@@ -63,7 +65,7 @@ _NAMED_REGION = re.compile(r"expecting '([a-z0-9-]+)'")
 
 def explain_refusal(error: BaseException) -> str:
     """What to do about an error that trying again does not end; "" if it may end. Looks at what led to it, too."""
-    links = list(_list_links(error))
+    links = list(list_causes(error))
     for link in links:
         code = find_code(link)
         if (_find_status(link) in (401, 403) or is_stale(link)) and _LOOKS_SKEWED.search(str(link)):
@@ -85,12 +87,12 @@ def explain_refusal(error: BaseException) -> str:
 
 def has_expired(error: BaseException) -> bool:
     """Whether a store refused because a token has run out."""
-    return any(find_code(link) in EXPIRED for link in _list_links(error))
+    return any(find_code(link) in EXPIRED for link in list_causes(error))
 
 
 def is_unknown_host(error: BaseException) -> bool:
     """Whether a name server answered that the store's name has no address. One that does not answer may do so later."""
-    return any(_find_resolver_code(link) in _NO_ADDRESS for link in _list_links(error))
+    return any(_find_resolver_code(link) in _NO_ADDRESS for link in list_causes(error))
 
 
 # EAI_NODATA is not in every libc.
@@ -109,12 +111,12 @@ def _find_resolver_code(error: BaseException) -> int | None:
 def is_stale(error: BaseException) -> bool:
     """Whether google-auth got no new token, and would get none if it asked again."""
     names = ("RefreshError", "ReauthFailError")
-    return any(type(link).__name__ in names and not getattr(link, "retryable", False) for link in _list_links(error))
+    return any(type(link).__name__ in names and not getattr(link, "retryable", False) for link in list_causes(error))
 
 
 def is_bare(error: BaseException) -> bool:
     """Whether S3 refused without saying why: the answer to a HEAD has a status alone."""
-    return any(find_code(link) in ("301", "400", "403") for link in _list_links(error))
+    return any(find_code(link) in ("301", "400", "403") for link in list_causes(error))
 
 
 def find_code(error: BaseException) -> str:
@@ -144,9 +146,3 @@ def _find_region(error: BaseException) -> str:
     if not found and (match := _NAMED_REGION.search(str(error))):
         found = match[1]
     return f"the region {found}" if found else "another region"
-
-
-def _list_links(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from tokcore.errors import StageError, TokError
+from tokcore.errors import StageError, TokError, list_causes
 from tokcore_pipelines.store.redaction import make_cause, redact
 from tokcore_pipelines.store.refusals import NO_BUCKET, explain_refusal, find_code, has_expired, is_bare
 
@@ -139,11 +139,9 @@ def watch(watcher: Callable[[str], None] | None) -> None:
 
 
 def _name_failure(failure: BaseException) -> str:
-    error: BaseException | None = failure
-    while error is not None:
+    for error in list_causes(failure):
         if code := find_code(error) or getattr(error, "status", None) or getattr(error, "code", None):
             return str(code)
-        error = error.__cause__ or error.__context__
     return type(failure).__name__
 
 

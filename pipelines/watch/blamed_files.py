@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 
-from tokcore.errors import TokError
+from tokcore.errors import TokError, list_causes
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.attempts import FOLDER, WATCHERS
 from tokcore_pipelines.store.redaction import redact
@@ -21,11 +21,8 @@ def blames_machine(error: BaseException, output: str) -> bool:
 
     Errors of workers arrive as text, so their words are looked at, too.
     """
-    chain: BaseException | None = error
-    while chain is not None:
-        if isinstance(chain, OSError) and chain.errno in _OF_MACHINE:
-            return True
-        chain = chain.__cause__ or chain.__context__
+    if any(isinstance(one, OSError) and one.errno in _OF_MACHINE for one in list_causes(error)):
+        return True
     if any(os.strerror(number) in str(error) for number in _OF_MACHINE):
         return True
     probe = urls.join(output, FOLDER, WATCHERS, "probe")

@@ -19,7 +19,7 @@ from apache_beam.options.pipeline_options import PipelineOptions, StandardOption
 from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.runners.runner import PipelineRunner, create_runner
 
-from tokcore.errors import ConfigError, StageError, TokError
+from tokcore.errors import ConfigError, StageError, TokError, list_causes
 from tokcore_pipelines.local.dataflow import NAME as DATAFLOW
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.run.engines.across import find_error
@@ -56,7 +56,7 @@ def open_pipeline(run: StageOnBeam) -> Iterator[beam.Pipeline]:
     else:
         return
     # Runners wrap a worker's exception; our own errors already say all that a user needs.
-    for cause in _iterate_causes(failure):
+    for cause in list_causes(failure):
         if isinstance(cause, TokError):
             raise cause
         if (told := find_error(str(cause))) is not None:
@@ -104,12 +104,6 @@ class _KeepViews(PipelineOptions):
         if cls not in views:
             views[cls] = super().view_as(cls)
         return views[cls]
-
-
-def _iterate_causes(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
 
 
 # ------------------------------------------------------------------------------------------------------ runner options
