@@ -106,7 +106,7 @@ class LearnError(TokError):
     >>> table = tokcore.count_pretokens(["low lower lowest"])
     >>> tokcore.learn_bpe(table, vocab_size=300, min_count=1)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    tokcore.errors.LearnError: vocab_size = 300: the table gives only 263 tokens, 256 bytes and 7 merges ...
+    tokcore.errors.LearnError: vocab_size = 300: the table gives only 263 tokens, 256 bytes, 7 merges ...
     """
 
 
