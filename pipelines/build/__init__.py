@@ -8,6 +8,7 @@ In the order of work:
   guess_fields: which field is meant. samples: what was seen of them. filter_samples: what filters would drop of these.
   whole_checks: what a build would find at its end.
 - settle_languages: how language codes are spelled. settle_counting: what count tables tell apart.
+- identities: which release an identity follows from. recount_shards: what a manifest of shards has to say.
 - count_corpus, make_tokenizer, encode_corpus, mix_corpus, pack_corpus, finish: one function for each
   stage, from manifests to a manifest.
 

@@ -185,7 +185,19 @@ class Build:
         Where encode.vocab_size is a list, that of the largest; the others are made of its shards, in outputs of their
         own. Raises ConfigError if the output holds a different build, StageError and LearnError if a stage fails.
         """
-        made = self._run()
+        with self.at_work():
+            self.require_engine(WHOLE)
+            if (standing := read_standing(self.output, WHOLE, self.config)) is None:
+                self._workers.start_first()  # it imports while inputs are listed and a tokenizer is read
+            if standing is None or (made := self._find_finished(standing)) is None:
+                plan, planned = self._planned()
+                if self.config.counts:
+                    count_corpus(self.run_of_stages(), plan, planned)
+                learned = self._learn()
+                encode_corpus(self.run_of_stages(), plan, planned, learned)
+                self._derive()
+                made = self.finish()
+            self._warn(made)
         for config in self.config.list_smaller():
             self._run_smaller(config)
         return made
@@ -199,26 +211,10 @@ class Build:
         made = build.run()
         self.progress.say(f"{config.vocab_size:,} tokens: root {made.root}, in {redact(output)}")
 
-    def _run(self) -> BuildManifest:
-        with self.at_work():
-            self.require_engine(WHOLE)
-            if (standing := read_standing(self.output, WHOLE, self.config)) is None:
-                self._workers.start_first()  # it imports while inputs are listed and a tokenizer is read
-            elif (finished := self._find_finished(standing)) is not None:
-                return self._warned(finished)
-            plan, planned = self._planned()
-            if self.config.counts:
-                count_corpus(self.run_of_stages(), plan, planned)
-            learned = self._learn()
-            encode_corpus(self.run_of_stages(), plan, planned, learned)
-            self._derive()
-            return self._warned(self.finish())
-
-    def _warned(self, build: BuildManifest) -> BuildManifest:
-        """A finished build, after a warning if languages are spelled as no build would spell them now."""
+    def _warn(self, build: BuildManifest) -> None:
+        """Say if languages of a finished build are spelled as no build would spell them now."""
         if warning := describe_kept_spelling(self.config, build.languages):
             self.progress.say(f"warning: {warning}")
-        return build
 
     def take_workers(self, workers: Workers) -> None:
         """Use workers that have started already. They end with the build."""

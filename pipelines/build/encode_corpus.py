@@ -82,31 +82,6 @@ def encode_corpus(run: BuildRun, plan: Plan, planned: PlanManifest, learned: Tok
     return run_stage(run, key, functools.partial(_encode, run, key.config, plan, planned, learned))
 
 
-def _encode(
-    run: BuildRun,
-    config: ShardsConfig,
-    plan: Plan,
-    planned: PlanManifest,
-    learned: TokenizerManifest,
-    attempts: Attempts,
-) -> Made[ShardsTotals, EncodedLanguage, ShardFacts | CorpusAbout]:
-    try:
-        return _encode_by(plan, run, config, planned, learned, attempts)
-    except ledger.ReadOtherwiseError:
-        if not _counted_rejects(run.output):
-            raise
-    run.progress.say(_COUNTED_BY_EARLIER)
-    _forget(run, attempts)
-    alone = dataclasses.replace(run, session=None)  # it is this process's turn
-    try:
-        return _encode_by(plan.as_before(), alone, config, planned, learned, attempts)
-    except ledger.ReadOtherwiseError as error:
-        raise StageError(
-            f"{error}: two releases of tokcore may have counted, which reject other records. Nothing was committed; "
-            f"count again: --replace count"
-        ) from error
-
-
 def _counted_rejects(output: str) -> bool:
     rejected = require_manifest(output, REJECTED).totals
     return bool(rejected.records.rejected or rejected.files.rejected)
@@ -122,10 +97,10 @@ def _forget(run: BuildRun, attempts: Attempts) -> None:
         storage.remove_files(attempts.final_folder, sorted(storage.list_footprints(attempts.final_folder)))
 
 
-def _encode_by(
-    plan: Plan,
+def _encode(
     run: BuildRun,
     config: ShardsConfig,
+    plan: Plan,
     planned: PlanManifest,
     learned: TokenizerManifest,
     attempts: Attempts,
@@ -146,8 +121,21 @@ def _encode_by(
             gathered = do_steps(executor, gather_steps(plan, job, scattered, config.target_tokens), attempts)
         made = _Encoded(scattered, gathered)
     run.take_turn(attempts)
-    with run.progress.stage("check", minor=True):
-        return _check_and_finish(run, plan, planned, job, made)
+    try:
+        with run.progress.stage("check", minor=True):
+            return _check_and_finish(run, plan, planned, job, made)
+    except ledger.ReadOtherwiseError as error:
+        if not _counted_rejects(run.output):
+            raise
+        if (before := plan.as_before()) == plan:
+            raise StageError(
+                f"{error}: two releases of tokcore may have counted, which reject other records. Nothing was "
+                f"committed; count again: --replace count"
+            ) from error
+    run.progress.say(_COUNTED_BY_EARLIER)
+    _forget(run, attempts)
+    alone = dataclasses.replace(run, session=None)  # it is this process's turn
+    return _encode(alone, config, before, planned, learned, attempts)
 
 
 class _Encoded(NamedTuple):

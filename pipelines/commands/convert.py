@@ -42,7 +42,7 @@ _FORMATS_TO = f"One of {', '.join(sorted(SHARD_FORMATS))}."
     "tokcore convert their_text_document.bin --to parquet -o rows",
     "tokcore convert fineweb --to megatron --end 50256 -o fineweb-megatron",
     "tokcore convert out/first --vocab-size 16384 -o out/small",
-    "tokcore convert fineweb --from-tokenizer gpt2.tiktoken --vocab-size 16384 --to megatron --end 50256 -o small",
+    "tokcore convert gpt2 --from-tokenizer r50k --vocab-size 16384 --to npy -o s",
     "tokcore convert out/first --tokenizer tokenizer.json --to arrow -o out/again",
 )
 @click.argument("source", metavar="FROM")

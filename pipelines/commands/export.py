@@ -23,7 +23,14 @@ from tokcore_pipelines.store import urls
     "tokcore export out/first --vocab-size 8192 --to tiktoken -o small.tiktoken",
 )
 @click.argument("output")
-@click.option("--to", "target", type=click.Choice(list(EXPORTS)), required=True)
+@click.option(
+    "--to",
+    "target",
+    type=click.Choice(list(EXPORTS)),
+    required=True,
+    metavar="FORMAT",
+    help=f"One of {', '.join(EXPORTS)}.",
+)
 @click.option("-o", "path", required=True, metavar="PATH|URL", help="File or folder to write.")
 @VOCAB_SIZE
 @click.option(

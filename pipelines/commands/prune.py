@@ -15,8 +15,8 @@ from tokcore_pipelines.look.prune import GONE, PrunedReport, prune_tokenizer
 
 
 @command(
-    "tokcore prune cl100k_base.tiktoken --counts out/first --vocab-size 32768 -o pruned",
-    "tokcore prune out/first --counts out/first --vocab-size 16384 --renumber -o pruned",
+    "tokcore prune cl100k --counts out/first --vocab-size 32768 -o pruned",
+    "tokcore prune out/a --counts out/b --vocab-size 16384 --renumber -o pruned",
 )
 @click.argument("tokenizer")
 @click.option("--counts", required=True, metavar="OUTPUT", help="Says how often tokens occur.")

@@ -23,7 +23,7 @@ MOST_TOKENIZERS = 5  # whose columns still hold words
 
 @command(
     'tokcore tokenize "lower than" --tokenizer out/first',
-    "tokcore tokenize README.md --tokenizer out/first --tokenizer o200k@o200k_base.tiktoken",
+    "tokcore tokenize README.md --tokenizer out/first --tokenizer other.json",
     "tokcore tokenize - --ids --tokenizer out/first < text.txt",
 )
 @click.argument("text", metavar="TEXT|FILE")

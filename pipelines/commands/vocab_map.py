@@ -16,7 +16,7 @@ from tokcore_pipelines.look.vocab_map import Mapped, write_vocab_map
 
 @command(
     "tokcore vocab-map cl100k_base.tiktoken out/first -o map.parquet",
-    "tokcore vocab-map old/tokenizer.json out/first --counts out/first -o map.parquet",
+    "tokcore vocab-map old.json out/first --counts out/first -o map.parquet",
 )
 @click.argument("old")
 @click.argument("new")

@@ -82,8 +82,8 @@ def _lock(path: Path, target: Path) -> Iterator[None]:
         busy = ConfigError(f"{target}: another process is making it. Wait for it, or name another folder")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise busy from error
+        except BlockingIOError:
+            raise busy from None  # its number is also that of too few processes
         if not path.exists() or not os.path.samestat(path.stat(), os.fstat(file.fileno())):
             raise busy  # its holder removed the file while we opened it
         try:

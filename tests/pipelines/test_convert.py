@@ -131,7 +131,7 @@ def test_mistakes_are_named(output, tmp_path):
         ([tmp_path / "none", "--to", "mds"], "there is no such file or folder"),
         ([output, "--to", "mds", "--dtype", "int8"], "--dtype int8: mds has int32 or uint16 or uint32"),
         ([output, "--to", "mds", "--end", "3", "--whole"], "exclude each other"),
-        ([output, "--to", "mds", "--vocab-size", "10"], "the vocabulary has 10 ids"),
+        ([output, "--to", "mds", "--vocab-size", "10"], "--vocab-size = 10: expected 257 "),
     ):
         done = tokcore("convert", *words, "-o", tmp_path / "new")
         assert done.returncode == 2

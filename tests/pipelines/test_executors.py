@@ -199,4 +199,4 @@ def test_few_frames_lie_between_a_command_and_a_work_item(tmp_path, monkeypatch)
     done = CliRunner().invoke(commands, ["build", str(tmp_path / "build.toml"), "--workers=1"])
     assert done.exit_code == 0, done.output
     walk = [*seen[0][seen[0].index("make_run_command.<locals>.command") :], "main", "find_or_encode_item"]
-    assert len(walk) <= 10, walk
+    assert len(walk) <= 10, "\n".join(walk)

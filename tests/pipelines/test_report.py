@@ -24,7 +24,8 @@ from tokcore_pipelines.local.terminal import WIDTH, cut_text, format_number, for
 from tokcore_schemas.stage_manifests import BuildManifest
 from tokcore_schemas.stage_table import WHOLE
 
-COMMANDS = commands.list_commands(Context(commands))
+ALL = commands.list_commands(Context(commands))
+COMMANDS = [name for name in ALL if not commands.get_command(Context(commands), name).hidden]
 
 
 @pytest.fixture(scope="module")

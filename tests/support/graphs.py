@@ -15,7 +15,7 @@ from support.vocabularies import spec_of_merges
 
 import tokcore
 from tokcore.tokenizer.tokenizer_spec import SpecialToken
-from tokcore_pipelines import CountPretokens, EncodeDocuments, ReadDocuments, WriteShards
+from tokcore_pipelines import ChunkDocuments, CountPretokens, EncodeDocuments, ReadDocuments, WriteShards
 from tokcore_pipelines.build.item_steps import count_steps, encode_steps, gather_steps, scatter_steps
 from tokcore_pipelines.build.make_tokenizer import learn_steps
 from tokcore_pipelines.run.beam import make_graph
@@ -86,6 +86,11 @@ def every_graph(folder: Path) -> list[beam.Pipeline]:
     own = beam.Pipeline(options=PipelineOptions(["--runner=FnApiRunner"]))
     _ = own | "Documents" >> beam.Create(DOCUMENTS, reshuffle=False) | "Count" >> CountPretokens(str(folder))
     _ = own | "More" >> beam.Create(DOCUMENTS, reshuffle=False) | "Encode" >> EncodeDocuments(learned())
+    _ = (
+        own
+        | "Whole" >> beam.Create(DOCUMENTS, reshuffle=False)
+        | "Chunk" >> ChunkDocuments(learned(), tokens=8, overlap=0)
+    )
     read = own | "Read" >> ReadDocuments("en.jsonl.zst", str(folder), lang="en")
     _ = read.documents | "Write" >> WriteShards(str(folder / "written"), learned())
     attempts = Attempts("s3://bucket/out", "counts", "0" * 64)

@@ -22,6 +22,7 @@ from tokcore import kernel
 from tokcore.count.pretoken_rows import CountRows, Counts
 from tokcore.errors import FormatError, LearnError
 from tokcore.files.arrow_files import Sink, Source
+from tokcore.files.shortage import raise_shortage
 from tokcore.text.texts import Texts, make_texts_from_arrow
 
 # A block of rows, in runs and as a row group of tables: closed by the first row that reaches one of these.
@@ -168,9 +169,8 @@ def read_run(file: Any) -> Iterator[CountRows]:
                 yield _make_rows(batch)
             if next(iter(reader), None) is not None:
                 raise FormatError("run of count rows: rows after its end")
-    except MemoryError:  # says nothing about the bytes; Arrow's is an ArrowException, too
-        raise
     except (StopIteration, pa.ArrowException, OSError) as error:
+        raise_shortage(error)
         raise FormatError(f"run of count rows: damaged, or it ends too early ({error or 'no end mark'})") from error
 
 
@@ -218,9 +218,8 @@ def read_table(file: Any) -> Iterator[CountRows]:
                 raise FormatError(f"not a count table: its columns are {parquet.schema_arrow.names}")
             for group in range(parquet.num_row_groups):
                 yield convert_table_to_rows(parquet.read_row_group(group, use_threads=False))
-    except MemoryError:  # says nothing about the bytes; Arrow's is an ArrowException, too
-        raise
     except pa.ArrowException as error:
+        raise_shortage(error)
         raise FormatError(f"not a count table: {error}") from error
 
 

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from tokcore.errors import FormatError
 from tokcore.files.arrow_files import Sink, Source
+from tokcore.files.shortage import raise_shortage
 from tokcore.kernel import IdRows, Ids
 from tokcore.text.texts import Offsets
 
@@ -76,9 +77,8 @@ def read_id_rows(file: Any) -> IdRows:
             if reader.schema != TABLE_SCHEMA:
                 raise FormatError(f"not counts of token ids: the columns are {reader.schema.names}")
             (batch,) = reader
-    except MemoryError:  # says nothing about the bytes; Arrow's is an ArrowException, too
-        raise
     except (ValueError, pa.ArrowException, OSError) as error:
+        raise_shortage(error)
         raise FormatError(f"counts of token ids: damaged, or they end too early ({error})") from error
     return IdRows(*(column.to_numpy() for column in batch.columns))
 
@@ -114,9 +114,8 @@ def read_id_table(file: Any) -> pa.Table:
     """
     try:
         table = pq.read_table(file, use_threads=False)
-    except MemoryError:  # says nothing about the bytes; Arrow's is an ArrowException, too
-        raise
     except (pa.ArrowException, OSError) as error:
+        raise_shortage(error)
         raise FormatError(f"not a table of token counts: {error}") from error
     if table.schema.names != TABLE_SCHEMA.names or table.schema.types != TABLE_SCHEMA.types:
         raise FormatError(f"not a table of token counts: its columns are {table.schema.names}")

@@ -21,6 +21,7 @@ import pyarrow as pa
 from tokcore.errors import FormatError, VersionError
 from tokcore.files.arrow_files import Sink
 from tokcore.files.ranged_files import find_ranged
+from tokcore.files.shortage import raise_shortage
 from tokcore.shards.token_batch import Rechunker, TokenBatch
 
 FORMAT_VERSION = "1"
@@ -185,9 +186,8 @@ class Batches(abc.ABC):
         try:
             batch = self._decode(number)
             batch.validate(full=True)
-        except MemoryError:  # says nothing about the bytes; Arrow's is an ArrowException, too
-            raise
         except (pa.ArrowException, OSError, ValueError) as error:
+            raise_shortage(error)
             raise FormatError(f"{self.path}: record batch {number} is damaged: {error}") from error
         for field, column in zip(batch.schema, batch.columns, strict=True):
             is_list = pa.types.is_list(field.type) and not field.type.value_field.nullable
@@ -211,9 +211,8 @@ class RecordBatches(Batches):
         options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=None if columns is None else list(columns))
         try:
             self._reader = pa.ipc.open_file(self._file, options=options)
-        except MemoryError:  # says nothing about the bytes; Arrow's is an ArrowException, too
-            raise
         except (pa.ArrowException, OSError, ValueError) as error:
+            raise_shortage(error)
             raise FormatError(f"{path}: not an Arrow file, or cut off: {error}") from error
         self.schema = self._reader.schema
 
@@ -233,9 +232,8 @@ def map_arrow_file(path: str) -> Any:
         return pa.PythonFile(ranged, "r")
     try:
         return pa.memory_map(path, "r")
-    except MemoryError:  # says nothing about the bytes; Arrow's is an ArrowException, too
-        raise
     except (pa.ArrowException, OSError) as error:
+        raise_shortage(error)
         raise FormatError(f"{path}: cannot be opened: {error}") from error
 
 

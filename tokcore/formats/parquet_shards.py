@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from tokcore.errors import FormatError
 from tokcore.files.arrow_files import Sink
 from tokcore.files.ranged_files import RangedFile, find_ranged
+from tokcore.files.shortage import raise_shortage
 from tokcore.formats.arrow_columns import Batches
 from tokcore.formats.documents import Documents
 from tokcore.formats.row_shards import RowFormat, RowShard, RowShardWriter, describe_feature, make_fields
@@ -73,9 +74,8 @@ class RowGroups(Batches):
             place = path if self._ranged is None else pa.PythonFile(self._ranged, "r")
             self._file = pq.ParquetFile(place, memory_map=True, page_checksum_verification=True)
             self.schema = self._file.schema_arrow
-        except MemoryError:  # says nothing about the bytes; Arrow's is an ArrowException, too
-            raise
         except (pa.ArrowException, OSError, ValueError) as error:
+            raise_shortage(error)
             raise FormatError(f"{path}: not a Parquet file, or cut off: {error}") from error
 
     def __len__(self) -> int:

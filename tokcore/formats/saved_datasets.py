@@ -21,6 +21,7 @@ import pyarrow as pa
 from tokcore.errors import FormatError
 from tokcore.files.arrow_files import Sink
 from tokcore.files.canonical_json import write_canonical_json
+from tokcore.files.shortage import raise_shortage
 from tokcore.formats.arrow_columns import Batches, map_arrow_file
 from tokcore.formats.documents import Documents
 from tokcore.formats.row_shards import RowFormat, RowShard, RowShardWriter, describe_feature, make_fields
@@ -73,9 +74,8 @@ class StreamBatches(Batches):
             reader = pa.ipc.open_stream(file, options=pa.ipc.IpcReadOptions(use_threads=False))
             self.schema = reader.schema
             self._all = list(reader)
-        except MemoryError:  # says nothing about the bytes; Arrow's is an ArrowException, too
-            raise
         except (pa.ArrowException, OSError, ValueError) as error:
+            raise_shortage(error)
             raise FormatError(f"{path}: not an Arrow stream, or damaged: {error}") from error
 
     def __len__(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -13,7 +14,8 @@ import pytest
 from tokcore import kernel
 from tokcore.count.pretoken_rows import Counts
 from tokcore.errors import FormatError, IdentityError
-from tokcore.files.jsonable import Place, to_jsonable
+from tokcore.files.canonical_json import write_canonical_json
+from tokcore.files.jsonable import Place
 from tokcore.look.odd_tokens import find_unreachable_tokens
 from tokcore.models.model import LearnOptions, Model, ModelType, find_pinned
 from tokcore.text.texts import Texts, make_texts_from_strings
@@ -62,7 +64,7 @@ class ModelTests:
         return Tokenizer(make_learned_spec(self._learn(), pattern, self.model.normalizer, special))
 
     def _to_json(self, model: Model) -> dict[str, Any]:
-        found: dict[str, Any] = to_jsonable({**model.functional(), **model.informative()})
+        found: dict[str, Any] = json.loads(write_canonical_json({**model.functional(), **model.informative()}))
         return found
 
     def test_options_fit(self) -> None:
