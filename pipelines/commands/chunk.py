@@ -21,7 +21,7 @@ from tokcore_pipelines.look.chunk import Chunked, chunk_files, chunk_output, fin
 
 @command(
     "tokcore chunk out/first -o chunks.parquet",
-    "tokcore chunk '*.jsonl' --tokenizer t.json --tokens 256 --overlap 32 -o c.parquet",
+    "tokcore chunk '*.jsonl' --tokenizer cl100k --tokens 256 -o chunks.parquet",
 )
 @click.argument("sources", nargs=-1, required=True, metavar="OUTPUT|FILES...")
 @click.option("-o", "target", required=True, metavar="FILE", help="The Parquet file to write.")

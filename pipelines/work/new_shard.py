@@ -31,7 +31,7 @@ def begin_facts(stream: Stream, piece: int, number: int, result_key: str) -> Sha
 
 def require_plugins(config: Any) -> None:
     """Raise StageError unless the formats of other distributions have here the versions that the job names."""
-    for name, version in (config.plugins or {}).items():
+    for name, version in (getattr(config, "plugins", None) or {}).items():
         if (found := SHARD_FORMATS.find_version(name)) != version:
             raise StageError(
                 f"{name}: the format of the build is that of {version}, and here is {found or 'none'}. Install "
