@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tokcore.errors import TokError
+from tokcore.errors import ConfigError, TokError
 from tokcore.tokenizer.model_inputs import Rows, Sequences, Shape
 from tokcore.tokenizer.text_template import TextTemplate
 from tokcore.tokenizer.tokenizer import Tokenizer
@@ -70,6 +70,27 @@ class TokcoreTokenizer(PreTrainedTokenizerFast):
         saved = copy.copy(self)
         saved.__class__ = _Saved
         return super(TokcoreTokenizer, saved).save_pretrained(*arguments, **named)
+
+    def push_to_hub(
+        self, repo_id: str, *, texts: Any = None, text: str = "text", allow_one_document: bool = False, **named: Any
+    ) -> Any:
+        """As in transformers, but refused as Tokenizer.push_to_hub refuses; texts, text, allow_one_document: as there.
+
+        Raises ConfigError, too, for a tokenizer of which this library has no form, as it cannot look into it.
+
+        >>> tokenizer.push_to_hub("org/name")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+            ...
+        tokcore.errors.ConfigError: push_to_hub: texts are missing: ...
+        """
+        if not allow_one_document:
+            if (held := self._hold()) is None:
+                raise ConfigError(
+                    "push_to_hub: whether this tokenizer tells a document cannot be seen: tokcore has no form of it. "
+                    "Set allow_one_document=True if you know"
+                )
+            held.tokenizer.check_documents(texts, text=text)
+        return super().push_to_hub(repo_id, **named)
 
     @property
     def backend_tokenizer(self) -> Any:

@@ -13,9 +13,11 @@ import huggingface_hub
 import pytest
 from stores.web import REPO, serve
 from support.builds import texts
+from transformers import PreTrainedTokenizerFast
 
 import tokcore
 from tokcore.errors import ConfigError, LearnError
+from tokcore.transformers import TokcoreTokenizer
 
 READ = """
 import sys
@@ -132,6 +134,24 @@ def test_tokens_of_one_document_are_refused(hub):
         trained.push_to_hub("org/name", allow_one_document=True, token="wrong")
     safe = tokcore.Tokenizer.train(SECRET, vocab_size=300, min_documents=2)
     assert not any("hunter" in name for name in safe.vocab)
+
+
+def test_a_tokenizer_of_transformers_is_refused_alike(monkeypatch):
+    pushed: list[dict[str, Any]] = []
+    monkeypatch.setattr(
+        PreTrainedTokenizerFast, "push_to_hub", lambda self, repo_id, **named: pushed.append(named) or repo_id
+    )
+    trained = TokcoreTokenizer.from_tokcore(tokcore.Tokenizer.train(SECRET, vocab_size=315))
+    with pytest.raises(LearnError, match="tokens come from one document each"):
+        trained.push_to_hub("org/name", texts=SECRET, private=True)
+    with pytest.raises(ConfigError, match="texts are missing"):
+        trained.push_to_hub("org/name")
+    trained.backend_tokenizer.model.dropout = 0.1  # of which there is no exact form
+    with pytest.raises(ConfigError, match="tokcore has no form of it"):
+        trained.push_to_hub("org/name", texts=SECRET)
+    assert not pushed
+    assert trained.push_to_hub("org/name", allow_one_document=True, private=True) == "org/name"
+    assert pushed == [{"private": True}]
 
 
 def test_a_model_that_transformers_has_not_is_its_own_file(hub):

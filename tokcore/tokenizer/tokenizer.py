@@ -164,13 +164,20 @@ class Tokenizer(Vocabulary):
         tokcore.errors.ConfigError: push_to_hub: texts are missing: ...
         """
         if not allow_one_document:
-            if texts is None:
-                raise ConfigError(
-                    "push_to_hub: texts are missing: with them it is seen whether the vocabulary tells a document. "
-                    "Give what it was learned from, or set allow_one_document=True"
-                )
-            require_none_of_one_document(self, self._find_of_one_document(texts, text))
+            self.check_documents(texts, text=text)
         return push_files(name, list_hub_files(self.spec), message, private, token)
+
+    def check_documents(self, texts: Any, *, text: str = "text") -> None:
+        """Raise LearnError if push_to_hub would refuse the tokenizer for these texts, ConfigError without texts.
+
+        >>> tokenizer.check_documents(["low lower", "lower low"])
+        """
+        if texts is None:
+            raise ConfigError(
+                "push_to_hub: texts are missing: with them it is seen whether the vocabulary tells a document. "
+                "Give what it was learned from, or set allow_one_document=True"
+            )
+        require_none_of_one_document(self, self._find_of_one_document(texts, text))
 
     def _find_of_one_document(self, texts: Any, column: str) -> list[int]:
         counter = IdCounter()

@@ -478,7 +478,7 @@ DEFECTS = (
     Defect(
         "one-document-pushed",
         "push_to_hub looks at no text",
-        "Tokenizer.push_to_hub",
+        "Tokenizer.check_documents",
         "require_none_of_one_document(self, self._find_of_one_document(texts, text))",
         "pass",
         in_tests("tokcore/test_hub.py::test_tokens_of_one_document_are_refused"),
