@@ -10,10 +10,12 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from support.builds import ROOT, build_file, jsonl, write
 
 from tokcore.errors import FormatError
+from tokcore.files.shortage import raise_shortage
 from tokcore_pipelines.local.threads import describe_shortage, limit_thread_starts
 
 MIB = 1 << 20
@@ -141,21 +143,31 @@ def test_too_little_memory_to_read_a_table_is_not_blamed_on_it(corpus, tmp_path,
     assert "Traceback" not in said
 
 
-def _list_handlers(names: str) -> Iterator[tuple[str, list[str]]]:
-    """(place of a try, what its handlers are for) of those that name what is asked for."""
+def _list_handlers(name: str) -> Iterator[tuple[str, bool]]:
+    """(place of a try whose handlers name an error, whether MemoryError passes before it)."""
     for room in ("tokcore", "pipelines", "schemas"):
         for path in sorted((ROOT / room).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text())):
-                caught = [ast.unparse(one.type) for one in getattr(node, "handlers", ()) if one.type is not None]
-                if any(names in one for one in caught):
-                    yield f"{path}:{node.lineno}", caught
+                handlers = [one for one in getattr(node, "handlers", ()) if one.type is not None]
+                for one in handlers:
+                    if name in ast.unparse(one.type):
+                        first = ast.unparse(handlers[0].type), ast.unparse(one.body[0])
+                        yield f"{path}:{one.lineno}", first[0] == "MemoryError" or first[1] == "raise_shortage(error)"
 
 
 def test_arrow_errors_about_bytes_are_not_those_about_memory():
     """An ArrowMemoryError is an ArrowException: each place that takes one for damage lets MemoryError pass first."""
     found = dict(_list_handlers("ArrowException"))
     assert len(found) > 7
-    assert [place for place, caught in found.items() if caught[0] != "MemoryError"] == []
+    assert [place for place, passes in found.items() if not passes] == []
+
+
+def test_damaged_bytes_ask_for_more_than_a_machine_has():
+    for asked in (9, 1 << 30):
+        with pytest.raises(MemoryError):
+            raise_shortage(pa.ArrowMemoryError(f"malloc of size {asked} failed"))
+    raise_shortage(pa.ArrowMemoryError(f"malloc of size {1 << 54} failed"))
+    raise_shortage(pa.ArrowInvalid("not an Arrow file"))
 
 
 def test_which_errors_are_of_too_little_memory():
