@@ -251,7 +251,7 @@ class ImportedConfig:
     @classmethod
     def of(cls, spec: TokenizerSpec) -> ImportedConfig:
         """The one that names this tokenizer."""
-        from tokcore.models import find_version_of  # loads all models, which whoever has a spec has done
+        from tokcore.models import find_version_of  # imports every model; a spec was read with them loaded
 
         template, around, decoder = (
             hash_sha256(text.encode()) if text else ""

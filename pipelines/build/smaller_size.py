@@ -58,7 +58,7 @@ def cut_tokenizer(run: BuildRun, key: StageKey[Any]) -> Learned | None:
     try:
         spec, special = load_checked_spec(run.reuse, theirs), make_special_tokens(run.config)
         cut = make_smaller(spec, run.config.vocab_size, special)
-    except ConfigError:  # learned anew, it may be one
+    except ConfigError:  # a vocabulary that cannot be cut may still be learned
         return None
     return Learned({run.config.vocab_size: cut.spec}, theirs.totals.mix, theirs.languages)
 
