@@ -28,7 +28,7 @@ def require_memory(num_rows: int, held_bytes: int = 0, available: Available | No
 
 
 def require_memory_to_read(rows_of_tables: Iterable[int], available: Available | None = None) -> int:
-    """The bytes that are held while tables of so many rows are read. Raises StageError if there are not so many."""
+    """How many bytes reading takes, from the rows of each table. Raises StageError if less memory is available."""
     num_rows = sum(heapq.nlargest(MOST_OPEN, (min(rows, BLOCK_ROWS) for rows in rows_of_tables)))
     needed = _READ_ROW_BYTES * num_rows
     _require(needed, f"reading the count tables needs about {format_size(needed)}", available)

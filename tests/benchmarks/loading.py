@@ -63,7 +63,7 @@ def measure(ranks: str, folder: str) -> Result:
     for name, load in [*found.items()]:
         try:
             ids = load()(TEXT)
-        except Exception:
+        except Exception:  # each library has errors of its own
             out["refused"].append(name)
             del found[name]
             continue

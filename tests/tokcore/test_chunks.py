@@ -17,7 +17,7 @@ from tokcore.tokenizer.chunks import Chunker, join_chunks
 from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore.tokenizer.tokenizer_spec import make_learned_spec
 
-# No merges: every byte is a token, so many characters take several, and words do not fit into small budgets.
+# It has no merges, so every byte is a token. Most words then need more tokens than a small budget has.
 BYTES = Tokenizer(make_learned_spec(LearnedModel(np.zeros((0, 2), np.int32)), {"name": "gpt2"}, (), ()))
 TEXTS = st.lists(
     st.sampled_from(

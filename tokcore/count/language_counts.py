@@ -134,7 +134,7 @@ class _Counting:
         return sum(texts.num_texts for _, texts, _ in found)
 
     def spill(self) -> None:
-        """Write what is counted, and begin anew. No thread may be counting."""
+        """Write the counts so far to disk, and start again from zero. No thread may be counting."""
         for lang, rows in self._take():
             path = self._folder / str(len(self._files))
             with path.open("wb") as file:

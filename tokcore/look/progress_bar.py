@@ -42,7 +42,7 @@ Tell = Callable[[Step], None]
 
 
 def find_teller(progress: Tell | bool | None) -> Tell | None:
-    """Who hears of progress. True: a bar, in a notebook or else on stderr; None or False: nobody."""
+    """The callback that is told of progress. True: a bar, in a notebook or on stderr; None or False: none."""
     if progress is True:
         shown: NotebookBar | _TerminalBar = NotebookBar() if is_notebook() else _TerminalBar()
         return lambda step: shown.show(step.stage, step.share, step.text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -88,11 +89,11 @@ def _make_array(ids: GivenIds) -> Ids:
     return np.array([id if 0 <= id < 2**31 else -1 for id in ids], np.int32)
 
 
-class RowDecoder:
+class RowDecoder(abc.ABC):
     """list_rows and decode_rows of a decoder that takes rows one by one."""
 
-    def decode(self, ids: GivenIds, is_whole: bool = True, errors: str | None = None) -> Any:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def decode(self, ids: GivenIds, is_whole: bool = True, errors: str | None = None) -> Any: ...
 
     def list_lists(self, rows: list[Any], errors: str | None = None) -> list[Any] | None:
         return None

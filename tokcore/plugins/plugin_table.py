@@ -23,7 +23,8 @@ Row = TypeVar("Row")
 class PluginTable(Mapping[str, Row], Generic[Row]):
     """Name -> row. Iterating gives ours; asking for another name finds that of an installed distribution, too.
 
-    group: of the entry points. kind: the class that rows derive from. own: our rows, whose names nobody can take.
+    group: of the entry points. kind: the class that rows derive from. own: the rows of this
+    library, which no other distribution can replace.
 
     >>> table = PluginTable("tokcore.examples", str, {"ours": "a row"})
     >>> table["ours"], table.find_version("ours"), "theirs" in table, [*table]
@@ -34,7 +35,7 @@ class PluginTable(Mapping[str, Row], Generic[Row]):
         self._group, self._kind, self._own = group, kind, own
 
     def __getitem__(self, name: str) -> Row:
-        """Raises KeyError for a name that nobody has, and ConfigError for one that is not what it says."""
+        """Raises KeyError for an unknown name, ConfigError for an entry point that is not of the expected class."""
         if (own := self._own.get(name)) is not None:
             return own
         row: Row = _load(self._group, cast(Any, self._kind), name)
