@@ -7,7 +7,7 @@ taken from there; it is the same stage, with the same identity, as in a build of
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Mapping
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.build.tokenizer_files import find_foreign_artifacts, list_untold, make_artifact_files
 from tokcore_pipelines.local.dataflow import NAME as DATAFLOW
 from tokcore_pipelines.local.dataflow import choose_learn_machine, make_learn_options
+from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.run.choose import choose_executor
 from tokcore_pipelines.run.task import Step, do_steps
 from tokcore_pipelines.store import storage, urls
@@ -87,7 +88,7 @@ def make_tokenizer(run: BuildRun, imported: TokenizerSpec | None) -> TokenizerMa
         spec = learned.specs[size]
         for why in list_untold(spec):
             run.progress.say(f"warning: {why}. The tokenizer has no tokenizer.json")
-        files = list(write_artifacts(spec, attempts))
+        files = write_artifacts(spec, attempts, run.progress)
         return Made(describe_files(files), sum_up_tokenizer(spec, learned.mix), learned.languages)
 
     return run_stage(run, key, make)
@@ -117,7 +118,7 @@ def _make_tokenizers(run: BuildRun) -> TokenizersManifest | None:
         files = [
             file
             for fingerprint, spec in distinct.items()
-            for file in write_artifacts(spec, attempts, f"{fingerprint}/")
+            for file in write_artifacts(spec, attempts, run.progress, f"{fingerprint}/")
         ]
         sizes = {str(size): sum_up_tokenizer(spec, learned.mix) for size, spec in learned.specs.items()}
         return Made(describe_files(files), TokenizersTotals(sizes), learned.languages)
@@ -216,10 +217,12 @@ def learn_steps(job: LearnJob) -> Generator[Step, bool, LearnedFiles]:
     return read_record(job.attempts, LEARNED_KEY, LearnedFiles)
 
 
-def write_artifacts(spec: TokenizerSpec, attempts: Attempts, below: str = "") -> Iterator[StoredFile]:
+def write_artifacts(
+    spec: TokenizerSpec, attempts: Attempts, progress: StageProgress, below: str = ""
+) -> list[StoredFile]:
     """Write the files of a tokenizer. below: of their names, what stands before each."""
-    for path, data in make_artifact_files(spec):
-        yield write_file(attempts, f"{below}{path}", data)
+    with progress.stage("tokenizer", minor=True):
+        return [write_file(attempts, f"{below}{path}", data) for path, data in make_artifact_files(spec)]
 
 
 def describe_files(files: list[StoredFile]) -> list[tuple[StoredFile, Nothing]]:

@@ -105,7 +105,7 @@ def _keep(
     started = time.time()
     attempts = Attempts(run.output, FOLDER, identity, urls.join(run.output, path))
     try:
-        files = list(write_artifacts(spec, attempts))
+        files = write_artifacts(spec, attempts, run.progress)
         if urls.is_local(run.output):
             publish(attempts, attempts.final_folder, files)
         reach("learn.published")

@@ -63,7 +63,7 @@ def test_every_part_of_a_build_has_a_name_and_adds_up(tmp_path):
     build.run()
     phases = build.progress.phases
     main = [phase.name for phase in phases if phase.name not in ("commit", "check", "clean")]
-    assert main == ["plan", "count", "learn", "weigh", "encode"]
+    assert main == ["plan", "count", "learn", "weigh", "tokenizer", "encode"]
     assert sum(phase.name == "commit" for phase in phases) == 6  # plan, rejected, counts, tokenizer, shards, build
     check_complete(phases)
 
