@@ -18,6 +18,7 @@
 // scratch memory.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -199,17 +200,23 @@ class BpeModel final : public PieceModel {
   bool well_formed_ = false;
   // Only for a well-formed vocabulary.
   std::vector<LastMerge> parts_;  // the two parts of each token; of a byte, twice itself
-  // Made when the first text needs them: few do, and to make them takes a third of the time of all the rest.
+  // Made when texts have needed them for more than kMergedBytes: to make them takes a third of the time of all
+  // the rest, and a megabyte of natural text needs them for a few hundred bytes.
   struct Matching {
     Trie trie;
     std::vector<uint32_t> longest_prefix;  // the longest other token at a token's start; kNone for bytes
   };
+  struct Making {
+    std::atomic<size_t> merged_bytes = 0;  // by merge_by_heap, in their place
+    std::once_flag once;
+  };
+  static constexpr size_t kMergedBytes = 2048;
   const Matching& matching() const {
-    std::call_once(*matching_once_, [this] { make_matching(); });
+    std::call_once(making_->once, [this] { make_matching(); });
     return matching_;
   }
   void make_matching() const;
-  std::unique_ptr<std::once_flag> matching_once_ = std::make_unique<std::once_flag>();
+  std::unique_ptr<Making> making_ = std::make_unique<Making>();
   mutable Matching matching_;
 };
 

@@ -4,6 +4,7 @@
 // tokens is the encoding of its bytes if and only if each two neighbours are the encoding of their bytes. So
 // encodings can be joined wherever every two neighbours of the result were neighbours in one of them.
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstring>
 
@@ -167,6 +168,12 @@ size_t BpeModel::encode_in_chunks(const Piece& piece, PieceScratch& scratch) con
 }
 
 size_t BpeModel::match_left_to_right(const uint8_t* text, size_t size, PieceScratch& scratch) const {
+  std::atomic<size_t>& merged_bytes = making_->merged_bytes;
+  if (merged_bytes.load(std::memory_order_relaxed) + size <= kMergedBytes) {
+    merged_bytes.fetch_add(size, std::memory_order_relaxed);
+    scratch.symbols.resize(merge_by_heap(text, size, scratch, nullptr));
+    return scratch.symbols.size();
+  }
   // dead: a bit for each position where the tokens found before it cannot go on. Each bit is set at most
   // once, which bounds the steps back.
   std::vector<uint32_t>& symbols = scratch.symbols;
