@@ -200,8 +200,8 @@ class BpeModel final : public PieceModel {
   bool well_formed_ = false;
   // Only for a well-formed vocabulary.
   std::vector<LastMerge> parts_;  // the two parts of each token; of a byte, twice itself
-  // Made when texts have needed them for more than kMergedBytes: to make them takes a third of the time of all
-  // the rest, and a megabyte of natural text needs them for a few hundred bytes.
+  // Made when texts have needed them for more than kMergedBytes: to make them takes a third of the time of
+  // all the rest, and a megabyte of natural text needs them for a few hundred bytes.
   struct Matching {
     Trie trie;
     std::vector<uint32_t> longest_prefix;  // the longest other token at a token's start; kNone for bytes
