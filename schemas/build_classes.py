@@ -269,6 +269,9 @@ class Learn:
     min_documents: int | None = None
     # no merge makes a longer token; 0: no limit
     max_token_bytes: int | None = None
+    # for bpe: the last byte of a pre-token is a token of its own, whose name ends with this: </w>, as in CLIP; texts
+    # then do not come back
+    end_of_word: str | None = None
     # for byte and codepoint: ids and special tokens of a published tokenizer, ByT5's or CANINE's; not set: special
     # tokens come last
     layout: Literal["byt5", "canine"] | None = None

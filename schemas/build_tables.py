@@ -69,7 +69,9 @@ MAX_VOCAB_SIZE = 2**31 - 1  # ids are int32
 MAX_ROW_LENGTH = 2**26  # which every format holds as one document
 MAX_THETA = 1_000
 # Which the first outputs were built without.
-_LATER_KEYS = frozenset({"follow_links", "lang_map", "max_length", "pad_to_multiple_of", "splits", "steps"})
+_LATER_KEYS = frozenset(
+    {"end_of_word", "follow_links", "lang_map", "max_length", "pad_to_multiple_of", "splits", "steps"}
+)
 
 
 def _show_settings(table: Any) -> str:
@@ -354,6 +356,11 @@ class LearnTable:
         0, "pre-tokens in fewer documents, over all languages, take no part; 0 and 1: all take part", least=0
     )
     max_token_bytes: int = key(0, "no merge makes a longer token; 0: no limit", least=0)
+    end_of_word: str | None = key(
+        None,
+        "for bpe: the last byte of a pre-token is a token of its own, whose name ends with this: </w>, as in CLIP; "
+        "texts then do not come back",
+    )
     layout: str | None = key(
         None,
         "for byte and codepoint: ids and special tokens of a published tokenizer, ByT5's or CANINE's; "
@@ -892,6 +899,11 @@ class BuildConfig:
         return bool(self.encode.dropout or self.encode.sampling)
 
     @property
+    def end_of_word(self) -> str:
+        """learn.end_of_word, if the model heeds it; empty: words have no ends."""
+        return (self.learn.end_of_word or "") if "end_of_word" in MODELS[self.learn.model].uses else ""
+
+    @property
     def layout(self) -> str:
         """The layout of ids: learn.layout, if the model has layouts; empty: its own."""
         return (self.learn.layout or "") if MODELS[self.learn.model].layouts else ""
@@ -1007,6 +1019,7 @@ class BuildConfig:
             # 1 limits nothing either.
             min_documents=min_documents if min_documents > 1 and "min_documents" in used else 0,
             max_token_bytes=max_token_bytes if max_token_bytes > 1 and "max_token_bytes" in used else 0,
+            end_of_word=self.end_of_word,
             layout=self.layout,
             extends=self.extends,
             character_coverage=(spell_plain(self.learn.character_coverage) if "character_coverage" in used else ""),

@@ -39,7 +39,7 @@ _TABLES: Mapping[type, Mapping[str, str]] = {
     LearnedConfig: {
         **dict.fromkeys(("model", "vocab_size", "allow_smaller"), "learn"),
         **dict.fromkeys(("min_count", "min_documents", "max_token_bytes", "max_length"), "learn"),
-        **dict.fromkeys(("layout", "character_coverage", *PIECE_SETTINGS), "learn"),
+        **dict.fromkeys(("end_of_word", "layout", "character_coverage", *PIECE_SETTINGS), "learn"),
         "splits": "count",
     },
     ShardsConfig: {

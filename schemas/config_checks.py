@@ -168,6 +168,7 @@ def check(config: BuildConfig, file: BuildFile) -> None:
         _check_count(config, file)
         _check_mix(config, file)
         _check_extend(config, file)
+        _check_end_of_word(config, file)
     if _declares_special(config):
         _check_special(config, file)
         _check_added(config, file)
@@ -364,6 +365,18 @@ def _check_extend(config: BuildConfig, file: BuildFile) -> None:
             raise file.error((name,), "cannot stand beside learn.extend, whose tokenizer brings its own: remove it.")
 
 
+def _check_end_of_word(config: BuildConfig, file: BuildFile) -> None:
+    key = ("learn", "end_of_word")
+    if config.learn.end_of_word is None:
+        return
+    if not config.end_of_word:
+        raise file.error(key, f"is for {DEFAULT_MODEL}, and learn.model is {config.learn.model}: remove the setting.")
+    if config.learn.extend is not None:
+        raise file.error(key, "and extend exclude each other: the words of a tokenizer that is there have no ends.")
+    if config.encode.dropout:
+        raise file.error(key, "and encode.dropout exclude each other: remove one of them.")
+
+
 def _check_pattern(config: BuildConfig, file: BuildFile) -> None:
     model = MODELS[config.learn.model]
     is_own = config.pretokenize.regex is not None or config.pretokenize.pattern == model.pattern
@@ -534,6 +547,7 @@ def _check_vocabulary(config: BuildConfig, file: BuildFile) -> None:
             vocab_size=size,
             num_special=num_special,
             max_token_bytes=config.learn.max_token_bytes,
+            end_of_word=config.end_of_word,
             pieces=config.piece_options,
         )
         if (wrong := model.wrong_option(options)) is not None:
@@ -571,6 +585,8 @@ def _check_chosen_size(config: BuildConfig, file: BuildFile) -> None:
 
 def _check_several(config: BuildConfig, file: BuildFile) -> None:
     key = ("encode", "vocab_size")
+    if config.end_of_word:
+        raise file.error(key, "is a list, and learn.end_of_word excludes that: name one size.")
     if not MODELS[config.learn.model].is_taken_apart:
         raise file.error(
             key,

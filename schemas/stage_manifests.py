@@ -220,6 +220,7 @@ class LearnedConfig:
     min_count: int | None = written_unless(None)
     min_documents: int = written_unless(0)
     max_token_bytes: int = written_unless(0)
+    end_of_word: str = written_unless("")
     layout: str = written_unless("")
     extends: str = written_unless("")  # fingerprint of the tokenizer whose ids stay
     character_coverage: str = written_unless("")

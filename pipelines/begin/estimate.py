@@ -171,6 +171,7 @@ def _find_largest_vocabulary(config: BuildConfig, rows: CountRows, bound: int, t
         min_count=config.learn.min_count,
         max_token_bytes=config.learn.max_token_bytes,
         threads=threads,
+        end_of_word=config.end_of_word,
         layout=config.layout,
         character_coverage=config.learn.character_coverage,
     )

@@ -28,7 +28,7 @@ from tokcore_schemas.stage_table import TOKENIZER, WHOLE
 
 _DECIMALS = ("character_coverage",)
 _TAKEN_OVER = (
-    *("allow_smaller", "min_count", "min_documents", "max_token_bytes", "layout", "max_length"),
+    *("allow_smaller", "min_count", "min_documents", "max_token_bytes", "end_of_word", "layout", "max_length"),
     *_DECIMALS,
     *PIECE_SETTINGS,
 )

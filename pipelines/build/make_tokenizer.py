@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tokcore.errors import FormatError
+from tokcore.models.word_ends import NUM_SYMBOLS
 from tokcore.tokenizer.tokenizer_spec import FILE_NAME, TokenizerSpec
 from tokcore_pipelines.build.commit import require_manifest
 from tokcore_pipelines.build.identities import is_of_this_release
@@ -190,7 +191,8 @@ def learn_from(run: BuildRun, sizes: tuple[int, ...], counted: CountedParts, att
         return _learn_on_engine(run, job, estimate_memory(learned_from.most_rows))
     merges_done = np.zeros(1, np.int64)
     extended = run.config.extended
-    num_first = 256 if extended is None else len(extended.model.tokens)  # what is there before anything is learned
+    of_bytes = NUM_SYMBOLS if run.config.end_of_word else 256
+    num_first = of_bytes if extended is None else len(extended.model.tokens)  # what is there before anything is learned
     num_merges = max(0, max(sizes) - len(run.config.special) - num_first)
     with run.progress.stage("learn", num_merges, "merges", watch=lambda: int(merges_done[0])):
         reach("learn.begin")

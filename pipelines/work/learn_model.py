@@ -119,6 +119,7 @@ def _make_options(
         min_seed_count=mix.scaled_min_count(2),
         pieces=config.piece_options,
         threads=threads,
+        end_of_word=config.end_of_word,
         layout=config.layout,
         character_coverage=config.learn.character_coverage,
         pinned={token.text: token.id for token in config.special if token.id is not None},

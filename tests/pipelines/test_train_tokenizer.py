@@ -49,6 +49,7 @@ SETTINGS: list[tuple[str, dict[str, Any]]] = [
         '[learn]\nmodel = "wordpiece"\nvocab_size = 180\n[count]\nmax_pretoken_bytes = 16\nmask = ["phone"]',
         {"model": "wordpiece", "vocab_size": 180, "max_pretoken_bytes": 16, "mask": ["phone"]},
     ),
+    ('[learn]\nend_of_word = "</w>"\nvocab_size = 560', {"end_of_word": "</w>", "vocab_size": 560}),
     ('[learn]\nmodel = "wordpiece-pmi"\nvocab_size = 180', {"model": "wordpiece-pmi", "vocab_size": 180}),
     (
         '[learn]\nmodel = "unigram"\nvocab_size = 500\nsplit_digits = true',

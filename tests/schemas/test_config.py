@@ -1001,3 +1001,26 @@ def test_a_preset_is_what_it_is_short_for(name):
 def test_a_preset_of_steps_is_for_bpe():
     with pytest.raises(ConfigError, match=r'pretokenize.pattern = "digits-from-right": is for bpe, and learn.model is'):
         make_config('[pretokenize]\npattern = "digits-from-right"\n[learn]\nmodel = "unigram"')
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ('model = "unigram"', "learn.end_of_word is for bpe, and learn.model is unigram: remove the setting"),
+        ('extend = "x.json"', "learn.end_of_word and extend exclude each other"),
+        ("[encode]\ndropout = 0.1", "learn.end_of_word and encode.dropout exclude each other"),
+        (
+            "vocab_size = [600, 700]\n[encode]\nvocab_size = [600, 700]",
+            "is a list, and learn.end_of_word excludes that",
+        ),
+        ("vocab_size = 512", r"must be at least 513 \(512 for bytes"),
+    ],
+)
+def test_where_ends_of_words_cannot_be(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        make_config(f'[learn]\nend_of_word = "</w>"\n{settings}')
+
+
+def test_a_build_without_ends_of_words_is_what_it_was():
+    assert "end_of_word" not in to_jsonable(make_config("").learn_identity())
+    assert "end_of_word" not in repr(make_config("").learn)

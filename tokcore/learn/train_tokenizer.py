@@ -59,6 +59,7 @@ class TrainSettings:
     min_count: int = 2
     min_documents: int = 0
     max_token_bytes: int = 0
+    end_of_word: str = ""
     allow_smaller: bool = False
     character_coverage: Decimal | str = DEFAULT_COVERAGE
     pieces: PieceOptions = dataclasses.field(default_factory=PieceOptions)
@@ -160,6 +161,10 @@ class _Plan:
             has_charsmap=self.steps[-1:] == (NORMALIZER,) and not self.in_bytes,
             as_bytes=self.in_bytes,
         )
+        if settings.end_of_word and "end_of_word" not in self.type.uses:
+            raise ConfigError(
+                f"end_of_word = {settings.end_of_word!r}: is for {DEFAULT_MODEL}, and model is {settings.model}"
+            )
         if (wrong := self.type.wrong_option(self.options(None, 1))) is not None:
             raise ConfigError(" ".join(wrong))
 
@@ -188,6 +193,7 @@ class _Plan:
             num_special=num_special,
             min_count=settings.min_count if mix is None else mix.scaled_min_count(settings.min_count),
             max_token_bytes=settings.max_token_bytes,
+            end_of_word=settings.end_of_word,
             scale=1 if mix is None else mix.scale,
             min_seed_count=2 if mix is None else mix.scaled_min_count(2),
             pieces=self.pieces,

@@ -2,9 +2,9 @@
 
 To add one: write its file (tokcore.models.model says what it must do), its test, and its line here.
 
-bpe: start here; bpe_merges: its merges as the kernel takes them; extended_bpe: goes on from another vocabulary.
-smaller_bpe: the first ones alone.
-symbol_bpe: BPE of other symbols than the 256 bytes.
+bpe: start here; bpe_merges: its merges as the kernel takes them; learned_bpe: how it is learned; extended_bpe: goes on
+from another vocabulary. smaller_bpe: the first ones alone.
+symbol_bpe: BPE of other symbols than the 256 bytes. word_ends: such as know where a word ends, learned.
 byte, codepoint, word: bytes, code points and words as they are. byte_tokens: what models over bytes share.
 defaults: what most models answer. token_decoders: ids to text. sentencepiece/, unigram/, wordpiece/: models with
 folders of their own.
@@ -14,9 +14,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tokcore.files.jsonable import Place
-from tokcore.models.bpe import Bpe, BpeModel
+from tokcore.models.bpe import BpeModel
 from tokcore.models.byte import Byte
 from tokcore.models.codepoint import Codepoint
+from tokcore.models.learned_bpe import Bpe
 from tokcore.models.model import Ids, LearnOptions, Model, ModelType
 from tokcore.models.sentencepiece.converted import PieceBpeModel, WordUnigramModel
 from tokcore.models.sentencepiece.learned_pieces import SentencepieceBpe, Unigram

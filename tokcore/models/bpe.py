@@ -2,7 +2,7 @@
 
 Three kinds in tokcore.json, one behaviour: merges that we learned (LearnedModel), merges of arbitrary ids as Hugging
 Face lists them (MergesModel), and ranks as tiktoken has them (RanksModel).
-Leaves to others: learning (tokcore.learn.merges), what merges and ranks have to do with each other (bpe_merges).
+Leaves to others: learning (learned_bpe), what merges and ranks have to do with each other (bpe_merges).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import contextlib
 import dataclasses
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Annotated, Any, ClassVar, Literal, TypeGuard
 
@@ -20,11 +20,9 @@ import numpy as np
 import orjson
 
 from tokcore import kernel
-from tokcore.count.pretoken_rows import Counts
-from tokcore.errors import ConfigError, FormatError, LearnError
+from tokcore.errors import ConfigError, FormatError
 from tokcore.files.canonical_json import Written, parse_canonical
 from tokcore.files.jsonable import Place, Read, from_jsonable
-from tokcore.learn.merges import learn_rows
 from tokcore.models.bpe_merges import (
     MergeTable,
     check_own_encoding,
@@ -40,10 +38,7 @@ from tokcore.models.model import (
     Encode,
     Encoder,
     Ids,
-    LearnOptions,
-    MergesOfBytes,
     Model,
-    ModelType,
     Rules,
     Unreachable,
     describe_kind,
@@ -51,7 +46,7 @@ from tokcore.models.model import (
     make_too_long_error,
 )
 from tokcore.text.byte_alphabet import BYTE_OF_ID
-from tokcore.text.texts import Texts, make_texts_from_strings
+from tokcore.text.texts import make_texts_from_strings
 
 _BYTES = frozenset(bytes([byte]) for byte in range(256))
 
@@ -318,68 +313,6 @@ class RanksModel(BpeModel):
     def from_json(cls, value: Any, place: Place) -> RanksModel:
         """The model whose functional() is value."""
         return cls(*from_jsonable(_RanksJson, value, place).tokens)
-
-
-class Bpe(ModelType):
-    """The model type of byte-level BPE."""
-
-    text = "byte-level BPE"
-    uses = ("vocab_size", "allow_smaller", "min_count", "min_documents", "max_token_bytes")
-    default_size = "32,768"
-    drawn_by = "dropout"
-    is_taken_apart = True
-    models = (LearnedModel, MergesModel, RanksModel)
-
-    def wrong_option(self, options: LearnOptions) -> tuple[str, str] | None:
-        minimum = 256 + options.num_special
-        if options.max_token_bytes == 1:
-            return "max_token_bytes", "= 1: expected at least 2, as every merge has, or 0 for no limit."
-        if options.vocab_size < minimum:
-            return "vocab_size", (
-                f"= {options.vocab_size}: must be at least {minimum} (256 for bytes, {options.num_special} for special "
-                f"tokens). Raise vocab_size or remove special tokens."
-            )
-        return None
-
-    def own_form(self, model: MergesOfBytes) -> LearnedModel | None:
-        num = len(model.tokens)
-        is_numbered = np.array_equal(model.ids, np.arange(num, dtype=np.int32))
-        if not is_numbered or model.tokens[:256] != LearnedModel(np.zeros((0, 2), np.int32)).tokens:
-            return None
-        lengths = [*map(len, model.tokens)]
-        if min(lengths) == 0 or max(lengths) > MAX_TOKEN_BYTES or sum(lengths) > MAX_VOCABULARY_BYTES:
-            return None  # for the spec to name
-        try:
-            if isinstance(model, RanksModel):
-                # Where all tokens come down to two parts, merging leads to each: to emit one whole changes nothing.
-                learned = LearnedModel(find_merges_of_ranks(model.tokens, model.ids))
-            elif not model.whole:
-                learned = LearnedModel(model.merge_pairs())
-            else:
-                return None
-        except FormatError:
-            return None
-        return learned if learned.tokens == model.tokens else None
-
-    def learn(self, rows: Callable[[], tuple[Texts, Counts]], options: LearnOptions) -> LearnedModel:
-        merges = learn_rows(
-            *rows(),
-            vocab_size=options.vocab_size - options.num_special,
-            min_count=options.min_count,
-            max_token_bytes=options.max_token_bytes,
-            threads=options.threads,
-            allow_smaller=True,  # the caller says what it makes of that
-            merges_done=options.merges_done,
-        )
-        try:
-            return LearnedModel(merges.pairs, tuple(merges.counts.tolist()))
-        except FormatError as error:
-            raise LearnError(f"{error}. Set count.max_pretoken_bytes or learn.max_token_bytes.") from error
-
-    def shorten(self, model: Model, options: LearnOptions) -> LearnedModel:
-        learned = require_learned(model, "learning several sizes at once")
-        num = options.vocab_size - options.num_special - 256
-        return LearnedModel(learned.merges[:num], learned.counts[:num])
 
 
 # ---------------------------------------------------------------------------------------------- tokcore.json, read back

@@ -230,6 +230,7 @@ class LearnOptions:
     min_seed_count: int = 2  # on the scale of the counts: two occurrences
     pieces: PieceOptions = dataclasses.field(default_factory=PieceOptions)
     threads: int = 1
+    end_of_word: str = ""  # what the name of a token that ends a word ends with; empty: words have no ends
     layout: str = ""  # of ids; empty: the model's own
     character_coverage: Decimal = DEFAULT_COVERAGE
     pinned: Mapping[str, int] = dataclasses.field(default_factory=dict)  # special token -> the id that it has already

@@ -16,12 +16,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from tokcore import kernel
-from tokcore.errors import FormatError
+from tokcore.errors import ConfigError, FormatError
 from tokcore.files.jsonable import Place, from_jsonable
 from tokcore.kernel import TokenTable
 from tokcore.models.bpe import BpeModel, Pairs, TokensAndIds, write_tokens
 from tokcore.models.defaults import ListedVocabulary
-from tokcore.models.model import Decoder, Encode, Encoder, Ids, Model, Rules, Unreachable
+from tokcore.models.model import Decoder, Encode, Encoder, Ids, Model, Rules, Unreachable, describe_kind
 from tokcore.models.sentencepiece.piece_text import BYTE_NAMES
 from tokcore.models.token_decoders import TableDecoder
 from tokcore.text.byte_alphabet import from_printable, to_printable
@@ -92,7 +92,8 @@ class SymbolBpeModel(ListedVocabulary):
 
     @property
     def summary(self) -> str:
-        return f"{len(self.tokens)} symbols and what {len(self._results)} merges make of them"
+        made = {result for _, _, result in self._results}
+        return f"{len(self.tokens) - len(made)} symbols, {len(self._results)} merges"
 
     @property
     def sizes(self) -> Ids:
@@ -219,3 +220,10 @@ class _SuffixedTokens(TableDecoder):
 def find_symbol_bpe(model: Model) -> SymbolBpeModel | None:
     """The model itself, if it is a BPE of symbols."""
     return model if isinstance(model, SymbolBpeModel) else None
+
+
+def require_symbol_bpe(model: Model, what: str) -> SymbolBpeModel:
+    """The model itself. what: needs it, for the error. Raises ConfigError if it is another kind."""
+    if not isinstance(model, SymbolBpeModel):
+        raise ConfigError(f"{what} needs a BPE of symbols, and this tokenizer is {describe_kind(model.kind)}")
+    return model

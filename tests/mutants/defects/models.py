@@ -4,6 +4,22 @@ from mutants.defect import Defect, in_tests
 
 DEFECTS = (
     Defect(
+        "no-word-ends",
+        "the last byte of a pre-token of one byte ends no word",
+        "models/word_ends.py: _list_symbols",
+        "np.diff(offsets) > 0",
+        "np.diff(offsets) > 1",
+        in_tests("tokcore/test_word_ends.py"),
+    ),
+    Defect(
+        "suffix-spelled-within-words",
+        "a token within words may be named as one that ends a word",
+        "models/word_ends.py: _spell",
+        "if not ends[right] and name.endswith(suffix):",
+        "if False:",
+        in_tests("tokcore/test_word_ends.py::test_text_that_spells_the_suffix_within_a_word"),
+    ),
+    Defect(
         "further-ids-among-special-ones",
         "further merges get ids after the ordinary tokens, where special ones are",
         "learn_further",

@@ -117,7 +117,8 @@ def _make_parts(spec: TokenizerSpec, spell: Callable[[Mapping[str, str]], str]) 
             )
         return make_converted_parts(spec, convert_pieces(spec.model))
     if (symbols := find_symbol_bpe(spec.model)) is not None:
-        return {"pre_tokenizer": _make_pretokenizer(spec, spell), **make_symbol_bpe_parts(spec, symbols)}
+        of_symbols = make_symbol_bpe_parts(spec, symbols, as_before=spell is spell_as_before)
+        return {"pre_tokenizer": _make_pretokenizer(spec, spell), **of_symbols}
     if is_word_level(spec.model):
         return make_word_level_parts(spec, spell)
     if spec.model.unknown is not None:
@@ -340,10 +341,15 @@ def _read_symbol_spec(content: Any) -> TokenizerSpec:
     normalizer = _read_normalizer(content.get("normalizer"))
     listed = StepList(content.get("pre_tokenizer") or [])
     special = _read_added_tokens(content.get("added_tokens") or [], has_normalizer=bool(normalizer))
-    roles = _read_ours(content.get("decoder")).get("roles", {})
-    special = _add_roles(special, roles, content.get("post_processor"))
+    ours = _read_ours(content.get("decoder"))
+    special = _add_roles(special, ours.get("roles", {}), content.get("post_processor"))
     model, special = read_symbol_bpe(content["model"], special, bytewise=listed.is_bytewise)
-    return TokenizerSpec(tuple(normalizer), {"steps": listed.text}, model, tuple(special))
+    spec = TokenizerSpec(tuple(normalizer), {"steps": listed.text}, model, tuple(special))
+    if "pattern" in ours:  # of a vocabulary that we learned, with ends of words
+        own = dataclasses.replace(spec, pattern=ours["pattern"])
+        if _make_pretokenizer(own, spell_pattern) == content.get("pre_tokenizer"):
+            return own
+    return spec
 
 
 def _read_usual_spec(content: Any, as_before: bool) -> TokenizerSpec:

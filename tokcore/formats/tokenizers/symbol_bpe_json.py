@@ -12,6 +12,7 @@ from tokcore.errors import FormatError
 from tokcore.formats.tokenizers.converted_json import list_shared
 from tokcore.models.model import ID_LIMIT
 from tokcore.models.symbol_bpe import SymbolBpeModel
+from tokcore.text.byte_alphabet import to_printable
 from tokcore.tokenizer.tokenizer_spec import PLAIN, UNKNOWN, SpecialToken, TokenizerSpec
 
 
@@ -75,8 +76,8 @@ def read_symbol_bpe(
     return read, special
 
 
-def make_symbol_bpe_parts(spec: TokenizerSpec, model: SymbolBpeModel) -> dict[str, Any]:
-    """decoder and model of a tokenizer.json."""
+def make_symbol_bpe_parts(spec: TokenizerSpec, model: SymbolBpeModel, *, as_before: bool = False) -> dict[str, Any]:
+    """decoder and model of a tokenizer.json. as_before: as releases until 2026-11-28 wrote them."""
     name = dict(zip(model.ids.tolist(), model.names, strict=True))
     vocab = {text: id for id, text in name.items()} | {token.text: token.id or 0 for token in spec.special}
     vocab = dict(sorted(vocab.items(), key=lambda item: item[1]))
@@ -88,6 +89,11 @@ def make_symbol_bpe_parts(spec: TokenizerSpec, model: SymbolBpeModel) -> dict[st
     if model.bytewise:
         decoder: dict[str, Any] = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True}
         decoder |= {"use_regex": True}
+        if model.suffix and not as_before:
+            blank = {"type": "Replace", "pattern": {"String": model.suffix}, "content": to_printable(b" ")}
+            # Their Strip fails where there is nothing.
+            last = {"type": "Replace", "pattern": {"Regex": " \\z"}, "content": ""}
+            decoder = {"type": "Sequence", "decoders": [blank, decoder, last]}
     elif model.suffix:
         decoder = {"type": "BPEDecoder", "suffix": model.suffix}
     else:
