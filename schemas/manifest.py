@@ -90,7 +90,8 @@ class Manifest(Generic[Config, Totals, Language, About]):
 
     def content_id(self) -> str:
         """The root of a Merkle tree over all but the root, the identity, what a codec decides (sizes and hashes of
-        stored files), and the result keys in names, which follow from pins. Of version 1: one sha256 of it all.
+        stored files), what follows from other hashes (md5), and the result keys in names, which follow from pins.
+        Of version 1: one sha256 of it all.
         """
         if self.format_version == 1:
             return self._hash_as_version_1()
@@ -181,9 +182,10 @@ def _cut_into_parts(leaves: list[bytes]) -> list[list[bytes]]:
 
 
 def _get_content_of_entry(entry: dict[str, Any]) -> dict[str, Any]:
-    """The content of a file's entry, with no result key in its name."""
+    """The content of a file's entry, with no result key in its name, and no hash that follows from content_sha256."""
     about = dict(entry["about"])
     key = about.pop("result_key", "")
+    about.pop("md5", None)
     content: dict[str, Any] = _get_content({**entry, "about": about, "path": remove_result_key(entry["path"], key)})
     return content
 

@@ -280,7 +280,14 @@ class MixedLanguage:
     share_of_documents: Share
 
 
-TokenizerManifest = Manifest[LearnedConfig | ImportedConfig, TokenizerTotals, MixedLanguage, Nothing]
+@dataclasses.dataclass(frozen=True, slots=True)
+class TokenizerFile:
+    """What is said of a file of a tokenizer."""
+
+    md5: str = written_unless("")  # of vocab.json, since configurations of models record it; empty in earlier outputs
+
+
+TokenizerManifest = Manifest[LearnedConfig | ImportedConfig, TokenizerTotals, MixedLanguage, TokenizerFile]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -293,7 +300,7 @@ class TokenizersTotals:
 
 
 # Only of a build that learns several sizes. Its files are in a folder for each fingerprint.
-TokenizersManifest = Manifest[LearnedConfig, TokenizersTotals, MixedLanguage, Nothing]
+TokenizersManifest = Manifest[LearnedConfig, TokenizersTotals, MixedLanguage, TokenizerFile]
 
 
 # -------------------------------------------------------------------------------------------------------------- shards

@@ -7,15 +7,17 @@ taken from there; it is the same stage, with the same identity, as in a build of
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Generator, Mapping
 from typing import Any
 
 import numpy as np
 
 from tokcore.errors import FormatError
+from tokcore.formats.tokenizers import vocabulary_files
 from tokcore.models.word_ends import NUM_SYMBOLS
 from tokcore.tokenizer.tokenizer_spec import FILE_NAME, TokenizerSpec
-from tokcore_pipelines.build.commit import require_manifest
+from tokcore_pipelines.build.commit import get_folder, require_manifest
 from tokcore_pipelines.build.identities import is_of_this_release
 from tokcore_pipelines.build.smaller_size import cut_tokenizer
 from tokcore_pipelines.build.stage import (
@@ -55,7 +57,7 @@ from tokcore_schemas.stage_manifests import (
     ImportedConfig,
     LearnedConfig,
     MixedLanguage,
-    Nothing,
+    TokenizerFile,
     TokenizerManifest,
     TokenizersManifest,
     TokenizersTotals,
@@ -73,7 +75,7 @@ def make_tokenizer(run: BuildRun, imported: TokenizerSpec | None) -> TokenizerMa
     key = make_tokenizer_key(run, imported)
     several = _make_tokenizers(run)
 
-    def make(attempts: Attempts) -> Made[TokenizerTotals, MixedLanguage, Nothing]:
+    def make(attempts: Attempts) -> Made[TokenizerTotals, MixedLanguage, TokenizerFile]:
         run.take_turn(attempts)
         size = run.config.vocab_size
         if imported is not None:
@@ -89,8 +91,8 @@ def make_tokenizer(run: BuildRun, imported: TokenizerSpec | None) -> TokenizerMa
         spec = learned.specs[size]
         for why in list_untold(spec):
             run.progress.say(f"warning: {why}. The tokenizer has no tokenizer.json")
-        files = write_artifacts(spec, attempts, run.progress)
-        return Made(describe_files(files), sum_up_tokenizer(spec, learned.mix), learned.languages)
+        files = write_artifacts({"": spec}, attempts, run.progress)
+        return Made(files, sum_up_tokenizer(spec, learned.mix), learned.languages)
 
     return run_stage(run, key, make)
 
@@ -111,18 +113,15 @@ def _make_tokenizers(run: BuildRun) -> TokenizersManifest | None:
         return None
     key = StageKey(TOKENIZERS.name, config, name_inputs(require_manifest(run.output, COUNTS)))
 
-    def make(attempts: Attempts) -> Made[TokenizersTotals, MixedLanguage, Nothing]:
+    def make(attempts: Attempts) -> Made[TokenizersTotals, MixedLanguage, TokenizerFile]:
         run.take_turn(attempts)
         learned = learn_from(run, run.config.vocab_sizes, _list_counted(run), attempts)
         # Where the text gives no more tokens, two sizes may be one tokenizer.
         distinct = {spec.fingerprint: spec for spec in learned.specs.values()}
-        files = [
-            file
-            for fingerprint, spec in distinct.items()
-            for file in write_artifacts(spec, attempts, run.progress, f"{fingerprint}/")
-        ]
+        specs = {f"{fingerprint}/": spec for fingerprint, spec in distinct.items()}
+        files = write_artifacts(specs, attempts, run.progress)
         sizes = {str(size): sum_up_tokenizer(spec, learned.mix) for size, spec in learned.specs.items()}
-        return Made(describe_files(files), TokenizersTotals(sizes), learned.languages)
+        return Made(files, TokenizersTotals(sizes), learned.languages)
 
     return run_stage(run, key, make)
 
@@ -132,7 +131,7 @@ def sum_up_tokenizer(spec: TokenizerSpec, mix: dict[str, Any]) -> TokenizerTotal
     return TokenizerTotals(spec.fingerprint, spec.vocab_size, mix, **spec.model.facts())
 
 
-def recount_tokenizer(stored: Stored, _: object) -> Made[TokenizerTotals, MixedLanguage, Nothing]:
+def recount_tokenizer(stored: Stored, _: object) -> Made[TokenizerTotals, MixedLanguage, TokenizerFile]:
     """What the tokenizer's manifest has to say of tokcore.json. The mix, which no file holds, is as it says.
 
     Raises FormatError if another file is not what tokcore.json gives, or another tokenizer was learned or imported.
@@ -147,10 +146,11 @@ def recount_tokenizer(stored: Stored, _: object) -> Made[TokenizerTotals, MixedL
         if (config, chosen, several.languages) != (made.config, made.totals, made.languages):
             raise FormatError(f"not one of the tokenizers in {several.stage}/")
     _require_artifacts(made, {"": spec})
-    return Made(list_plain_files(made), sum_up_tokenizer(spec, made.totals.mix), made.languages)
+    files = recount_artifacts(get_folder(stored.url, made.stage), made)
+    return Made(files, sum_up_tokenizer(spec, made.totals.mix), made.languages)
 
 
-def recount_sizes(stored: Stored, _: object) -> Made[TokenizersTotals, MixedLanguage, Nothing]:
+def recount_sizes(stored: Stored, _: object) -> Made[TokenizersTotals, MixedLanguage, TokenizerFile]:
     """As recount_tokenizer, of the tokenizers of several sizes."""
     made = stored.get(TOKENIZERS)
     wanted = made.config.vocab_size if isinstance(made.config.vocab_size, tuple) else (made.config.vocab_size,)
@@ -163,7 +163,8 @@ def recount_sizes(stored: Stored, _: object) -> Made[TokenizersTotals, MixedLang
         if (num := len(specs[one.fingerprint].model.tokens) + len(specs[one.fingerprint].special)) > int(size):
             raise FormatError(f"totals: {size}: a tokenizer of {num} tokens")
     sizes = {size: sum_up_tokenizer(specs[one.fingerprint], one.mix) for size, one in made.totals.sizes.items()}
-    return Made(list_plain_files(made), TokenizersTotals(sizes), made.languages)
+    files = recount_artifacts(get_folder(stored.url, made.stage), made)
+    return Made(files, TokenizersTotals(sizes), made.languages)
 
 
 def _require_artifacts(made: AnyManifest, specs: Mapping[str, TokenizerSpec]) -> None:
@@ -220,13 +221,27 @@ def learn_steps(job: LearnJob) -> Generator[Step, bool, LearnedFiles]:
 
 
 def write_artifacts(
-    spec: TokenizerSpec, attempts: Attempts, progress: StageProgress, below: str = ""
-) -> list[StoredFile]:
-    """Write the files of a tokenizer. below: of their names, what stands before each."""
+    specs: Mapping[str, TokenizerSpec], attempts: Attempts, progress: StageProgress
+) -> list[tuple[StoredFile, TokenizerFile]]:
+    """Write the files of tokenizers; each with what a manifest says of it, by path. specs: folder -> tokenizer."""
     with progress.stage("tokenizer", minor=True):
-        return [write_file(attempts, f"{below}{path}", data) for path, data in make_artifact_files(spec)]
+        files = [
+            (write_file(attempts, f"{folder}{name}", data), _describe_file(name, data))
+            for folder, spec in specs.items()
+            for name, data in make_artifact_files(spec)
+        ]
+    return sorted(files, key=lambda file: file[0].path)
 
 
-def describe_files(files: list[StoredFile]) -> list[tuple[StoredFile, Nothing]]:
-    """The files as a manifest has them, sorted."""
-    return [(file, Nothing()) for file in sorted(files, key=lambda file: file.path)]
+def recount_artifacts(folder: str, made: AnyManifest) -> list[tuple[StoredFile, TokenizerFile]]:
+    """The files of a tokenizer's manifest, each with what it has to say of it. folder: where they are."""
+    return [
+        (file, _describe_file(file.path, storage.read_bytes(urls.join(folder, file.path))) if about.md5 else about)
+        for file, about in list_plain_files(made)
+    ]
+
+
+def _describe_file(path: str, data: bytes) -> TokenizerFile:
+    if path.rpartition("/")[2] != vocabulary_files.NAMES[0]:
+        return TokenizerFile()
+    return TokenizerFile(hashlib.md5(data, usedforsecurity=False).hexdigest())

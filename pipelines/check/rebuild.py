@@ -19,7 +19,7 @@ from tokcore_pipelines.check.decoded_files import describe_decoded, find_decoded
 from tokcore_pipelines.check.recount import require_whole
 from tokcore_pipelines.check.shards_made_again import Compared, compare, make_again
 from tokcore_pipelines.check.whole_files import check_file
-from tokcore_schemas.manifest import AnyManifest
+from tokcore_schemas.manifest import AnyManifest, FileEntry
 from tokcore_schemas.refs import ShardRef
 from tokcore_schemas.shard_entries import list_named_shards
 from tokcore_schemas.stage_table import PLAN, TOKENIZER
@@ -58,7 +58,7 @@ def rebuild(output: str, name: str, base: str = "") -> Rebuilt:
     require_whole(stored)
     made, shard = _find(stored, name)
     # What it follows from, its tokenizer alone among what describes that; and what it is.
-    needed = [(PLAN.name, entry) for entry in stored.get(PLAN).files]
+    needed: list[tuple[str, FileEntry[Any]]] = [(PLAN.name, entry) for entry in stored.get(PLAN).files]
     needed += [(TOKENIZER.name, stored.get(TOKENIZER).file(FILE_NAME))]
     if PLAN.name not in made.inputs:
         source = stored.get_source(made)

@@ -11,14 +11,15 @@ from tokcore.errors import TokError
 from tokcore.tokenizer.tokenizer_spec import FILE_NAME
 from tokcore_pipelines.build.commit import MANIFEST, RUN, find_manifest
 from tokcore_pipelines.build.identities import KNOWN, compute_identity_under
-from tokcore_pipelines.build.make_tokenizer import sum_up_tokenizer
+from tokcore_pipelines.build.make_tokenizer import recount_artifacts, sum_up_tokenizer
 from tokcore_pipelines.build.read_log import Log
 from tokcore_pipelines.build.tokenizer_files import find_foreign_artifacts
 from tokcore_pipelines.build.tokenizers_beside import FOLDER, find_beside, find_commit_of, find_folders
 from tokcore_pipelines.check.recount import compare_manifests
 from tokcore_pipelines.check.whole_files import check_file
-from tokcore_pipelines.store import storage
+from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.tokenizers import load_spec_of_folder
+from tokcore_schemas.manifest import FileEntry
 from tokcore_schemas.stage_manifests import TokenizerManifest
 from tokcore_schemas.stage_table import TOKENIZERS
 
@@ -84,7 +85,8 @@ def _check(log: Log, folder: str, made: TokenizerManifest, present: set[str]) ->
     spec = load_spec_of_folder(output, folder)
     if spec.fingerprint != folder.rpartition("/")[2]:
         yield f"{FILE_NAME}: its fingerprint is {spec.fingerprint}"
-    held = dataclasses.replace(made, totals=sum_up_tokenizer(spec, made.totals.mix))
+    files = tuple(FileEntry.of(*one) for one in recount_artifacts(urls.join(output, folder), made))
+    held = dataclasses.replace(made, files=files, totals=sum_up_tokenizer(spec, made.totals.mix))
     yield from (said.removeprefix(f"{made.stage}/") for said in compare_manifests(made, held))
     if find_foreign_artifacts(spec, {entry.path: entry.sha256 for entry in made.files}):
         yield f"{MANIFEST}: its files are not what {FILE_NAME} gives"

@@ -10,7 +10,7 @@ from tokcore.errors import ConfigError, TokError
 from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
 from tokcore_pipelines.build.build import Build
 from tokcore_pipelines.build.commit import commit_to, require_manifest
-from tokcore_pipelines.build.make_tokenizer import describe_files, learn_from, sum_up_tokenizer, write_artifacts
+from tokcore_pipelines.build.make_tokenizer import learn_from, sum_up_tokenizer, write_artifacts
 from tokcore_pipelines.build.output import Output, read_output
 from tokcore_pipelines.build.stage import BuildRun, collect_facts
 from tokcore_pipelines.build.tokenizers_beside import (
@@ -105,16 +105,16 @@ def _keep(
     started = time.time()
     attempts = Attempts(run.output, FOLDER, identity, urls.join(run.output, path))
     try:
-        files = write_artifacts(spec, attempts, run.progress)
+        files = write_artifacts({"": spec}, attempts, run.progress)
         if urls.is_local(run.output):
-            publish(attempts, attempts.final_folder, files)
+            publish(attempts, attempts.final_folder, [file for file, _ in files])
         reach("learn.published")
         manifest: TokenizerManifest = Manifest(
             stage=_STAGE,
             identity=compute_identity(_STAGE, config, inputs, SEMANTICS),
             config=config,
             inputs=inputs,
-            files=tuple(FileEntry.of(file, about) for file, about in describe_files(files)),
+            files=tuple(FileEntry.of(file, about) for file, about in files),
             totals=sum_up_tokenizer(spec, learned.mix),
             languages=learned.languages,
         )

@@ -70,14 +70,14 @@ MANIFESTS: dict[str, AnyManifest] = {
         dataclasses.replace(LEARNED_CONFIG, vocab_size=(400, 501)),
         stages.TokenizersTotals({"501": stages.TokenizerTotals("f" * 64, 501, MIX, merges=143)}),
         {"en": stages.MixedLanguage(8, SHARE, SHARE, SHARE)},
-        entry(f"{'f' * 64}/tokcore.json", stages.Nothing()),
+        entry(f"{'f' * 64}/tokcore.json", stages.TokenizerFile()),
     ),
     "tokenizer": manifest(
         "tokenizer",
         LEARNED_CONFIG,
         stages.TokenizerTotals("f" * 64, 501, MIX, merges=143),
         {"en": stages.MixedLanguage(8, SHARE, SHARE, SHARE)},
-        entry("tokcore.json", stages.Nothing()),
+        entry("tokcore.json", stages.TokenizerFile()),
     ),
     "imported tokenizer": manifest(
         "tokenizer",

@@ -4,6 +4,14 @@ from mutants.defect import Defect, in_tests
 
 DEFECTS = (
     Defect(
+        "md5-in-roots",
+        "a build has another root than one of a release that said no md5",
+        "_get_content_of_entry",
+        'about.pop("md5", None)',
+        "",
+        in_tests("pipelines/test_vocabulary_md5.py::test_another_one_is_found_and_none_is_an_old_output"),
+    ),
+    Defect(
         "expression-not-unknown",
         "not of what is unknown is true",
         "_make_not",
