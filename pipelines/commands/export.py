@@ -45,7 +45,7 @@ def export(
     file. gpt2: a folder with vocab.json and merges.txt. bert: a folder with vocab.txt, tokenizer.json and the
     configuration that makes AutoTokenizer put [CLS] and [SEP] around a text. byt5: a folder that AutoTokenizer reads as
     ByT5's. sentencepiece: FILE.model. tekken: Mistral's tekken.json. gguf: FILE.gguf, llama.cpp's vocabulary without a
-    model; refused where llama.cpp knows no such split pattern. token_bytes: an array with the number of bytes of each
+    model; refused where llama.cpp would give other ids. token_bytes: an array with the number of bytes of each
     token.
 
     All commits of an output have one tokenizer; --tokenizer names another that was learned from one. Folders are made;

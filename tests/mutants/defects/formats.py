@@ -4,6 +4,22 @@ from mutants.defect import Defect, in_tests
 
 DEFECTS = (
     Defect(
+        "gguf-words-without-beginnings",
+        "words and their parts have the same texts in a GGUF file",
+        "_list_words",
+        'else f"{_SPACE}{name}" for id',
+        "else name for id",
+        in_tests("tokcore/formats/test_gguf.py::test_wordpiece_matches_the_longest_token"),
+    ),
+    Defect(
+        "gguf-pieces-of-the-user",
+        "a Unigram with pieces of the user is written for llama.cpp, which scores them otherwise",
+        "_list_pieces",
+        "USER_DEFINED in model.types",
+        "False",
+        in_tests("tokcore/formats/test_gguf.py::test_unigram_that_llama_cpp_cuts_otherwise"),
+    ),
+    Defect(
         "gguf-takes-whole",
         "a GGUF file names a pattern of llama.cpp that takes whole pre-tokens where merges give others",
         "_find_known",

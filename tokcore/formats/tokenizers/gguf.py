@@ -3,7 +3,8 @@ r"""GGUF, llama.cpp's files: the vocabulary alone, which its converters and `voc
 A file is "GGUF", the version, the number of tensors (none) and of keys, then for each key its name, type and value.
 All numbers are little-endian; strings have their length before them, as 64 bits. Of a split pattern the file holds only
 the name by which llama.cpp knows it (tokenizer.ggml.pre), so that others are refused. Scores belong to pieces of
-SentencePiece's BPE, merges to BPE of bytes.
+SentencePiece (its BPE is "llama" there, its Unigram "t5"), merges to BPE of bytes ("gpt2"); WordPiece ("bert") has
+neither.
 """
 
 from __future__ import annotations
@@ -18,18 +19,21 @@ from tokcore.errors import FormatError
 from tokcore.formats.tokenizers.gpt2 import make_vocabulary, spell_merges
 from tokcore.models.bpe import MergesModel
 from tokcore.models.model import Unreachable, find_unlike_themselves
-from tokcore.models.sentencepiece.piece_text import BYTE
+from tokcore.models.sentencepiece.piece_text import BYTE, UNUSED, USER_DEFINED
 from tokcore.models.sentencepiece.scored_pieces import is_piece_model, require_pieces
+from tokcore.models.wordpiece.longest_match import find_wordpiece, require_wordpiece
 from tokcore.text.patterns import PATTERNS
 from tokcore.text.split_steps import StepList
 from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
 
 FILE_NAME = "tokenizer.gguf"
 VERSION = 3
-_UINT32, _INT32, _FLOAT32, _BOOL, _STRING, _ARRAY = 4, 5, 6, 7, 8, 9
-_PACKED = {_UINT32: "I", _INT32: "i", _FLOAT32: "f", _BOOL: "?"}
+_UINT8, _UINT32, _INT32, _FLOAT32, _BOOL, _STRING, _ARRAY = 0, 4, 5, 6, 7, 8, 9
+_PACKED = {_UINT8: "B", _UINT32: "I", _INT32: "i", _FLOAT32: "f", _BOOL: "?"}
 # Types of tokens, which have the numbers of SentencePiece's.
 _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED = 1, 2, 3, 4, 5
+
+_SPACE = "\u2581"
 
 _ID_KEYS = {
     "document_begin": "bos",
@@ -40,6 +44,7 @@ _ID_KEYS = {
     "mask": "mask",
     "classifier": "cls",
 }
+_ROLE_OF_BERT = {"separator": "document_end", "classifier": "document_begin"}
 
 
 class Known(NamedTuple):
@@ -97,10 +102,15 @@ _NEAREST = {"cl100k": "cl100k-2023 (llama3), which differs at the white space th
 
 def write_gguf(spec: TokenizerSpec) -> bytes:
     """The file. Raises FormatError, naming the part, for a tokenizer that llama.cpp would read otherwise."""
-    keys = _list_pieces(spec) if is_piece_model(spec.model) else _list_merges(spec)
+    if is_bert := find_wordpiece(spec.model) is not None:
+        keys = _list_words(spec)
+    else:
+        keys = _list_pieces(spec) if is_piece_model(spec.model) else _list_merges(spec)
     keys = [("general.architecture", _STRING, "llama"), ("general.name", _STRING, "tokcore tokenizer"), *keys]
     for role, name in _ID_KEYS.items():
         ids = [token.id for token in spec.special if token.role == role]
+        if not ids and is_bert:  # which ends texts with what separates them, and begins them with what is classified
+            ids = [token.id for token in spec.special if token.role == _ROLE_OF_BERT.get(role)]
         keys += [(f"tokenizer.ggml.{name}_token_id", _UINT32, ids[0])] if ids else []
     keys += [(f"tokenizer.ggml.add_{side}_token", _BOOL, False) for side in ("bos", "eos")]
     if spec.chat_template:
@@ -114,7 +124,17 @@ def write_gguf(spec: TokenizerSpec) -> bytes:
 def describe_left_out(spec: TokenizerSpec) -> str:
     """What llama.cpp does otherwise, or does not learn from the file; empty if there is nothing."""
     said = []
-    if not is_piece_model(spec.model):
+    if (words := find_wordpiece(spec.model)) is not None:
+        if words.max_characters:
+            said.append(f"llama.cpp has no limit of characters, so words of more than {words.max_characters} differ")
+        if spec.normalizer == ("bert",):
+            said.append("llama.cpp removes spacing marks beside accents, so that words of Hindi and its like differ")
+    elif is_piece_model(spec.model):
+        if (pieces := require_pieces(spec.model, "a GGUF file")).is_unigram:
+            said.append("llama.cpp adds up scores as float64, so ids differ where two cuts are equal but for rounding")
+            if not pieces.text_rules.remove_extra_whitespaces and pieces.text_rules.add_dummy_prefix:
+                said.append("it puts no blank before a text of blanks alone")
+    else:
         if differs := _find_known(spec).differs:
             said.append(f"llama.cpp knows the split pattern, but {differs}")
         if spec.normalizer:
@@ -193,13 +213,25 @@ def _list_pieces(spec: TokenizerSpec) -> list[tuple[str, int, Any]]:
     model = require_pieces(spec.model, "a GGUF file")
     rules = model.text_rules
     wrong = {
-        "scores are of Unigram": model.is_unigram,
         f"it has the normalizer {', '.join(spec.normalizer)}": bool(spec.normalizer),
-        "its table replaces characters (nmt_nfkc)": bool(rules.charsmap),
-        "remove_extra_whitespaces is set": rules.remove_extra_whitespaces,
         "white space is at the end of pieces": rules.whitespace_is_suffix,
-        "it lacks the pieces of bytes": BYTE not in model.types,
     }
+    if model.is_unigram:
+        wrong |= {
+            "unknown text becomes bytes (byte_fallback = false learns a vocabulary without them)": BYTE in model.types,
+            "it has pieces of the user, which have another score there": USER_DEFINED in model.types,
+            "it has pieces that are not to be used": UNUSED in model.types,
+            "it keeps white space as it is": not rules.escape_whitespaces,
+            "remove_extra_whitespaces is set, and add_dummy_prefix is not": (
+                rules.remove_extra_whitespaces and not rules.add_dummy_prefix
+            ),
+        }
+    else:
+        wrong |= {
+            "its table replaces characters (nmt_nfkc)": bool(rules.charsmap),
+            "remove_extra_whitespaces is set": rules.remove_extra_whitespaces,
+            "it lacks the pieces of bytes": BYTE not in model.types,
+        }
     if reasons := [text for text, is_so in wrong.items() if is_so]:
         raise FormatError(f"llama.cpp would not give these ids: {reasons[0]}. Export to sentencepiece instead")
     special = {token.id: token for token in spec.special}
@@ -210,12 +242,53 @@ def _list_pieces(spec: TokenizerSpec) -> list[tuple[str, int, Any]]:
     listed = [rows.get(id, (f"[PAD{id}]", -1e4, _UNUSED)) for id in range(spec.vocab_size)]
     texts, scores, kinds = zip(*listed, strict=True)
     return [
-        ("tokenizer.ggml.model", _STRING, "llama"),
+        ("tokenizer.ggml.model", _STRING, "t5" if model.is_unigram else "llama"),
         ("tokenizer.ggml.pre", _STRING, "default"),
         ("tokenizer.ggml.tokens", _ARRAY, (_STRING, texts)),
         ("tokenizer.ggml.scores", _ARRAY, (_FLOAT32, scores)),
         ("tokenizer.ggml.token_type", _ARRAY, (_INT32, kinds)),
         ("tokenizer.ggml.add_space_prefix", _BOOL, rules.add_dummy_prefix),
+        *([("tokenizer.ggml.remove_extra_whitespaces", _BOOL, True)] if rules.remove_extra_whitespaces else []),
+        *([("tokenizer.ggml.precompiled_charsmap", _ARRAY, (_UINT8, rules.charsmap))] if rules.charsmap else []),
+    ]
+
+
+_CASED = {("bert",): False, ("bert-cased",): True}
+
+
+def _list_words(spec: TokenizerSpec) -> list[tuple[str, int, Any]]:
+    """Of WordPiece. A token that begins a word has U+2581 before it there, and one that goes on has nothing."""
+    model = require_wordpiece(spec.model, "a GGUF file")
+    if spec.pattern != {"name": "bert"} or spec.normalizer not in _CASED:
+        raise FormatError(
+            f"llama.cpp splits words as BERT does (pattern bert, normalizer bert or bert-cased), and this tokenizer "
+            f"has {spec.pattern_name} and {', '.join(spec.normalizer) or 'none'}"
+        )
+    names = dict(zip(model.ids.tolist(), model.names, strict=True))
+    goes_on = {id for id, name in names.items() if name.startswith(model.prefix) and name != model.prefix}
+    texts = {id: name[len(model.prefix) :] if id in goes_on else f"{_SPACE}{name}" for id, name in names.items()}
+    kinds = dict.fromkeys(texts, _NORMAL) | _list_special_types(spec)
+    texts |= {token.id: token.text for token in spec.special if token.id is not None}
+    if model.unknown is not None:
+        kinds[model.unknown] = _UNKNOWN
+    listed = [texts.get(id, f"[PAD{id}]") for id in range(spec.vocab_size)]
+    first = {text: id for id, text in reversed([*enumerate(listed)])}
+    for id, text in enumerate(listed):
+        if first[text] != id or (id in goes_on and text.startswith(_SPACE)):
+            raise FormatError(
+                f"token {id} would be {text!r:.80} in a GGUF file, which stands for another one, too: llama.cpp knows "
+                f"tokens by their texts"
+            )
+    keys = [
+        ("tokenizer.ggml.model", _STRING, "bert"),
+        ("tokenizer.ggml.pre", _STRING, "default"),
+        ("tokenizer.ggml.tokens", _ARRAY, (_STRING, listed)),
+        ("tokenizer.ggml.token_type", _ARRAY, (_INT32, [kinds.get(id, _UNUSED) for id in range(spec.vocab_size)])),
+        ("tokenizer.ggml.add_sep_token", _BOOL, False),
+    ]
+    return keys + [
+        (f"tokenizer.ggml.normalizer.{name}", _BOOL, not _CASED[spec.normalizer])
+        for name in ("lowercase", "strip_accents")
     ]
 
 
@@ -229,7 +302,7 @@ def _write(kind: int, value: Any) -> bytes:
 
 
 def _write_values(kind: int, values: Iterable[Any]) -> bytes:
-    return b"".join(_write(kind, one) for one in values)
+    return values if isinstance(values, bytes) else b"".join(_write(kind, one) for one in values)
 
 
 def _write_string(text: str) -> bytes:
