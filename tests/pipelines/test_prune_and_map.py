@@ -7,12 +7,15 @@ import json
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import tokenizers
+import yaml
 from support.builds import build_file, run, small_corpus, tokcore
 
 from tokcore import open_counts, open_shards
 from tokcore.errors import ConfigError
 from tokcore.look.vocabulary_map import map_vocabulary
 from tokcore.tokenizer.tokenizer import Tokenizer
+from tokcore_pipelines.look.vocab_map import list_for_mergekit
 
 SETTINGS = """
 [learn]
@@ -118,6 +121,47 @@ def test_a_map_spells_new_tokens_with_old_ones(outputs, tmp_path):
     embeddings = np.random.default_rng(0).normal(size=(330, 8))
     moved = np.stack([embeddings[row["old_ids"]].mean(axis=0) for row in rows])
     assert np.array_equal(moved[:328], embeddings[:328])
+
+
+def merge_embeddings(part, old_embeddings, old_vocab, new_vocab):
+    """What mergekit 0.1.4 makes of one model and the part `tokenizer` of its configuration (its PermutedEmbeddings)."""
+    assert part.keys() == {"source", "tokens"}
+    new = np.zeros((len(new_vocab), old_embeddings.shape[1]))
+    for name, id in new_vocab.items():
+        of = part["tokens"].get(name, {})
+        assert of.keys() <= {"source", "force"}
+        if name in old_vocab and not of.get("force", False):
+            new[id] = old_embeddings[old_vocab[name]]
+        elif of:
+            assert of["source"].keys() == {"kind", "model", "token_id"}
+            assert of["source"]["kind"] == "model_token"
+            new[id] = old_embeddings[of["source"]["token_id"]]
+    return new
+
+
+def test_mergekit_takes_the_old_embedding_of_each_token_that_is_one_old_one(outputs, tmp_path):
+    old, new = outputs / "400" / "tokenizer", outputs / "330" / "tokenizer"
+    done = tokcore("vocab-map", old, new, "-o", tmp_path / "map.yml")
+    assert done.returncode == 0, done.stderr
+    part = yaml.safe_load((tmp_path / "map.yml").read_text())["tokenizer"]
+    assert part["source"] == str(new)
+    assert {of["source"]["model"] for of in part["tokens"].values()} == {str(old)}
+    vocabs = [tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json")).get_vocab() for folder in (old, new)]
+    assert part["tokens"]["</s>"]["source"]["token_id"] == vocabs[0]["<|end|>"]
+    embeddings = np.random.default_rng(3).normal(size=(400, 4))
+    merged = merge_embeddings(part, embeddings, *vocabs)
+    for one in map_vocabulary(load(old), load(new)):
+        expected = embeddings[one.old_ids[0]] if len(one.old_ids) == 1 else np.zeros(4)
+        assert merged[one.id].tolist() == expected.tolist(), one
+
+
+def test_another_token_of_the_same_name_is_no_source():
+    """Names of special tokens may be those that other vocabularies give to ordinary ones."""
+    special = {"<|end|>": "document_end", "ab": "plain", "bc": "plain"}
+    old = Tokenizer.from_merges([(b"a", b"c")], pattern="gpt2", special=special)
+    new = Tokenizer.from_merges([(b"a", b"b"), (b"a", b"c")], pattern="gpt2", special={"bc": "document_end"})
+    tokens = list_for_mergekit(map_vocabulary(old, new), old, new, "m")
+    assert tokens == {"ab": {"source": {"kind": "zero"}, "force": True}}
 
 
 def test_models_whose_tokens_are_no_text_have_no_map(outputs, tmp_path):
