@@ -84,6 +84,24 @@ class Source:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Mask:
+    """[mask]: spans that texts do not keep, for counts and shards"""
+
+    # spans of these kinds, as of count.mask
+    presets: str | None = None
+    # kind = a regular expression of yours: { order = 'ORD-[0-9]{8}' }
+    regex: Mapping[str, str] | None = None
+    # field or column of spans that another tool found: a list of [start, end] or [start, end, kind]
+    spans: str | None = None
+    # text, or special token, in place of each span; {kind} is its kind; empty: nothing
+    replacement: str | None = None
+    # kinds that nothing replaces, whatever replacement is
+    remove: Sequence[str] | None = None
+    # kinds whose documents are not kept at all
+    drop: Sequence[str] | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Filter:
     """[[filter]]: documents that are not kept; the rules hold in their order, for counts and shards"""
 

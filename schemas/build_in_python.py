@@ -20,6 +20,7 @@ from tokcore_schemas.build_classes import (
     ExistingTokenizer,
     Filter,
     Learn,
+    Mask,
     Mix,
     Mixture,
     Normalize,
@@ -69,6 +70,7 @@ class Build(BuildKeys):
 
     base: str | None = None  # where relative paths start, which no file says; not set: the current folder
     sources: Sequence[Source]
+    mask: Mask | None = None
     filters: Sequence[Filter] | None = None
     normalize: Normalize | None = None
     pretokenize: Pretokenize | None = None

@@ -36,7 +36,7 @@ from tokcore_schemas.document import normalize_lang
 from tokcore_schemas.encodings import ENCODINGS, OTHER_ENCODING_NAMES, UTF8
 from tokcore_schemas.input_format import FileFormat
 from tokcore_schemas.input_format import find_format as find_input_format
-from tokcore_schemas.plan import FilterRule
+from tokcore_schemas.plan import FilterRule, MaskRule
 from tokcore_schemas.setting import REQUIRED, Limits, Setting, key
 from tokcore_schemas.stage_manifests import (
     PIECE_SETTINGS,
@@ -183,6 +183,24 @@ class FilterTable:
     )
     langs: tuple[str, ...] = key((), "languages, or globs of them: documents of others pass", or_one=True)
     parameters: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # of the ready rule, that the file sets
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class MaskTable:
+    """[mask]: spans that texts do not keep, for counts and shards"""
+
+    presets: tuple[str, ...] = key(
+        (), "spans of these kinds, as of count.mask", options=tuple(MASK_PRESETS), distinct=True
+    )
+    regex: Mapping[str, str] = key({}, "kind = a regular expression of yours: { order = 'ORD-[0-9]{8}' }")
+    spans: str | None = key(
+        None, "field or column of spans that another tool found: a list of [start, end] or [start, end, kind]"
+    )
+    replacement: str = key(
+        "", "text, or special token, in place of each span; {kind} is its kind; empty: nothing", may_be_empty=True
+    )
+    remove: tuple[str, ...] = key((), "kinds that nothing replaces, whatever replacement is", distinct=True)
+    drop: tuple[str, ...] = key((), "kinds whose documents are not kept at all", distinct=True)
 
 
 def _make_parameter(name: str, default: Any) -> Setting:
@@ -757,6 +775,7 @@ DEFAULT_SPECIAL = (SpecialTable(text=END_OF_TEXT, role="document_end"),)
 TABLES: Mapping[str, tuple[str, type]] = {
     "build": ("build", BuildTable),
     "source": ("sources", Source),
+    "mask": ("mask", MaskTable),
     "filter": ("filters", FilterTable),
     "normalize": ("normalize", NormalizeTable),
     "pretokenize": ("pretokenize", PretokenizeTable),
@@ -790,6 +809,7 @@ class BuildConfig:
     base: str  # its folder, absolute: where relative paths start
     build: BuildTable
     sources: tuple[Source, ...]
+    mask: MaskTable = MaskTable()
     filters: tuple[FilterTable, ...] = ()
     normalize: NormalizeTable = NormalizeTable()
     pretokenize: PretokenizeTable = PretokenizeTable()
@@ -838,6 +858,21 @@ class BuildConfig:
     def filter_rules(self) -> tuple[FilterRule, ...]:
         """The rules of [[filter]] as plans have them."""
         return name_rules(self.filters)
+
+    @property
+    def mask_rule(self) -> MaskRule | None:
+        """What [mask] says, as plans have it; None if nothing is masked."""
+        mask = self.mask
+        if not (mask.presets or mask.regex or mask.spans):
+            return None
+        return MaskRule(
+            presets=tuple(sorted(mask.presets)),
+            regex=tuple(sorted(mask.regex.items())),
+            spans=mask.spans or "",
+            replacement=mask.replacement,
+            remove=tuple(sorted(mask.remove)) if mask.replacement else (),
+            drop=tuple(sorted(mask.drop)),
+        )
 
     @property
     def counts(self) -> bool:
@@ -920,7 +955,8 @@ class BuildConfig:
     def hash_settings(self) -> str:
         """sha256 of every setting that the result follows from, patterns of inputs and their base folder included."""
         fields = [one.name for one in dataclasses.fields(self) if one.compare and one.name not in _NOT_OF_RESULT]
-        fields = [name for name in fields if name != "filters" or self.filters]  # which came later
+        later = {"filters": bool(self.filters), "mask": self.mask_rule is not None}  # whether what came later is there
+        fields = [name for name in fields if later.get(name, True)]
         settings = {name: repr(getattr(self, name)) for name in fields}
         # Outputs that began without a rule have the hash that their release gave them.
         langs = {} if self.normalizes_langs or self.keeps_spelling else {"lang_normalize": "none"}

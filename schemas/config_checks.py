@@ -39,7 +39,9 @@ from tokcore_schemas.expressions import parse_expression
 from tokcore_schemas.field_path import has_each
 from tokcore_schemas.field_template import is_template, parse_template
 from tokcore_schemas.input_format import find_format
+from tokcore_schemas.mask_checks import check_mask
 from tokcore_schemas.padding import find_padding
+from tokcore_schemas.plan import MASK_REASON
 from tokcore_schemas.setting import list_settings
 
 # Settings of [encode] -> the role of the tokens that they hold if they are not set.
@@ -158,6 +160,7 @@ def check(config: BuildConfig, file: BuildFile) -> None:
     _check_empty_tables(file)
     for number, source in enumerate(config.sources):
         _check_source(source, number, file)
+    check_mask(config, file, _declares_special(config))
     _check_filters(config, file)
     _check_groups(config, file)
     _check_languages(config, file)
@@ -287,6 +290,7 @@ def _check_options(source: Source, formats: Set[str | None], key: tuple[str, int
 
 
 def _check_filters(config: BuildConfig, file: BuildFile) -> None:
+    spans = config.mask.spans
     kinds: dict[str, tuple[str, int]] = {}
     names: dict[str, int] = {}
     for number, (table, rule) in enumerate(zip(config.filters, config.filter_rules, strict=True)):
@@ -300,6 +304,8 @@ def _check_filters(config: BuildConfig, file: BuildFile) -> None:
             raise file.error(
                 (*key, "name"), f"= {show_value(rule.name)}: filter[{names[rule.name]}] is called so, too."
             )
+        if rule.name == MASK_REASON and config.mask_rule is not None:
+            raise file.error((*key, "name"), f"= {show_value(rule.name)}: ledgers call [mask] so.")
         if table.keep is None:
             continue
         try:
@@ -309,6 +315,8 @@ def _check_filters(config: BuildConfig, file: BuildFile) -> None:
         for name, kind in fields.items():
             if kind == "any":
                 continue
+            if name == spans:
+                raise file.error((*key, "keep"), f"compares {name}, which holds the spans of [mask].")
             known, place = kinds.setdefault(name, (kind, number))
             if known != kind:
                 raise file.error((*key, "keep"), f"compares {name} as a {kind}, and filter[{place}] as a {known}.")

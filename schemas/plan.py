@@ -23,12 +23,13 @@ MAX_PARTITIONS = 256
 # Where runs of small files end: where a hash of the uri says; or, in outputs of earlier releases, by size alone.
 Runs = Literal["", "hash"]
 
-FieldKind = Literal["string", "number", "boolean", "any"]  # any: only whether it is there
+# any: only whether it is there. spans: of the text, for masks.
+FieldKind = Literal["string", "number", "boolean", "any", "spans"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FieldOfRecord:
-    """A field that a filter looks at."""
+    """A field that a filter or a mask looks at."""
 
     name: str  # or a path
     kind: FieldKind
@@ -43,6 +44,31 @@ class FilterRule:
     rule: str = written_unless("")  # tokcore.text.quality.RULES
     parameters: str = written_unless("")  # of a ready rule: those that are not its defaults, as canonical JSON
     langs: tuple[str, ...] = written_unless(())  # globs: documents of other languages pass; empty: of all
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MaskRule:
+    """Spans that documents do not keep."""
+
+    presets: tuple[str, ...] = written_unless(())  # names of tokcore.text.mask_presets, sorted
+    regex: tuple[tuple[str, str], ...] = written_unless(())  # (kind, regular expression), sorted
+    spans: str = written_unless("")  # field or column that holds spans of the text
+    replacement: str = written_unless("")  # text in place of a span; KIND_PLACE in it is its kind
+    remove: tuple[str, ...] = written_unless(())  # kinds that nothing replaces, sorted
+    drop: tuple[str, ...] = written_unless(())  # kinds that drop the document, sorted
+
+    def spell(self, kind: str) -> str:
+        """What stands in place of a span of a kind.
+
+        >>> MaskRule(replacement="[{kind}]", remove=("card",)).spell("email")
+        '[email]'
+        """
+        return "" if kind in self.remove else self.replacement.replace(KIND_PLACE, kind)
+
+
+KIND_PLACE = "{kind}"
+MASK_REASON = "mask"  # in ledgers, before the kind that drops a document
+DEFAULT_SPAN_KIND = "span"  # of a span that a field holds without one
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -75,7 +101,8 @@ class ReadSettings:
     decoded_from: str = written_unless("")
     # (a language as records spell it, the code that is meant), sorted; of lang_field.
     lang_map: tuple[tuple[str, str], ...] = written_unless(())
-    fields: tuple[FieldOfRecord, ...] = written_unless(())  # that filters look at, beside the text
+    fields: tuple[FieldOfRecord, ...] = written_unless(())  # that filters and masks look at, beside the text
+    mask: MaskRule | None = written_unless(None)  # of all texts, before filters
     filters: tuple[FilterRule, ...] = written_unless(())  # that documents must pass, in this order
     # Records are taken and rejected as by releases until 2026-11-27. In memory only: no plan says it.
     as_before: bool = written_unless(False)

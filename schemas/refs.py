@@ -54,6 +54,8 @@ class RangeLedger:
     filtered: dict[str, dict[str, int]] | None = written_unless(None)
     # Language -> documents whose records spell it otherwise, those that tombstones leave out included.
     respelled: dict[str, int] | None = written_unless(None)
+    # Language -> kind -> spans that a mask found, those of documents that are not kept included.
+    masked: dict[str, dict[str, int]] | None = written_unless(None)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -69,6 +69,8 @@ class RecordTotals:
     filtered: dict[str, dict[str, int]] | None = written_unless(None)
     # Language -> documents whose records spell it otherwise, those that tombstones leave out included.
     respelled: dict[str, int] | None = written_unless(None)
+    # Language -> kind -> spans that a mask found, those of documents that are not kept included.
+    masked: dict[str, dict[str, int]] | None = written_unless(None)
 
     @property
     def num_filtered(self) -> int:

@@ -14,6 +14,7 @@ from tokcore_pipelines.begin.check_estimates import check_estimates
 from tokcore_pipelines.begin.estimate import estimate
 from tokcore_pipelines.build.build import Build
 from tokcore_pipelines.build.filter_samples import tell_filters, tell_rule
+from tokcore_pipelines.build.mask_samples import tell_mask
 from tokcore_pipelines.build.plan_corpus import hash_content, plan_build
 from tokcore_pipelines.build.source_checks import FOR_CHECK, check_samples, describe, sample_plan
 from tokcore_pipelines.build.whole_checks import check_whole
@@ -42,6 +43,7 @@ def make_check_report(build: Build, progress: StageProgress, rule: int | None = 
         estimated = estimate(build.config, samples, build.options.num_workers)
         findings += check_estimates(build.config, estimated) if estimated is not None else []
     with progress.stage("filter samples", minor=True):
+        masked = tell_mask(build.config.mask_rule, samples)
         filtered = tell_filters(rules, samples)
         around = tell_rule(rules[rule], samples) if rule is not None else None
     stopping = [finding for finding in findings if finding.stops]
@@ -60,6 +62,7 @@ def make_check_report(build: Build, progress: StageProgress, rule: int | None = 
         "warnings": left_out.idle + left_out.links + describe([finding for finding in findings if not finding.stops]),
         "estimates": None if estimated is None else estimated._asdict(),
         "vocab_size": build.config.vocab_sizes[-1] if imported is None else imported.vocab_size,
+        "mask": masked,
         "filters": filtered,
         "rule": around,
         "files": len(plan.files),

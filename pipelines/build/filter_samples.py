@@ -15,7 +15,7 @@ from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.expressions import parse_expression
 from tokcore_schemas.plan import FilterRule
 
-_NUM_EXAMPLES = 3
+NUM_EXAMPLES = 3
 _NUM_AROUND = 5
 
 
@@ -26,7 +26,7 @@ def tell_filters(rules: Sequence[FilterRule], samples: Sequence[SourceSample]) -
     ]
     if not rules:
         return []
-    for uri, batch in _read_unfiltered(samples):
+    for uri, batch in read_sampled(samples, filters=()):
         dropped = {one.document: one for one in find_dropped(batch, rules)}
         for i in range(batch.texts.num_texts):
             last = dropped[i].rule if i in dropped else len(rules) - 1
@@ -36,7 +36,7 @@ def tell_filters(rules: Sequence[FilterRule], samples: Sequence[SourceSample]) -
             of_rule = told[one.rule]
             of_rule["dropped"] += 1
             of_rule["reasons"][one.reason] += 1
-            if len(of_rule["examples"]) < _NUM_EXAMPLES:
+            if len(of_rule["examples"]) < NUM_EXAMPLES:
                 of_rule["examples"].append(_describe(uri, batch, one.document, rules[one.rule], one.reason))
     return [{**one, "reasons": dict(sorted(one["reasons"].items()))} for one in told]
 
@@ -45,7 +45,7 @@ def tell_rule(rule: FilterRule, samples: Sequence[SourceSample]) -> dict[str, An
     """Documents of the sample on both sides of one rule, others left out; of a ready rule those nearest its limits."""
     judge = make_judge(rule)
     sides: dict[str, list[tuple[float, dict[str, Any]]]] = {"dropped": [], "kept": []}
-    for uri, batch in _read_unfiltered(samples):
+    for uri, batch in read_sampled(samples, filters=()):
         judge_one = judge(batch)
         for i in (i for i in range(batch.texts.num_texts) if is_meant(rule, batch.langs[i])):
             reason = judge_one(i)
@@ -67,10 +67,10 @@ def _measure_margin(rule: FilterRule, batch: Batch, i: int, reason: str) -> floa
     return abs(min(deciding, default=0.0))
 
 
-def _read_unfiltered(samples: Sequence[SourceSample]) -> Iterator[tuple[str, Batch]]:
-    """(URI, first documents of a file) of each sampled file, as they come to the first rule."""
+def read_sampled(samples: Sequence[SourceSample], **changes: Any) -> Iterator[tuple[str, Batch]]:
+    """(URI, first documents of a file) of each sampled file. changes: to its read settings, such as filters=()."""
     for sample in samples:
-        settings = dataclasses.replace(sample.settings, filters=())
+        settings = dataclasses.replace(sample.settings, **changes)
         for seen in sample.seen:
             if seen.batch is not None and (batch := read_first_documents(seen.peek, settings)) is not None:
                 yield seen.file.uri, batch

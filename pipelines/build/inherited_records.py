@@ -177,6 +177,7 @@ def _make_ledger(one: AssignedRange, file: FileLedger) -> RangeLedger:
         num_removed=file.removed,
         filtered=file.filtered,
         respelled=file.respelled,
+        masked=file.masked,
     )
 
 

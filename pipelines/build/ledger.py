@@ -15,7 +15,7 @@ from tokcore.errors import LedgerError, StageError
 from tokcore.files.canonical_json import hash_sha256, write_canonical_lines
 from tokcore.files.jsonable import LEFT_OUT, to_jsonable
 from tokcore.formats.shard_facts import ShardFacts
-from tokcore_pipelines.work.language_totals import add_up_filtered, add_up_languages, format_ratio
+from tokcore_pipelines.work.language_totals import add_up_languages, add_up_nested, format_ratio
 from tokcore_schemas.count_key import parse_count_key
 from tokcore_schemas.plan import Plan
 from tokcore_schemas.refs import LanguageCounts, RangeLedger, TableRef
@@ -38,6 +38,8 @@ class FileLedger:
     # Language -> rule and reason -> records that a filter dropped.
     filtered: dict[str, dict[str, int]] | None = dataclasses.field(default=None, metadata=LEFT_OUT)
     respelled: dict[str, int] | None = dataclasses.field(default=None, metadata=LEFT_OUT)
+    # Language -> kind -> spans that a mask found.
+    masked: dict[str, dict[str, int]] | None = dataclasses.field(default=None, metadata=LEFT_OUT)
 
     @property
     def num_filtered(self) -> int:
@@ -130,8 +132,9 @@ def _make_file_ledger(plan: Plan, index: int, ranges: list[RangeLedger]) -> File
         rejected_file=rejected_file,
         skipped=dict(sorted(skipped.items())) or None,
         removed=sum(r.num_removed for r in ranges),
-        filtered=add_up_filtered(r.filtered for r in ranges),
+        filtered=add_up_nested(r.filtered for r in ranges),
         respelled=dict(sorted(respelled.items())) or None,
+        masked=add_up_nested(r.masked for r in ranges),
     )
 
 
@@ -154,8 +157,9 @@ def sum_up_ledgers(files: list[FileLedger]) -> LedgerTotals:
             rejected=dict(sorted(records.items())),
             skipped=dict(sorted(skipped.items())) or None,
             removed=sum(f.removed for f in files),
-            filtered=add_up_filtered(f.filtered for f in files),
+            filtered=add_up_nested(f.filtered for f in files),
             respelled=dict(sorted(respelled.items())) or None,
+            masked=add_up_nested(f.masked for f in files),
         ),
         FileTotals(
             planned=len(files),

@@ -218,8 +218,12 @@ def _check_template(
 
 
 def _check_filter_fields(config: BuildConfig, sample: SourceSample) -> list[Finding]:
-    """Fields that a filter compares and that no record looked at has: most likely it drops all documents for that."""
+    """Fields that a filter compares or a mask reads, and that no record looked at has.
+
+    Most likely such a filter drops all documents, and such a mask finds nothing.
+    """
     wanted = [one.name for one in sample.settings.fields if one.kind != "any"]
+    mask = sample.settings.mask
     seen_fields = [field for seen in sample.seen for field in find_fields(seen.peek, sample.settings) if wanted]
     if not seen_fields:
         return []
@@ -227,6 +231,11 @@ def _check_filter_fields(config: BuildConfig, sample: SourceSample) -> list[Find
     found = []
     for name in wanted:
         if has_field(fields, name):
+            continue
+        if mask is not None and name == mask.spans:
+            text = f"no record that was looked at has the field '{name}', so no span of it is masked"
+            stops = sample.settings.format in (*COLUMN_FORMATS, "csv", "tsv")  # whose records have the same fields
+            found.append(Finding(config.at("mask", "spans"), text, stops, redact(sample.seen[0].file.uri)))
             continue
         number, rule = next(one for one in enumerate(sample.settings.filters) if _names_field(one[1], name))
         hint = suggest_nearest(name, [field.name for field in fields])

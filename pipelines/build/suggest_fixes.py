@@ -63,6 +63,7 @@ def find_exact_source(config: BuildConfig, read: ReadSettings) -> int | None:
             read.forbidden,
             normalizes_langs=config.normalizes_langs,
             filters=config.filter_rules,
+            mask=config.mask_rule,
         )
         if made == read:
             return number

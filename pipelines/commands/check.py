@@ -64,6 +64,8 @@ def print_check(report: dict[str, Any]) -> None:
         say(f"tokenizer   imported, {imported['vocab_size']:,} ids, {imported['special']} special tokens")
     if (estimates := report["estimates"]) is not None:
         _print_estimates(estimates)
+    if report["mask"] is not None:
+        _print_mask(report["mask"])
     _print_filters(report["filters"])
     if report["rule"] is not None:
         _print_rule(report["rule"])
@@ -89,6 +91,16 @@ def print_check(report: dict[str, Any]) -> None:
         if names:
             more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
             say(f"{what}: {', '.join(make_printable(redact(name)) for name in names[:3])}{more}")
+
+
+def _print_mask(told: dict[str, Any]) -> None:
+    """What the mask would find in the sample."""
+    dropped = f", drops {told['dropped']:,}" if told["dropped"] else ""
+    say(f"mask        {format_count(told['documents'], 'sampled document')}{dropped}")
+    for one in told["kinds"]:
+        say(f"  {one['kind']:<16}{format_count(one['spans'], 'span')} in {format_count(one['documents'], 'document')}")
+        for example in one["examples"]:
+            _print_example(example | {"values": {"at byte": example["start"]}})
 
 
 def _print_filters(told: list[dict[str, Any]]) -> None:

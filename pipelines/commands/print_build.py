@@ -29,6 +29,7 @@ from tokcore_pipelines.local.terminal import (
 )
 from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.tokenizers import load_checked_spec
+from tokcore_pipelines.work.summed_totals import add_up_counts
 from tokcore_schemas.manifest import AnyManifest
 from tokcore_schemas.stage_manifests import BuildManifest, BuiltLanguage
 from tokcore_schemas.stage_table import STAGES, TOKENIZER, Stage
@@ -106,6 +107,9 @@ def _print_records(output: str, build: BuildManifest) -> None:
     say(f"{read} read = {documents} + {rejected:,} rejected{filtered}{removed}")
     for line in describe_filtered(records.filtered or {}):
         say(f"  {line}")
+    if records.masked:
+        found = add_up_counts(records.masked.values())
+        say(f"masked: {', '.join(f'{number:,} {kind}' for kind, number in found.items())}")
     if records.skipped:
         kinds = ", ".join(f"{number:,} {kind}" for kind, number in records.skipped.items())
         say(f"no documents by their kind: {kinds}")

@@ -67,6 +67,7 @@ def extract_ids(array: pa.Array | None, start: int, num_rows: int, extract: Extr
 
 def extract_fields(array: pa.Array | None, start: int, num_rows: int, extract: Extract) -> list[Any]:
     """The values that filters compare: bytes or str, int, float or bool, None for null and NaN, NoText for no such one.
+    Of a list, what Python has for it.
 
     A decimal is the float next to it. Types that have no number and no text of their own are as they are of ids.
     """
@@ -79,6 +80,8 @@ def extract_fields(array: pa.Array | None, start: int, num_rows: int, extract: E
         return [None if one is None or math.isnan(one) else float(one) for one in part.to_pylist()]
     if pa.types.is_decimal(kind):
         return [None if one is None else float(one) for one in part.to_pylist()]
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return list(part.to_pylist())  # of spans
     if pa.types.is_dictionary(kind):
         used = pc.unique(part.indices)
         values = extract_fields(part.dictionary.take(used), 0, len(used), extract)

@@ -12,11 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from tokcore.text.quality.measures import Measure
 from tokcore.text.quality.rules import RULES
-from tokcore_pipelines.reading.records import Batch, take_documents
+from tokcore_pipelines.reading.records import Batch, drop_documents
 from tokcore_schemas.expressions import parse_expression
 from tokcore_schemas.plan import FilterRule
 
@@ -34,16 +32,7 @@ class Dropped(NamedTuple):
 
 def filter_batch(batch: Batch, rules: Sequence[FilterRule]) -> Batch:
     """The batch without the documents that a rule drops, which it counts by language and reason."""
-    dropped = [*find_dropped(batch, rules)]
-    if not dropped:
-        return batch
-    filtered: dict[str, dict[str, int]] = {}
-    for one in dropped:
-        of_lang = filtered.setdefault(batch.langs[one.document], {})
-        of_lang[one.reason] = of_lang.get(one.reason, 0) + 1
-    goes = np.zeros(batch.texts.num_texts, bool)
-    goes[[one.document for one in dropped]] = True
-    return take_documents(batch, np.flatnonzero(~goes))._replace(filtered=filtered)
+    return drop_documents(batch, {one.document: one.reason for one in find_dropped(batch, rules)})
 
 
 def find_dropped(batch: Batch, rules: Sequence[FilterRule]) -> Iterator[Dropped]:

@@ -19,6 +19,7 @@ from tokcore_pipelines.reading.delimited import read_delimited
 from tokcore_pipelines.reading.filters import filter_batch
 from tokcore_pipelines.reading.jsonl import read_json_lines
 from tokcore_pipelines.reading.limits import read_to_end_first
+from tokcore_pipelines.reading.masks import mask_batch
 from tokcore_pipelines.reading.plain import read_plain_text
 from tokcore_pipelines.reading.plugins import find_reader, read_records
 from tokcore_pipelines.reading.records import REASONS, Batch, FileRejected, Reject, settle_langs
@@ -29,7 +30,7 @@ from tokcore_schemas.document import normalize_lang
 from tokcore_schemas.encodings import UTF8
 from tokcore_schemas.expressions import parse_expression
 from tokcore_schemas.input_format import Compression, FileFormat
-from tokcore_schemas.plan import FieldKind, FieldOfRecord, FilterRule, ReadSettings
+from tokcore_schemas.plan import FieldKind, FieldOfRecord, FilterRule, MaskRule, ReadSettings
 
 if TYPE_CHECKING:
     from tokcore_schemas.config import Source
@@ -55,16 +56,22 @@ def make_read_settings(
     *,
     normalizes_langs: bool = True,
     filters: tuple[FilterRule, ...] = (),
+    mask: MaskRule | None = None,
 ) -> ReadSettings:
     """How to read a file of a source of the build file. Settings that its format does not use stay empty.
 
     format, compression: the file's, as in ReadSettings. forbidden: special texts that reject a document.
     normalizes_langs: as of BuildConfig. filters: rules that documents must pass.
-    Raises ConfigError for a filter that looks at fields, which text files have not.
+    mask: what texts do not keep. Raises ConfigError for one of these that looks at fields, which text files have not.
     """
     has_fields = format != "text"
     is_delimited = format in ("csv", "tsv")
-    fields = list_filter_fields(filters)
+    fields = list_looked_at(filters, mask)
+    if not has_fields and mask is not None and mask.spans:
+        raise ConfigError(
+            f"mask: text files have no fields, and mask.spans = {mask.spans!r} names one: write their documents as "
+            f"jsonl or Parquet, or mask by presets and regex"
+        )
     if fields and not has_fields:
         raise ConfigError(
             f"filter: text files have no fields, and a filter looks at {fields[0].name!r}: write their documents as "
@@ -94,12 +101,13 @@ def make_read_settings(
         lang_map=tuple(sorted((source.lang_map or {}).items())) if source.lang_field else (),
         fields=fields,
         filters=filters,
+        mask=mask,
     )
 
 
-def list_filter_fields(filters: Sequence[FilterRule]) -> tuple[FieldOfRecord, ...]:
-    """The fields that filters look at, each once, by name. Their types agree, which config_checks sees to."""
-    kinds: dict[str, FieldKind] = {}
+def list_looked_at(filters: Sequence[FilterRule], mask: MaskRule | None = None) -> tuple[FieldOfRecord, ...]:
+    """The fields that filters and a mask look at, each once, by name. Types agree, which config_checks sees to."""
+    kinds: dict[str, FieldKind] = {mask.spans: "spans"} if mask is not None and mask.spans else {}
     for rule in filters:
         for name, kind in (parse_expression(rule.keep).fields if rule.keep else {}).items():
             kinds[name] = kind if kinds.get(name, "any") == "any" else kinds[name]
@@ -123,6 +131,8 @@ def settle_batch(batch: Batch, settings: ReadSettings) -> Batch:
     """A batch as its source has it, out of one as records have it: every format goes through here."""
     if settings.lang_normalize or settings.lang_map:
         batch = settle_langs(batch, settings)
+    if settings.mask is not None:
+        batch = mask_batch(batch, settings.mask, settings.forbidden)
     return filter_batch(batch, settings.filters) if settings.filters else batch
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from tokcore.errors import FormatError
 from tokcore.shards.labels import Labels
 from tokcore.text.texts import Texts
+from tokcore_pipelines.reading.span_fields import read_spans, spell_spans
 from tokcore_pipelines.store.printable import UNPRINTABLE, escape_match
 from tokcore_schemas.document import compute_document_key, normalize_lang
 from tokcore_schemas.plan import FieldKind, ReadSettings
@@ -24,6 +25,12 @@ BATCH_BYTES = 1 << 22
 BATCH_RECORDS = 1 << 16
 SAMPLE_BYTES = 200
 MAX_ID_BYTES = 1 << 16
+
+# What a field has to be, by its kind.
+EXPECTED: Mapping[str, str] = {
+    **{kind: f"a filter expects a {kind}" for kind in ("string", "number", "boolean", "any")},
+    "spans": "a mask expects a list of [start, end] or [start, end, kind], in characters of the text",
+}
 
 # Reason codes are part of the output format: a code never changes its meaning.
 REASONS: Mapping[str, str] = {
@@ -37,7 +44,7 @@ REASONS: Mapping[str, str] = {
     "missing_group": "the group field is missing or null",
     "bad_group": f"the group is neither a string nor a 64-bit integer, or is longer than {MAX_ID_BYTES} bytes",
     "bad_lang": "the language field is missing or is not a language code",
-    "bad_field": "a field that a filter looks at is of another type",
+    "bad_field": "a field that a filter or a mask looks at is of another type, or its spans are not inside of the text",
     "invalid_utf8": "the bytes are not UTF-8, or not of the source's encoding",
     "lone_surrogate": "an escape names half of a surrogate pair, which UTF-8 cannot hold",
     "document_too_large": "the text is longer than max_document_bytes, or the record is too long to be read",
@@ -105,6 +112,7 @@ class Batch(NamedTuple):
     respelled: language -> number of documents whose records spell it in other case.
     fields: field that filters look at -> n values: str, int, float or bool, None where there is none.
     filtered: language -> name of a rule and reason -> number of records that were documents and are not kept.
+    masked: language -> kind -> number of spans that texts no longer have.
     """
 
     texts: Texts
@@ -118,6 +126,7 @@ class Batch(NamedTuple):
     respelled: Mapping[str, int] = MappingProxyType({})
     fields: Mapping[str, list[Any]] = MappingProxyType({})
     filtered: Mapping[str, Mapping[str, int]] = MappingProxyType({})
+    masked: Mapping[str, Mapping[str, int]] = MappingProxyType({})
 
     def get_id(self, i: int) -> str | None:
         """The id of document i; None if the source has no id field."""
@@ -158,6 +167,22 @@ def take_documents(batch: Batch, where: npt.NDArray[np.int64]) -> Batch:
         groups=take(batch.groups),
         fields={name: take(values) for name, values in batch.fields.items()},
     )
+
+
+def drop_documents(batch: Batch, reasons: Mapping[int, str], refused: Collection[int] = ()) -> Batch:
+    """The batch without these documents, by number, which it counts by language and reason.
+
+    refused: documents that go, too, and are counted elsewhere.
+    """
+    if not reasons and not refused:
+        return batch
+    filtered = {lang: dict(found) for lang, found in batch.filtered.items()}
+    for i, reason in reasons.items():
+        of_lang = filtered.setdefault(batch.langs[i], {})
+        of_lang[reason] = of_lang.get(reason, 0) + 1
+    goes = np.zeros(batch.texts.num_texts, bool)
+    goes[[*reasons, *refused]] = True
+    return take_documents(batch, np.flatnonzero(~goes))._replace(filtered=filtered)
 
 
 class BatchBuilder:
@@ -216,7 +241,7 @@ class BatchBuilder:
             known = to_value(value, field.kind, self._settings.format in _OF_STRINGS)
             if known is BAD:
                 shown = make_printable(field.name.encode())
-                self.reject("bad_field", f"field {shown}: a filter expects a {field.kind}", text)
+                self.reject("bad_field", f"field {shown}: {EXPECTED[field.kind]}", text)
                 return
             told.append(known)
         for values_of_field, known in zip(self._values, told, strict=True):
@@ -316,6 +341,7 @@ _BOOLEANS = {"true": True, "false": False}
 def to_value(value: Any, kind: FieldKind, is_text: bool) -> Any:
     """The value of a field as filters compare it: a str, int, float or bool; None for none; BAD for another type.
 
+    Of spans, it is what spell_spans() gives.
     is_text: whether the format has nothing but text, which is then read as a number or as true or false. NaN is none,
     as is an empty text in place of a number.
 
@@ -328,6 +354,8 @@ def to_value(value: Any, kind: FieldKind, is_text: bool) -> Any:
         return True
     if isinstance(value, bytes):
         value = value.decode(errors="replace")
+    if kind == "spans":
+        return BAD if (spans := read_spans(value)) is None else spell_spans(spans)
     if kind == "string":
         return value if isinstance(value, str) else BAD
     if is_text and isinstance(value, str):

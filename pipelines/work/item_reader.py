@@ -22,7 +22,7 @@ from tokcore_pipelines.reading.input_range import Batch, FileRejected, Meter, Re
 from tokcore_pipelines.reading.records import take_documents
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.crashpoints import reach
-from tokcore_pipelines.work.language_totals import add_up_filtered, refuse_many_languages
+from tokcore_pipelines.work.language_totals import add_up_nested, refuse_many_languages
 from tokcore_pipelines.work.read_tokens import read_tokens
 from tokcore_schemas.plan import AssignedRange, Assignment
 from tokcore_schemas.refs import LanguageCounts, RangeLedger, RejectRef
@@ -102,6 +102,7 @@ class ItemReader:
         num_records = num_documents = text_bytes = num_removed = 0
         rejected, skipped, respelled = Counter[str](), Counter[str](), Counter[str]()
         filtered: list[Mapping[str, Mapping[str, int]]] = []
+        masked: list[Mapping[str, Mapping[str, int]]] = []
         rejected_file = ""
         last_ordinal = -1
         try:
@@ -112,6 +113,7 @@ class ItemReader:
                 num_records += batch.num_records
                 respelled.update(batch.respelled)
                 filtered.append(batch.filtered)
+                masked.append(batch.masked)
                 if r.settings.removed is not None:
                     batch, num = _leave_out(batch, r.settings.removed)
                     num_removed += num
@@ -143,8 +145,9 @@ class ItemReader:
                 rejected_file=rejected_file,
                 skipped=dict(sorted(skipped.items())) or None,
                 num_removed=num_removed,
-                filtered=add_up_filtered(filtered),
+                filtered=add_up_nested(filtered),
                 respelled=dict(sorted(respelled.items())) or None,
+                masked=add_up_nested(masked),
             )
         )
 

@@ -33,18 +33,18 @@ def sum_up_encoded(counts: LanguageCounts, has_unknown: bool) -> EncodedLanguage
     )
 
 
-def add_up_filtered(
+def add_up_nested(
     parts: Iterable[Mapping[str, Mapping[str, int]] | None],
 ) -> dict[str, dict[str, int]] | None:
-    """Language -> reason -> records that filters dropped, in the order of names; None if they dropped none.
+    """Language -> reason or kind -> number of what filters drop and masks find, in the order of names; None for none.
 
-    >>> add_up_filtered([{"en": {"keep": 1}}, None, {"en": {"keep": 2}}])
+    >>> add_up_nested([{"en": {"keep": 1}}, None, {"en": {"keep": 2}}])
     {'en': {'keep': 3}}
     """
     totals: dict[str, Counter[str]] = {}
     for part in parts:
-        for lang, by_reason in (part or {}).items():
-            totals.setdefault(lang, Counter()).update(by_reason)
+        for lang, numbers in (part or {}).items():
+            totals.setdefault(lang, Counter()).update(numbers)
     return {lang: dict(sorted(found.items())) for lang, found in sorted(totals.items())} or None
 
 

@@ -60,6 +60,7 @@ def plan_inputs(
             forbidden,
             normalizes_langs=config.normalizes_langs,
             filters=config.filter_rules,
+            mask=config.mask_rule,
         )
         key = write_canonical_json(to_jsonable(read))
         settings[key] = read

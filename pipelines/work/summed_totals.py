@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from tokcore.shards.documents_digest import DocumentsDigest
-from tokcore_pipelines.work.language_totals import add_up_filtered, format_ratio
+from tokcore_pipelines.work.language_totals import add_up_nested, format_ratio
 from tokcore_schemas.stage_manifests import EncodedLanguage, FileTotals, RecordTotals, ShardsManifest, ShardsTotals
 
 _Totals = TypeVar("_Totals", bound=ShardsTotals)
@@ -38,8 +38,9 @@ def add_up_totals(parts: Sequence[_Totals]) -> _Totals:
             rejected=add_up_counts(one.rejected for one in records),
             skipped=add_up_counts(skipped) if skipped else None,
             removed=sum(one.removed for one in records),
-            filtered=add_up_filtered(one.filtered for one in records),
+            filtered=add_up_nested(one.filtered for one in records),
             respelled=add_up_counts(respelled) if respelled else None,
+            masked=add_up_nested(one.masked for one in records),
         ),
         files=FileTotals(
             planned=sum(one.planned for one in files),

@@ -23,7 +23,7 @@ from tokcore.errors import ConfigError
 from tokcore.text.quality.rules import RULES
 from tokcore_pipelines.build.commit import require_manifest
 from tokcore_pipelines.check.verify import verify
-from tokcore_pipelines.reading.input_range import list_filter_fields, read_documents
+from tokcore_pipelines.reading.input_range import list_looked_at, read_documents
 from tokcore_pipelines.store import storage
 from tokcore_schemas.build_in_python import Build
 from tokcore_schemas.build_tables import FilterTable, name_rules
@@ -233,7 +233,7 @@ def test_values_are_the_same_in_every_format():
         writer.write_table(table)
     pq.write_table(table, parquet)
     for name, data in (("jsonl", jsonl(records)), ("arrow", arrow.getvalue()), ("parquet", parquet.getvalue())):
-        how = reading(format=name, unit="", fields=list_filter_fields(rules))
+        how = reading(format=name, unit="", fields=list_looked_at(rules))
         with storage.write_attempt(f"memory://values.{name}") as file:
             file.write(data)
         pin = storage.stat(f"memory://values.{name}")
@@ -259,7 +259,7 @@ def test_the_kernel_reads_the_values_that_a_parser_reads(records, inner):
     """Where there is a group, records are read by a parser, one by one."""
     for record, inside in zip(records, inner, strict=False):
         record["a"] = inside
-    fields = list_filter_fields(name_rules([FilterTable(keep="n > 1 and s == '' and b and a.c == 'x' and z is null")]))
+    fields = list_looked_at(name_rules([FilterTable(keep="n > 1 and s == '' and b and a.c == 'x' and z is null")]))
     with storage.write_attempt("memory://either") as file:
         file.write(jsonl([{**record, "g": "1"} for record in records]))
     pin = storage.stat("memory://either")
@@ -275,7 +275,7 @@ def test_the_kernel_reads_the_values_that_a_parser_reads(records, inner):
 def test_documents_and_values_stay_together():
     """Of a batch of which some documents were left out, the values of fields are those of the others."""
     rules = name_rules([FilterTable(keep="n > 2")])
-    how = reading(fields=list_filter_fields(rules), filters=rules)
+    how = reading(fields=list_looked_at(rules), filters=rules)
     with storage.write_attempt("memory://together") as file:
         file.write(jsonl([{"text": str(i), "n": i} for i in range(6)]))
     pin = storage.stat("memory://together")
@@ -287,9 +287,7 @@ def test_documents_and_values_stay_together():
 
 
 def test_numbers_of_columns_and_of_csv():
-    how = reading(
-        format="parquet", unit="", fields=list_filter_fields([FilterRule("k", "q > 0 or d > 0 and c == 'x'")])
-    )
+    how = reading(format="parquet", unit="", fields=list_looked_at([FilterRule("k", "q > 0 or d > 0 and c == 'x'")]))
     columns = {
         "text": ["t"] * 3,
         "q": pa.array([0.7, math.nan, None], pa.float32()),
@@ -303,7 +301,7 @@ def test_numbers_of_columns_and_of_csv():
     pin = storage.stat("memory://numbers")
     (batch,) = read_documents(pin, 0, pin.size_bytes, how)
     assert batch.fields == {"q": [0.699999988079071, None, None], "d": [None, 1.25, -3.0], "c": ["x", "y", None]}
-    how = reading(format="csv", unit="", delimiter=",", fields=list_filter_fields([FilterRule("k", "q > 0 or b")]))
+    how = reading(format="csv", unit="", delimiter=",", fields=list_looked_at([FilterRule("k", "q > 0 or b")]))
     with storage.write_attempt("memory://csv") as new:
         new.write(b"text,q,b\nt,0.5,TRUE\nt,,\nt,12,false\nt,x,true\n")
     pin = storage.stat("memory://csv")

@@ -129,11 +129,15 @@ def split_with_regex(pattern: str, texts: Texts, time_limit: float | None = None
 
 
 def find_matches_with_regex(
-    pattern: str, texts: Texts, time_limit: float | None = None, bytewise: bool = False
+    pattern: str,
+    texts: Texts,
+    time_limit: float | None = None,
+    bytewise: bool = False,
+    called: str = "split pattern",
 ) -> tuple[Offsets, npt.NDArray[np.bool_], Offsets]:
     """(ends, are_matches, firsts): as split_with_regex, and which pieces are matches.
 
-    bytewise: the characters of texts are bytes, by their printable names.
+    bytewise: the characters of texts are bytes, by their printable names. called: what errors call the pattern.
     """
     matcher = _make_matcher(pattern)
     ends: list[Offsets] = []
@@ -142,9 +146,9 @@ def find_matches_with_regex(
     for i in range(texts.num_texts):
         encoded = texts.text(i)
         text = to_printable(encoded) if bytewise else encoded.decode("utf-8", "surrogateescape")
-        cuts, flags = _find_cuts(matcher.for_text(text), text, pattern, i, time_limit)
+        cuts, flags = _find_cuts(matcher.for_text(text), text, f"{called} {pattern!r}", i, time_limit)
         if len(text) != len(encoded):
-            cuts = _find_byte_positions(text)[cuts]
+            cuts = find_byte_positions(text)[cuts]
         ends.append(cuts + texts.offsets[i])
         are_matches += flags
         firsts[i + 1] = firsts[i] + len(cuts)
@@ -152,9 +156,9 @@ def find_matches_with_regex(
 
 
 def _find_cuts(
-    compiled: Any, text: str, pattern: str, number: int, time_limit: float | None
+    compiled: Any, text: str, called: str, number: int, time_limit: float | None
 ) -> tuple[Offsets, list[bool]]:
-    """Ends of the pieces of one text, in characters, and which of them are matches."""
+    """Ends of the pieces of one text, in characters, and which of them are matches. called: the pattern, in errors."""
     cuts: list[int] = []
     flags: list[bool] = []
     last = 0
@@ -167,13 +171,13 @@ def _find_cuts(
                     last = cut
     except TimeoutError as error:
         raise StageError(
-            f"the split pattern {pattern!r} took more than {time_limit:g} s on text {number} of its batch"
+            f"the {called} took more than {time_limit:g} s on text {number} of its batch"
             f" ({len(text)} characters) and stopped at character {last}. Write a pattern that cannot backtrack there"
             f" (possessive ++ and *+ help), or use a named one."
         ) from error
     except (MemoryError, RecursionError) as error:
         raise StageError(
-            f"the split pattern {pattern!r} ran out of memory on text {number} of its batch ({len(text)} characters) "
+            f"the {called} ran out of memory on text {number} of its batch ({len(text)} characters) "
             f"at character {last}: a group that calls itself, such as (a(?1)), need not come to an end. Write out what "
             f"it should match."
         ) from error
@@ -183,7 +187,7 @@ def _find_cuts(
     return np.array(cuts, np.int64), flags
 
 
-def _find_byte_positions(text: str) -> Offsets:
+def find_byte_positions(text: str) -> Offsets:
     """The byte position of each character of a surrogate-escaped text, and of its end: int64, len(text) + 1."""
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
     widths = 1 + (codes >= 0x80) + (codes >= 0x800).astype(np.int64) + (codes >= 0x10000)

@@ -15,7 +15,7 @@ from tokcore_pipelines.build.commit import find_manifest
 from tokcore_pipelines.build.output import Output
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.look.curve import count_table_ids
-from tokcore_pipelines.look.report.corpus_facts import tell_corpus, tell_filtered, tell_mixture, tell_validation
+from tokcore_pipelines.look.report.corpus_facts import tell_by_source, tell_corpus, tell_mixture, tell_validation
 from tokcore_pipelines.look.report.estimates import Drawing
 from tokcore_pipelines.look.report.health import examine_health
 from tokcore_pipelines.look.report.merge_history import tell_history
@@ -85,7 +85,8 @@ def make_report(output: Output, wishes: Wishes, progress: StageProgress) -> dict
         "sample": _tell_sample(wishes.sample, read, drawn),
         "corpus": {
             **tell_corpus(build, read, own.lossless),
-            "filtered": tell_filtered(output, build),
+            "filtered": tell_by_source(output, build, "filtered"),
+            "masked": tell_by_source(output, build, "masked"),
             "validation": tell_validation(read, own.lossless, _find_learned_splits(output)),
             "mixture": tell_mixture(find_manifest(output.url, MIXED)),
             "copies": find_copies(drawn.texts),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from tokcore.files.jsonable import to_jsonable
 from tokcore_pipelines.build.ledger import FileLedger
@@ -57,9 +57,10 @@ def tell_corpus(build: BuildManifest, read: ShardPass, is_lossless: bool) -> dic
     }
 
 
-def tell_filtered(output: Output, build: BuildManifest) -> dict[str, Any] | None:
-    """What filters dropped, by language and by source, each by rule and reason; None if they dropped nothing."""
-    if not build.totals.records.filtered:
+def tell_by_source(output: Output, build: BuildManifest, what: Literal["filtered", "masked"]) -> dict[str, Any] | None:
+    """What filters dropped, or masks found, by language and by source, each by reason or kind; None for nothing."""
+    of_languages = getattr(build.totals.records, what)
+    if not of_languages:
         return None
     ledgers = [
         file for part in output.parts for file in read_lines(urls.join(part.url, REJECTED.name, LEDGER), FileLedger)
@@ -67,10 +68,10 @@ def tell_filtered(output: Output, build: BuildManifest) -> dict[str, Any] | None
     called = group_sources({("", file.uri): Amount() for file in ledgers})
     sources: dict[str, Counter[str]] = {}
     for file in ledgers:
-        for by_reason in (file.filtered or {}).values():
+        for by_reason in (getattr(file, what) or {}).values():
             sources.setdefault(redact(called[file.uri]), Counter()).update(by_reason)
     return {
-        "languages": build.totals.records.filtered,
+        "languages": of_languages,
         "sources": {source: dict(sorted(found.items())) for source, found in sorted(sources.items())},
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tokcore_pipelines.look.report.html_parts import (
@@ -37,7 +37,7 @@ def write_corpus(report: Mapping[str, Any]) -> Html:
         parts.append(_write_validation(told["validation"]))
     if told["mixture"] is not None:
         parts += _write_mixture(told["mixture"])
-    parts += [_write_sources(told), _write_rejects(told), *_write_filtered(told), _write_copies(told["copies"], order)]
+    parts += [_write_sources(told), _write_rejects(told), *_write_dropped(told), _write_copies(told["copies"], order)]
     if told["mask"]:
         parts.append(_write_masked(told, order))
     parts.append(_write_invisible(told["invisible"]))
@@ -191,22 +191,28 @@ def _write_rejects(told: Mapping[str, Any]) -> Html:
     return join(parts)
 
 
-def _write_filtered(told: Mapping[str, Any]) -> list[Html]:
-    """What filters dropped; nothing if they dropped nothing."""
-    if told["filtered"] is None:
-        return []
-    tables = []
+def _write_dropped(told: Mapping[str, Any]) -> list[Html]:
+    """What filters dropped and masks found; nothing of either that did nothing."""
+    dropped = "Exact, from the ledger: records that were documents and are in no count and no shard."
+    masked = "Exact, from the ledger: spans that no text has any more, those of documents that are dropped included."
+    return [
+        *_write_by_source(told["filtered"], "What filters dropped", "rule and reason", "records", dropped),
+        *_write_by_source(told["masked"], "What [mask] found", "kind", "spans", masked),
+    ]
+
+
+def _write_by_source(told: Mapping[str, Any] | None, title: str, named: str, counted: str, said: str) -> Iterator[Html]:
+    if told is None:
+        return
     for what in ("language", "source"):
         rows: Rows = [
             [write_name(name), reason, Number(number)]
-            for name, by_reason in told["filtered"][f"{what}s"].items()
+            for name, by_reason in told[f"{what}s"].items()
             for reason, number in by_reason.items()
         ]
         more = f" The first {_MOST_FILTERED} of {len(rows):,} rows." if len(rows) > _MOST_FILTERED else ""
-        title = f"What filters dropped, by {what}"
-        note = f"Exact, from the ledger: records that were documents and are in no count and no shard.{more}"
-        tables.append(write_table(title, [what, "rule and reason", "records"], rows[:_MOST_FILTERED], note=note))
-    return tables
+        columns = [what, named, counted]
+        yield write_table(f"{title}, by {what}", columns, rows[:_MOST_FILTERED], note=said + more)
 
 
 def _write_copies(copies: Mapping[str, Mapping[str, int]], order: Sequence[str]) -> Html:

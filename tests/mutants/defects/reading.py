@@ -4,6 +4,30 @@ from mutants.defect import Defect, in_tests
 
 DEFECTS = (
     Defect(
+        "mask-after-filters",
+        "filters see what the mask finds",
+        "settle_batch",
+        "batch = mask_batch(batch, ",
+        "batch = mask_batch(filter_batch(batch, settings.filters), ",
+        in_tests("pipelines/test_masks.py::test_the_mask_comes_before_filters"),
+    ),
+    Defect(
+        "masked-record-quoted",
+        "rejected records are quoted where texts are masked",
+        "mask_batch",
+        '[one._replace(sample="") for one in batch.rejects]',
+        "[*batch.rejects]",
+        in_tests("pipelines/test_masks.py::test_rejected_records_are_not_quoted"),
+    ),
+    Defect(
+        "masked-text-spells",
+        "a text that spells a special token once it is masked becomes a document",
+        "mask_batch",
+        "if i not in dropped and (",
+        "if i in dropped and (",
+        in_tests("pipelines/test_masks.py::test_a_text_that_spells_a_special_token_once_masked_is_rejected"),
+    ),
+    Defect(
         "filter-last-rule",
         "a document counts for the last rule that it fails, not for the first",
         "find_dropped",

@@ -4,6 +4,14 @@ from mutants.defect import Defect, in_tests
 
 DEFECTS = (
     Defect(
+        "mask-shorter-inside",
+        "a span inside of a longer one ends it",
+        "_join",
+        "end=max(joined[-1].end, one.end)",
+        "end=one.end",
+        in_tests("tokcore/test_masked_texts.py::test_spans_are_replaced_as_byte_by_byte"),
+    ),
+    Defect(
         "runs-cut-twice",
         "groups that a later step would cut are taken as they are",
         "_list_regions",
