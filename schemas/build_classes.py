@@ -183,6 +183,19 @@ class Filter:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Dedup:
+    """[dedup]: of documents that are equal, one is kept, for counts and shards"""
+
+    # text: equal texts; or a field or column: documents with the same value; not set: all are kept
+    by: str | None = None
+    # for by = text: steps after which texts are compared
+    normalize: str | None = None
+    # which one stays, by the first of these that tells: split:validation, split:train, source_order, a field whose
+    # smaller number, or -field whose larger number stays; then the smallest (language, document key)
+    prefer: Sequence[str] | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Normalize:
     """[normalize]"""
 

@@ -15,6 +15,7 @@ from tokcore_schemas import build_classes
 from tokcore_schemas.build_classes import (
     BuildKeys,
     Count,
+    Dedup,
     Encode,
     Engine,
     ExistingTokenizer,
@@ -72,6 +73,7 @@ class Build(BuildKeys):
     sources: Sequence[Source]
     mask: Mask | None = None
     filters: Sequence[Filter] | None = None
+    dedup: Dedup | None = None
     normalize: Normalize | None = None
     pretokenize: Pretokenize | None = None
     plan: Plan | None = None

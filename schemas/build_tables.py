@@ -36,11 +36,13 @@ from tokcore_schemas.document import normalize_lang
 from tokcore_schemas.encodings import ENCODINGS, OTHER_ENCODING_NAMES, UTF8
 from tokcore_schemas.input_format import FileFormat
 from tokcore_schemas.input_format import find_format as find_input_format
-from tokcore_schemas.plan import FilterRule, MaskRule
+from tokcore_schemas.plan import FieldOfRecord, FilterRule, MaskRule
+from tokcore_schemas.prefer import SOURCE_ORDER, TEXT, parse_preferences
 from tokcore_schemas.setting import REQUIRED, Limits, Setting, key
 from tokcore_schemas.stage_manifests import (
     PIECE_SETTINGS,
     CountsConfig,
+    DedupConfig,
     ImportedConfig,
     LearnedConfig,
     MixConfig,
@@ -201,6 +203,24 @@ class MaskTable:
     )
     remove: tuple[str, ...] = key((), "kinds that nothing replaces, whatever replacement is", distinct=True)
     drop: tuple[str, ...] = key((), "kinds whose documents are not kept at all", distinct=True)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class DedupTable:
+    """[dedup]: of documents that are equal, one is kept, for counts and shards"""
+
+    by: str | None = key(
+        None, "text: equal texts; or a field or column: documents with the same value; not set: all are kept"
+    )
+    normalize: tuple[str, ...] = key(
+        (), "for by = text: steps after which texts are compared", options=tuple(STEPS), distinct=True
+    )
+    prefer: tuple[str, ...] = key(
+        (),
+        "which one stays, by the first of these that tells: split:validation, split:train, source_order, a field whose "
+        "smaller number, or -field whose larger number stays; then the smallest (language, document key)",
+        distinct=True,
+    )
 
 
 def _make_parameter(name: str, default: Any) -> Setting:
@@ -777,6 +797,7 @@ TABLES: Mapping[str, tuple[str, type]] = {
     "source": ("sources", Source),
     "mask": ("mask", MaskTable),
     "filter": ("filters", FilterTable),
+    "dedup": ("dedup", DedupTable),
     "normalize": ("normalize", NormalizeTable),
     "pretokenize": ("pretokenize", PretokenizeTable),
     "plan": ("plan", PlanTable),
@@ -811,6 +832,7 @@ class BuildConfig:
     sources: tuple[Source, ...]
     mask: MaskTable = MaskTable()
     filters: tuple[FilterTable, ...] = ()
+    dedup: DedupTable = DedupTable()
     normalize: NormalizeTable = NormalizeTable()
     pretokenize: PretokenizeTable = PretokenizeTable()
     plan: PlanTable = PlanTable()
@@ -873,6 +895,20 @@ class BuildConfig:
             remove=tuple(sorted(mask.remove)) if mask.replacement else (),
             drop=tuple(sorted(mask.drop)),
         )
+
+    @property
+    def compared_fields(self) -> tuple[FieldOfRecord, ...]:
+        """The fields that [dedup] looks at."""
+        if self.dedup.by is None:
+            return ()
+        by = [FieldOfRecord(self.dedup.by, "name")] if self.dedup.by != TEXT else []
+        preferences = parse_preferences(self.dedup.prefer)
+        return (*by, *(FieldOfRecord(one.name, "number") for one in preferences if one.kind == "field"))
+
+    @property
+    def orders_sources(self) -> bool:
+        """Whether the order of sources decides which of several duplicates stays."""
+        return self.dedup.by is not None and SOURCE_ORDER in self.dedup.prefer
 
     @property
     def counts(self) -> bool:
@@ -955,7 +991,12 @@ class BuildConfig:
     def hash_settings(self) -> str:
         """sha256 of every setting that the result follows from, patterns of inputs and their base folder included."""
         fields = [one.name for one in dataclasses.fields(self) if one.compare and one.name not in _NOT_OF_RESULT]
-        later = {"filters": bool(self.filters), "mask": self.mask_rule is not None}  # whether what came later is there
+        # Whether what came later is there.
+        later = {
+            "filters": bool(self.filters),
+            "mask": self.mask_rule is not None,
+            "dedup": self.dedup.by is not None,
+        }
         fields = [name for name in fields if later.get(name, True)]
         settings = {name: repr(getattr(self, name)) for name in fields}
         # Outputs that began without a rule have the hash that their release gave them.
@@ -1016,7 +1057,22 @@ class BuildConfig:
         """Every setting that can change bytes, by stage."""
         counts = self.count_identity() if self.counts else None
         configs = self.learn_identity(), self.encode_identity(), counts
-        return StageConfigs(*configs, self.pack_identity(), self.sizes_identity(), self.mixture_identity())
+        mixed, dedup = self.mixture_identity(), self.dedup_identity()
+        return StageConfigs(*configs, self.pack_identity(), self.sizes_identity(), mixed, dedup)
+
+    def dedup_identity(self) -> DedupConfig | None:
+        """The settings that decide which documents are duplicates, besides the plan's; None if all are kept."""
+        if self.dedup.by is None:
+            return None
+        splits = any(one.kind == "split" for one in parse_preferences(self.dedup.prefer))
+        validation = self.shards.validation if splits else Decimal(0)
+        return DedupConfig(
+            by=self.dedup.by,
+            normalize=self.dedup.normalize,
+            prefer=self.dedup.prefer,
+            validation=spell_plain(validation) if validation else "",
+            seed=self.build.seed if validation else None,
+        )
 
     def count_identity(self) -> CountsConfig:
         """The settings that can change count tables, besides the plan's."""

@@ -11,6 +11,7 @@ from tokcore_schemas.plan import ReadSettings
 from tokcore_schemas.stage_manifests import (
     PIECE_SETTINGS,
     CountsConfig,
+    DedupConfig,
     ImportedConfig,
     LearnedConfig,
     MixtureConfig,
@@ -31,6 +32,11 @@ _MAX_SHOWN = 80  # characters of a value
 _TABLES: Mapping[type, Mapping[str, str]] = {
     PlanConfig: {"range_bytes": "plan"},
     RejectedConfig: {"special_text": "encode"},
+    DedupConfig: {
+        **dict.fromkeys(("by", "normalize", "prefer"), "dedup"),
+        "validation": "shards",
+        "seed": "build",
+    },
     CountsConfig: {
         **dict.fromkeys(("max_pretoken_bytes", "sample", "mask"), "count"),
         "seed": "build",

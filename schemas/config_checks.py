@@ -32,6 +32,7 @@ from tokcore_schemas.build_tables import (
     make_reserved,
 )
 from tokcore_schemas.config_reader import BuildFile, show_value, suggest_nearest
+from tokcore_schemas.dedup_checks import check_dedup
 from tokcore_schemas.document import find_twins, is_valid_lang
 from tokcore_schemas.draws import make_randomness
 from tokcore_schemas.encodings import UTF8
@@ -41,7 +42,7 @@ from tokcore_schemas.field_template import is_template, parse_template
 from tokcore_schemas.input_format import find_format
 from tokcore_schemas.mask_checks import check_mask
 from tokcore_schemas.padding import find_padding
-from tokcore_schemas.plan import MASK_REASON
+from tokcore_schemas.plan import DUPLICATE, MASK_REASON
 from tokcore_schemas.setting import list_settings
 
 # Settings of [encode] -> the role of the tokens that they hold if they are not set.
@@ -161,6 +162,7 @@ def check(config: BuildConfig, file: BuildFile) -> None:
     for number, source in enumerate(config.sources):
         _check_source(source, number, file)
     check_mask(config, file, _declares_special(config))
+    check_dedup(config, file)
     _check_filters(config, file)
     _check_groups(config, file)
     _check_languages(config, file)
@@ -291,6 +293,7 @@ def _check_options(source: Source, formats: Set[str | None], key: tuple[str, int
 
 def _check_filters(config: BuildConfig, file: BuildFile) -> None:
     spans = config.mask.spans
+    numbers = {(field.name, field.kind) for field in config.compared_fields}
     kinds: dict[str, tuple[str, int]] = {}
     names: dict[str, int] = {}
     for number, (table, rule) in enumerate(zip(config.filters, config.filter_rules, strict=True)):
@@ -306,6 +309,8 @@ def _check_filters(config: BuildConfig, file: BuildFile) -> None:
             )
         if rule.name == MASK_REASON and config.mask_rule is not None:
             raise file.error((*key, "name"), f"= {show_value(rule.name)}: ledgers call [mask] so.")
+        if rule.name == DUPLICATE and config.dedup.by is not None:
+            raise file.error((*key, "name"), f"= {show_value(rule.name)}: ledgers call what [dedup] drops so.")
         if table.keep is None:
             continue
         try:
@@ -317,6 +322,8 @@ def _check_filters(config: BuildConfig, file: BuildFile) -> None:
                 continue
             if name == spans:
                 raise file.error((*key, "keep"), f"compares {name}, which holds the spans of [mask].")
+            if (name, "number") in numbers and kind != "number":
+                raise file.error((*key, "keep"), f"compares {name} as a {kind}, and dedup.prefer as a number.")
             known, place = kinds.setdefault(name, (kind, number))
             if known != kind:
                 raise file.error((*key, "keep"), f"compares {name} as a {kind}, and filter[{place}] as a {known}.")

@@ -24,12 +24,13 @@ MAX_PARTITIONS = 256
 Runs = Literal["", "hash"]
 
 # any: only whether it is there. spans: of the text, for masks.
-FieldKind = Literal["string", "number", "boolean", "any", "spans"]
+# name: a string or whole number, as of ids.
+FieldKind = Literal["string", "number", "boolean", "any", "spans", "name"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FieldOfRecord:
-    """A field that a filter or a mask looks at."""
+    """A field that a filter, a mask or deduplication looks at."""
 
     name: str  # or a path
     kind: FieldKind
@@ -67,6 +68,7 @@ class MaskRule:
 
 
 KIND_PLACE = "{kind}"
+DUPLICATE = "duplicate"  # in ledgers: what deduplication drops
 MASK_REASON = "mask"  # in ledgers, before the kind that drops a document
 DEFAULT_SPAN_KIND = "span"  # of a span that a field holds without one
 
@@ -101,8 +103,10 @@ class ReadSettings:
     decoded_from: str = written_unless("")
     # (a language as records spell it, the code that is meant), sorted; of lang_field.
     lang_map: tuple[tuple[str, str], ...] = written_unless(())
-    fields: tuple[FieldOfRecord, ...] = written_unless(())  # that filters and masks look at, beside the text
+    # That filters, masks and deduplication look at, beside the text.
+    fields: tuple[FieldOfRecord, ...] = written_unless(())
     mask: MaskRule | None = written_unless(None)  # of all texts, before filters
+    order: int = written_unless(0)  # number of the source, where it decides which of several duplicates stays
     filters: tuple[FilterRule, ...] = written_unless(())  # that documents must pass, in this order
     # Records are taken and rejected as by releases until 2026-11-27. In memory only: no plan says it.
     as_before: bool = written_unless(False)
@@ -179,11 +183,20 @@ class AssignedRange:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class DropList:
+    """The file of the duplicates of a work item, which are no documents: tokcore_pipelines.work.drop_lists."""
+
+    url: str
+    sha256: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Assignment:
     """A work item as it is handed to a worker."""
 
     number: int
     ranges: tuple[AssignedRange, ...]
+    drops: DropList | None = written_unless(None)  # of a build that drops duplicates, once these are known
 
     @property
     def size_bytes(self) -> int:
@@ -202,6 +215,8 @@ class Plan:
     settings: tuple[ReadSettings, ...]
     items: Sequence[WorkItem]
     duplicates: tuple[str, ...]  # uris that were matched more than once, each read once
+    # Of each work item, once the duplicates among all documents are known; of a build that keeps them, empty.
+    drops: Sequence[DropList] = dataclasses.field(default=(), compare=False)
 
     @property
     def size_bytes(self) -> int:
@@ -228,7 +243,7 @@ class Plan:
                     r.file, file.uri, file.size_bytes, file.version, r.start, r.end, self.settings[file.settings]
                 )
             )
-        return Assignment(item.number, tuple(ranges))
+        return Assignment(item.number, tuple(ranges), self.drops[item.number] if self.drops else None)
 
     def as_before(self) -> Plan:
         """The same plan, of which records are taken and rejected as by releases until 2026-11-27.

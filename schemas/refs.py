@@ -92,6 +92,58 @@ class RejectRef:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ItemDigested:
+    """A work item of which each document has a digest: candidates in sorted runs, whose partitions are buckets."""
+
+    item: int
+    documents: int  # with a digest
+    runs: tuple[RunRef, ...]
+    dropped: RunRef  # places of the documents whose duplicates in the same run stay before them
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ItemRun:
+    """A run, and the work item whose documents it is about."""
+
+    item: int
+    run: RunRef
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class JudgePart:
+    """A piece of work of deduplication: the candidates of a bucket, of all work items."""
+
+    number: int
+    runs: tuple[ItemRun, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PartJudged:
+    """A bucket in which all duplicates are known."""
+
+    number: int
+    dropped: tuple[ItemRun, ...]  # their places
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DropPiece:
+    """A piece of work of deduplication: all duplicates of a work item."""
+
+    number: int
+    places: tuple[tuple[str, int], ...]  # uri and first byte of each of its ranges
+    runs: tuple[RunRef, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ItemDropped:
+    """A work item whose duplicates are in a file."""
+
+    number: int
+    file: StoredFile
+    duplicates: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class ItemCounted:
     """A finished work item of the count stage."""
 

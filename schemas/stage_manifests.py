@@ -14,7 +14,7 @@ from tokcore.files.jsonable import written_unless
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore_schemas.count_key import CountedBy, CountKey
 from tokcore_schemas.manifest import Manifest
-from tokcore_schemas.plan import ReadSettings, Runs
+from tokcore_schemas.plan import DUPLICATE, ReadSettings, Runs
 
 if TYPE_CHECKING:
     from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
@@ -74,8 +74,13 @@ class RecordTotals:
 
     @property
     def num_filtered(self) -> int:
-        """Records that were documents and that filters dropped."""
+        """Records that were documents and that filters dropped, duplicates included."""
         return sum(sum(by_reason.values()) for by_reason in (self.filtered or {}).values())
+
+    @property
+    def num_duplicates(self) -> int:
+        """Records that were documents and are duplicates of others."""
+        return sum(by_reason.get(DUPLICATE, 0) for by_reason in (self.filtered or {}).values())
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -96,6 +101,36 @@ class LedgerTotals:
 
 
 RejectedManifest = Manifest[RejectedConfig, LedgerTotals, Nothing, Nothing]
+
+
+# --------------------------------------------------------------------------------------------------------------- dedup
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DedupConfig:
+    by: str  # TEXT, or a field
+    normalize: tuple[str, ...] = written_unless(())  # of texts, before they are compared
+    prefer: tuple[str, ...] = written_unless(())  # which one stays, as the build file has it
+    validation: str = written_unless("")  # exact decimal; this and the seed only where a split is preferred
+    seed: int | None = written_unless(None)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DropsAbout:
+    """The facts about the file of the duplicates of a work item."""
+
+    item: int
+    duplicates: int
+    result_key: str = written_unless("")  # in the file's name, as of shards
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DedupTotals:
+    documents: int  # that were compared, duplicates included
+    duplicates: int
+
+
+DedupManifest = Manifest[DedupConfig, DedupTotals, Nothing, DropsAbout]
 
 
 # -------------------------------------------------------------------------------------------------------------- counts
@@ -466,6 +501,7 @@ class StageConfigs:
     packed: PackedConfig | None = written_unless(None)  # only with [pack]
     tokenizers: LearnedConfig | None = written_unless(None)  # only of several sizes
     mixed: MixtureConfig | None = written_unless(None)  # only with [mixture]
+    dedup: DedupConfig | None = written_unless(None)  # only with [dedup]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

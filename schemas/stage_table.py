@@ -18,6 +18,7 @@ from tokcore_schemas.manifest import AnyManifest
 from tokcore_schemas.stage_manifests import (
     BuildManifest,
     CountsManifest,
+    DedupManifest,
     MixtureManifest,
     PackedManifest,
     PlanManifest,
@@ -68,11 +69,21 @@ class Stage(Generic[Made]):
 
 
 PLAN = Stage("plan", PlanManifest, "plan", expires=True, is_taken_over=True)
+DEDUP = Stage(
+    name="dedup",
+    manifest=DedupManifest,
+    command="dedup",
+    made_from=(("plan",),),
+    expires=True,
+    is_plain=True,
+    asked_by="dedup.by",
+    example='"text"',
+)
 REJECTED = Stage(
     name="rejected",
     manifest=RejectedManifest,
     command="count",
-    made_from=(("plan",),),
+    made_from=(("plan",), ("dedup",)),
     within=("counts", "shards"),
     expires=True,
     is_taken_over=True,
@@ -82,7 +93,7 @@ COUNTS = Stage(
     name="counts",
     manifest=CountsManifest,
     command="count",
-    made_from=(("plan",),),
+    made_from=(("plan",), ("dedup",)),
     expires=True,
     is_taken_over=True,
     why_gone="tokenizer.from was not set, now the tokenizer is imported and nothing is counted",
@@ -113,7 +124,7 @@ SHARDS = Stage(
     name="shards",
     manifest=ShardsManifest,
     command="encode",
-    made_from=(("plan",), ("tokenizer",)),
+    made_from=(("plan",), ("dedup",), ("tokenizer",)),
     expires=True,
     is_taken_over=True,
     does="Tokenize the corpus into shards.\n\nWith -o, tokenizes the documents of a commit into a new output, with any "
@@ -147,7 +158,7 @@ PACKED = Stage(
 )
 
 STAGES: dict[str, Stage[Any]] = {
-    one.name: one for one in (PLAN, REJECTED, COUNTS, TOKENIZERS, TOKENIZER, SHARDS, MIXED, PACKED)
+    one.name: one for one in (PLAN, DEDUP, REJECTED, COUNTS, TOKENIZERS, TOKENIZER, SHARDS, MIXED, PACKED)
 }
 
 BUILD = "build"
@@ -163,7 +174,7 @@ def list_commands() -> list[str]:
     """What --replace takes, in the order of work.
 
     >>> list_commands()
-    ['plan', 'count', 'learn', 'encode', 'mix', 'pack']
+    ['plan', 'dedup', 'count', 'learn', 'encode', 'mix', 'pack']
     """
     return [*dict.fromkeys(stage.command for stage in STAGES.values())]
 
@@ -187,7 +198,7 @@ def lists_anew(replaced: str) -> bool:
 
 def counts_anew(replaced: str) -> bool:
     """Whether replacing what this command makes has the documents counted anew."""
-    return replaced in (PLAN.command, COUNTS.command)
+    return replaced in (PLAN.command, DEDUP.command, COUNTS.command)
 
 
 def list_following(command: str, is_imported: bool) -> list[str]:

@@ -13,6 +13,7 @@ from tokcore.text import unicode
 from tokcore_pipelines.begin.check_estimates import check_estimates
 from tokcore_pipelines.begin.estimate import estimate
 from tokcore_pipelines.build.build import Build
+from tokcore_pipelines.build.duplicate_samples import tell_duplicates
 from tokcore_pipelines.build.filter_samples import tell_filters, tell_rule
 from tokcore_pipelines.build.mask_samples import tell_mask
 from tokcore_pipelines.build.plan_corpus import hash_content, plan_build
@@ -45,6 +46,7 @@ def make_check_report(build: Build, progress: StageProgress, rule: int | None = 
     with progress.stage("filter samples", minor=True):
         masked = tell_mask(build.config.mask_rule, samples)
         filtered = tell_filters(rules, samples)
+        duplicates = tell_duplicates(build.config.dedup_identity(), samples)
         around = tell_rule(rules[rule], samples) if rule is not None else None
     stopping = [finding for finding in findings if finding.stops]
     settings = to_jsonable(build.config.stage_configs())
@@ -64,6 +66,7 @@ def make_check_report(build: Build, progress: StageProgress, rule: int | None = 
         "vocab_size": build.config.vocab_sizes[-1] if imported is None else imported.vocab_size,
         "mask": masked,
         "filters": filtered,
+        "duplicates_in_sample": duplicates,
         "rule": around,
         "files": len(plan.files),
         "stored_bytes": plan.size_bytes,

@@ -6,10 +6,11 @@ In the order of work:
 - plan_corpus: pins the inputs in a manifest.
 - source_checks, suggest_fixes: read the beginning of some files, and say what is wrong and what to write instead.
   guess_fields: which field is meant. samples: what was seen of them. filter_samples: what filters would drop of these.
-  mask_samples: what a mask would find in them. whole_checks: what a build would find at its end.
+  mask_samples: what a mask would find in them. duplicate_samples: which of them are duplicates.
+  whole_checks: what a build would find at its end.
 - settle_languages: how language codes are spelled. settle_counting: what count tables tell apart.
 - identities: which release an identity follows from. recount_shards: what a manifest of shards has to say.
-- count_corpus, make_tokenizer, encode_corpus, mix_corpus, pack_corpus, finish: one function for each
+- dedup_corpus, count_corpus, make_tokenizer, encode_corpus, mix_corpus, pack_corpus, finish: one function for each
   stage, from manifests to a manifest.
 
 What all stages share:

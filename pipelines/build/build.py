@@ -27,6 +27,7 @@ from tokcore_pipelines.build.commit import (
 )
 from tokcore_pipelines.build.count_corpus import count_corpus
 from tokcore_pipelines.build.dataset_card import CARD, make_room_for_card
+from tokcore_pipelines.build.dedup_corpus import dedup_corpus, name_documents
 from tokcore_pipelines.build.encode_corpus import encode_corpus
 from tokcore_pipelines.build.existing_output import Standing, look, read_standing
 from tokcore_pipelines.build.finish import commit_build
@@ -50,7 +51,7 @@ from tokcore_pipelines.build.reuse_output import find_reusable
 from tokcore_pipelines.build.settle_counting import settle_counting
 from tokcore_pipelines.build.settle_languages import describe_kept_spelling, settle_languages
 from tokcore_pipelines.build.source_checks import refuse_wrong_sources
-from tokcore_pipelines.build.stage import BuildRun, StageKey, name_inputs
+from tokcore_pipelines.build.stage import BuildRun, StageKey
 from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.build.table import WORK, DerivedWork
 from tokcore_pipelines.build.tokenizer_files import import_tokenizer
@@ -263,7 +264,8 @@ class Build:
         if self.workers is None:
             self._workers.limit(count_worthwhile_workers(self._plan))
         self._settle(self._plan)
-        if self.inheritance is None and urls.is_local(self.output):
+        # Which documents are duplicates follows from all of them, so no work item is as it was.
+        if self.inheritance is None and urls.is_local(self.output) and self.config.dedup_identity() is None:
             self.inheritance = self._find_replaced(self._plan)
         return commit_plan(self.run_of_stages(), self._plan)
 
@@ -360,12 +362,13 @@ class Build:
     def _planned(self) -> tuple[Plan, PlanManifest]:
         manifest = self.plan() if self._plan is None else require_manifest(self.output, PLAN, "build")
         assert self._plan is not None
+        self._plan = dedup_corpus(self.run_of_stages(), self._plan, manifest)
         return self._plan, manifest
 
     def _take_counts(self) -> None:
         """Take over plan and counts from the other output, if it has those of this build."""
         plan, planned = self._planned()
-        key = StageKey(COUNTS.name, self.config.count_identity(), name_inputs(planned))
+        key = StageKey(COUNTS.name, self.config.count_identity(), name_documents(self.run_of_stages(), planned))
         if self.config.tokenizer is None and find_reusable(self.reuse, COUNTS, key.identity) is not None:
             count_corpus(self.run_of_stages(), plan, planned)
 

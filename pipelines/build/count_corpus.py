@@ -12,6 +12,7 @@ from tokcore.count.pretoken_tables import read_table_totals
 from tokcore.errors import FormatError, LedgerError, StageError, TokError
 from tokcore_pipelines.build import ledger
 from tokcore_pipelines.build.commit import find_manifest, get_path_below, name_once
+from tokcore_pipelines.build.dedup_corpus import name_documents
 from tokcore_pipelines.build.inherited_records import tell_workers
 from tokcore_pipelines.build.item_steps import count_steps
 from tokcore_pipelines.build.rejects import (
@@ -22,7 +23,7 @@ from tokcore_pipelines.build.rejects import (
     reuse_rejects,
     write_rejected_files,
 )
-from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, name_inputs, run_stage
+from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, run_stage
 from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.local.pool import Workers
 from tokcore_pipelines.local.progress import StageProgress
@@ -62,7 +63,7 @@ def count_corpus(run: BuildRun, plan: Plan, planned: PlanManifest) -> CountsMani
     """
     reuse_rejects(run, planned)
     require_rejects(run, COUNTS)
-    key = StageKey(COUNTS.name, run.config.count_identity(), name_inputs(planned))
+    key = StageKey(COUNTS.name, run.config.count_identity(), name_documents(run, planned))
     if find_manifest(run.output, REJECTED) is None:
         run = dataclasses.replace(run, reuse="")  # counts alone are of no use
     manifest = run_stage(run, key, functools.partial(_count, run, key.config, plan, planned))

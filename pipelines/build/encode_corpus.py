@@ -13,6 +13,7 @@ from tokcore.formats.shard_facts import ShardFacts
 from tokcore.tokenizer.tokenizer_spec import FILE_NAME
 from tokcore_pipelines.build import ledger
 from tokcore_pipelines.build.commit import claim, find_manifest, require_manifest
+from tokcore_pipelines.build.dedup_corpus import name_documents
 from tokcore_pipelines.build.inherited_records import tell_workers
 from tokcore_pipelines.build.item_steps import encode_steps, gather_steps, scatter_steps
 from tokcore_pipelines.build.rejects import (
@@ -78,7 +79,7 @@ def encode_corpus(run: BuildRun, plan: Plan, planned: PlanManifest, learned: Tok
             run = dataclasses.replace(run, reuse="")  # shards alone are of no use
     else:
         require_rejects(run, COUNTS)
-    key = StageKey(SHARDS.name, run.config.encode_identity(), name_inputs(planned, learned))
+    key = StageKey(SHARDS.name, run.config.encode_identity(), {**name_documents(run, planned), **name_inputs(learned)})
     return run_stage(run, key, functools.partial(_encode, run, key.config, plan, planned, learned))
 
 
@@ -106,7 +107,7 @@ def _encode(
     attempts: Attempts,
 ) -> Made[ShardsTotals, EncodedLanguage, ShardFacts | CorpusAbout]:
     job = _make_job(run, config, plan, learned, attempts)
-    key = StageKey(SHARDS.name, config, name_inputs(planned, learned))
+    key = StageKey(SHARDS.name, config, {**name_documents(run, planned), **name_inputs(learned)})
     if (larger := find_larger_shards(run, key, learned)) is not None:
         return take_corpus_apart(run, plan, job, larger)
     executor = run.find_executor(attempts)

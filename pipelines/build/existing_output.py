@@ -26,6 +26,7 @@ from tokcore_schemas.stage_manifests import ImportedConfig, PlanManifest, Reject
 from tokcore_schemas.stage_table import (
     BUILD,
     COUNTS,
+    DEDUP,
     PLAN,
     REJECTED,
     STAGES,
@@ -65,7 +66,7 @@ class Standing:
         """
         counts, rejected = self.found.get(COUNTS.name), self.found.get(REJECTED.name)
         is_nothing = counts is not None and not any(one.pretokens for one in counts.languages.values())
-        made_at_once = {PLAN.name, REJECTED.name} | ({COUNTS.name} if is_nothing else set())
+        made_at_once = {PLAN.name, DEDUP.name, REJECTED.name} | ({COUNTS.name} if is_nothing else set())
         if any(
             name not in made_at_once and not isinstance(made.config, ImportedConfig)
             for name, made in self.found.items()

@@ -47,7 +47,7 @@ def count_steps(plan: Plan, job: CountJob) -> StepsOf[list[ItemCounted]]:
     combining = Combining(make_item_key, add_up_counts(job.num_partitions, result_key))
     of_item = name_by_number(make_item_key)
     step = Step("count", find_or_count_item, (job,), Items(plan), of_item, _measure_found, combining=combining)
-    goes_on = yield from _do_collected(step, attempts)
+    goes_on = yield from do_collected(step, attempts)
     items = read_items(attempts, plan, ItemCounted)
     if goes_on:
         return items
@@ -73,7 +73,7 @@ def encode_steps(plan: Plan, job: EncodeJob) -> StepsOf[list[ItemEncoded]]:
     combining = Combining(make_item_key, add_up_token_counts(len(plan.items)))
     of_item = name_by_number(make_item_key)
     step = Step("encode", find_or_encode_item, (job,), Items(plan), of_item, _measure_found, combining=combining)
-    goes_on = yield from _do_collected(step, job.attempts)
+    goes_on = yield from do_collected(step, job.attempts)
     items = read_items(job.attempts, plan, ItemEncoded)
     if not goes_on:
         yield _add_up_ids(job.attempts, [item.token_counts for item in items])
@@ -86,7 +86,7 @@ def scatter_steps(plan: Plan, job: EncodeJob) -> StepsOf[list[ItemScattered]]:
     of_item = name_by_number(make_scatter_key)
     combining = Combining(make_scatter_key)
     step = Step("encode", scatter_item, shared, Items(plan), of_item, _measure_scattered, combining=combining)
-    yield from _do_collected(step, job.attempts)
+    yield from do_collected(step, job.attempts)
     return read_items(job.attempts, plan, ItemScattered, make_scatter_key)
 
 
@@ -102,7 +102,7 @@ def gather_steps(
     parts = make_parts(scattered, num_parts, choose_num_buckets(plan.size_bytes), result_key)
     combining = Combining(make_part_key, add_up_token_counts(num_parts))
     step = Step("shuffle", gather_part, (job,), parts, name_by_number(make_part_key), combining=combining)
-    goes_on = yield from _do_collected(step, job.attempts)
+    goes_on = yield from do_collected(step, job.attempts)
     gathered = read_numbered(job.attempts, num_parts, PartGathered, make_part_key)
     if not goes_on:
         yield _add_up_ids(job.attempts, [part.token_counts for part in gathered])
@@ -114,14 +114,14 @@ def apart_steps(job: ApartJob, pieces: Items | Sequence[ShufflePart]) -> StepsOf
     combining = Combining(make_part_key, add_up_token_counts(len(pieces)))
     take = take_item_apart if isinstance(pieces, Items) else take_part_apart
     step = Step("take apart", take, (job,), pieces, name_by_number(make_part_key), combining=combining)
-    goes_on = yield from _do_collected(step, job.attempts)
+    goes_on = yield from do_collected(step, job.attempts)
     taken = read_numbered(job.attempts, len(pieces), PartGathered, make_part_key)
     if not goes_on:
         yield _add_up_ids(job.attempts, [part.token_counts for part in taken])
     return taken
 
 
-def _do_collected(step: Step, attempts: Attempts) -> StepsOf[bool]:
+def do_collected(step: Step, attempts: Attempts) -> StepsOf[bool]:
     """A step, and in a store the records of many of its pieces into one object; whether an engine goes on by itself."""
     goes_on = yield step
     assert step.combining is not None

@@ -13,13 +13,13 @@ from tokcore.files.canonical_json import Sha256Writer, write_canonical_json
 from tokcore.files.jsonable import to_jsonable
 from tokcore_pipelines.build import ledger
 from tokcore_pipelines.build.commit import find_manifest
+from tokcore_pipelines.build.dedup_corpus import name_documents
 from tokcore_pipelines.build.reject_causes import find_main_cause
 from tokcore_pipelines.build.stage import (
     BuildRun,
     Made,
     StageKey,
     list_plain_files,
-    name_inputs,
     run_stage,
     take_over,
     write_file,
@@ -77,7 +77,7 @@ def write_rejected_files(
 
 
 def _make_key(run: BuildRun, planned: PlanManifest) -> StageKey[RejectedConfig]:
-    return StageKey(REJECTED.name, RejectedConfig(run.config.encode.special_text), name_inputs(planned))
+    return StageKey(REJECTED.name, RejectedConfig(run.config.encode.special_text), name_documents(run, planned))
 
 
 def reuse_rejects(run: BuildRun, planned: PlanManifest) -> None:
@@ -85,7 +85,7 @@ def reuse_rejects(run: BuildRun, planned: PlanManifest) -> None:
     if not run.reuse or find_manifest(run.output, REJECTED) is not None:
         return
     theirs = find_manifest(run.reuse, REJECTED)
-    if theirs is not None and theirs.inputs == name_inputs(planned):
+    if theirs is not None and theirs.inputs == name_documents(run, planned):
         run_stage(run, _make_key(run, planned), lambda attempts: take_over(run, theirs, attempts))
 
 

@@ -237,6 +237,11 @@ def _check_filter_fields(config: BuildConfig, sample: SourceSample) -> list[Find
             stops = sample.settings.format in (*COLUMN_FORMATS, "csv", "tsv")  # whose records have the same fields
             found.append(Finding(config.at("mask", "spans"), text, stops, redact(sample.seen[0].file.uri)))
             continue
+        if name in {one.name for one in config.compared_fields}:
+            key = "by" if name == config.dedup.by else "prefer"
+            text = f"no record that was looked at has the field '{name}'. {describe_fields(fields, sample.settings)}"
+            found.append(Finding(config.at("dedup", key), text, key == "by", redact(sample.seen[0].file.uri)))
+            continue
         number, rule = next(one for one in enumerate(sample.settings.filters) if _names_field(one[1], name))
         hint = suggest_nearest(name, [field.name for field in fields])
         text = f"no record that was looked at has the field '{name}'. {describe_fields(fields, sample.settings)}.{hint}"

@@ -15,10 +15,10 @@ from tokcore_pipelines.build.commit import find_manifest, get_path_below, name_o
 from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.store.tokenizers import load_spec
-from tokcore_pipelines.work.read_plan import read_plan
+from tokcore_pipelines.work.read_plan import read_plan, with_drops
 from tokcore_schemas.manifest import AnyManifest
 from tokcore_schemas.plan import Plan
-from tokcore_schemas.stage_table import PLAN, STAGES, TOKENIZER, Made, Stage
+from tokcore_schemas.stage_table import DEDUP, PLAN, STAGES, TOKENIZER, Made, Stage
 
 Each = Callable[[Callable[[int], Any], Iterable[int]], Iterable[Any]]  # as map, for calls that may run at once
 
@@ -61,7 +61,8 @@ class Stored:
     @functools.cached_property
     def plan(self) -> Plan:
         """Raises FormatError if the table of files is damaged."""
-        return read_plan(self.url, self.get(PLAN))
+        plan = read_plan(self.url, self.get(PLAN))
+        return plan if (made := self.find(DEDUP)) is None else with_drops(plan, self.url, made)
 
     def as_before(self) -> Stored:
         """The same, with records taken and rejected as by earlier releases: Plan.as_before."""

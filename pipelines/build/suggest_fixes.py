@@ -64,6 +64,8 @@ def find_exact_source(config: BuildConfig, read: ReadSettings) -> int | None:
             normalizes_langs=config.normalizes_langs,
             filters=config.filter_rules,
             mask=config.mask_rule,
+            compared=config.compared_fields,
+            order=number if config.orders_sources else 0,
         )
         if made == read:
             return number

@@ -12,6 +12,7 @@ from typing import Any
 
 from tokcore_pipelines.build import mix_corpus, pack_corpus
 from tokcore_pipelines.build.count_corpus import name_tables, recount_tables
+from tokcore_pipelines.build.dedup_corpus import recount_drops
 from tokcore_pipelines.build.encode_corpus import encode_again
 from tokcore_pipelines.build.make_tokenizer import recount_sizes, recount_tokenizer
 from tokcore_pipelines.build.plan_corpus import recount_plan
@@ -22,7 +23,7 @@ from tokcore_pipelines.build.stored import Each, Stored
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_schemas.manifest import AnyManifest
 from tokcore_schemas.stage_manifests import TokenizerManifest, TokenizersManifest
-from tokcore_schemas.stage_table import COUNTS, MIXED, PACKED, PLAN, REJECTED, SHARDS, TOKENIZER, TOKENIZERS
+from tokcore_schemas.stage_table import COUNTS, DEDUP, MIXED, PACKED, PLAN, REJECTED, SHARDS, TOKENIZER, TOKENIZERS
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +62,7 @@ def _tell_sizes(made: TokenizersManifest) -> list[str]:
 
 WORK: dict[str, StageWork] = {
     PLAN.name: StageWork(recount=recount_plan),
+    DEDUP.name: StageWork(recount=recount_drops),
     REJECTED.name: StageWork(recount=recount_rejected),
     COUNTS.name: StageWork(recount=recount_tables, as_said=name_tables),
     TOKENIZERS.name: StageWork(title="tokenizers", tell=_tell_sizes, recount=recount_sizes, is_quick=False),

@@ -34,6 +34,7 @@ from tokcore_pipelines.build.commit import (
 )
 from tokcore_pipelines.build.count_corpus import count_again
 from tokcore_pipelines.build.dataset_card import CARD, follow_commits, is_card, write_dataset_card
+from tokcore_pipelines.build.dedup_corpus import dedup_again
 from tokcore_pipelines.build.existing_output import describe_way_out
 from tokcore_pipelines.build.read_log import Log
 from tokcore_pipelines.build.stored import Stored
@@ -60,6 +61,7 @@ from tokcore_schemas.stage_manifests import CountsManifest, ImportedConfig
 from tokcore_schemas.stage_table import (
     BUILD,
     COUNTS,
+    DEDUP,
     PLAN,
     SHARDS,
     STAGES,
@@ -215,6 +217,7 @@ class _Repair:
             self._give_up(PLAN.name, entry)
         if PLAN.name in self._manifests and PLAN.name not in damaged:
             self._plan = self._stored.plan
+        self._repair_drops([(DEDUP.name, entry) for entry in damaged.get(DEDUP.name, [])])
         for name in _list_made_by(TOKENIZER.command):
             self._repair_tokenizers(name, damaged.get(name, []))
         of_counting = _list_made_by(COUNTS.command)
@@ -271,6 +274,22 @@ class _Repair:
 
     def _list_files(self, stage: str) -> tuple[FileEntry[Any], ...]:
         return self._manifests[stage].files if stage in self._manifests else ()
+
+    def _repair_drops(self, entries: list[tuple[str, FileEntry[Any]]]) -> None:
+        """Find the duplicates again. Without them nothing that reads documents can be made again."""
+        if self._plan is None:
+            for stage, entry in entries:
+                self._give_up(stage, entry)
+        elif entries:
+            self._put_again(entries, self._dedup_again)
+
+    @contextlib.contextmanager
+    def _dedup_again(self, stored: Stored) -> Iterator[_Again]:
+        apart = urls.join(self._output, FOLDER, "again")
+        attempts = Attempts(self._output, DEDUP.name, stored.get(DEDUP).identity, apart)
+        yield attempts, dedup_again(self._options, stored, attempts)
+        storage.remove_tree(attempts.folder)
+        storage.remove_tree(apart)
 
     def _repair_counts(self, entries: list[tuple[str, FileEntry[Any]]]) -> None:
         """Count the corpus again, for tables and for what was rejected."""

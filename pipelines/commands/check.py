@@ -67,6 +67,8 @@ def print_check(report: dict[str, Any]) -> None:
     if report["mask"] is not None:
         _print_mask(report["mask"])
     _print_filters(report["filters"])
+    if report["duplicates_in_sample"] is not None:
+        _print_duplicates(report["duplicates_in_sample"])
     if report["rule"] is not None:
         _print_rule(report["rule"])
     say(f"kernel      {report['kernel']}, Unicode {report['unicode']}")
@@ -101,6 +103,15 @@ def _print_mask(told: dict[str, Any]) -> None:
         say(f"  {one['kind']:<16}{format_count(one['spans'], 'span')} in {format_count(one['documents'], 'document')}")
         for example in one["examples"]:
             _print_example(example | {"values": {"at byte": example["start"]}})
+
+
+def _print_duplicates(told: dict[str, Any]) -> None:
+    """Which documents of the sample are duplicates of others in it. In all of the input there are more."""
+    share = f" ({100 * told['duplicates'] / told['documents']:.3g} %)" if told["documents"] else ""
+    say(f"dedup       drops {told['duplicates']:,} of {told['documents']:,} sampled, of the sample alone{share}")
+    for example in told["examples"]:
+        kept = example["stays"]
+        _print_example(example | {"values": {"equal to": f"{kept['file']}, record {kept['record']:,}"}})
 
 
 def _print_filters(told: list[dict[str, Any]]) -> None:

@@ -31,6 +31,7 @@ from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.tokenizers import load_checked_spec
 from tokcore_pipelines.work.summed_totals import add_up_counts
 from tokcore_schemas.manifest import AnyManifest
+from tokcore_schemas.plan import DUPLICATE
 from tokcore_schemas.stage_manifests import BuildManifest, BuiltLanguage
 from tokcore_schemas.stage_table import STAGES, TOKENIZER, Stage
 
@@ -102,11 +103,14 @@ def _print_records(output: str, build: BuildManifest) -> None:
     records, files = build.totals.records, build.totals.files
     rejected = sum(records.rejected.values())
     read, documents = format_count(records.read, "record"), format_count(records.documents, "document")
-    filtered = f" + {records.num_filtered:,} filtered" if records.filtered else ""
+    duplicates = records.num_duplicates
+    filtered = f" + {records.num_filtered - duplicates:,} filtered" if records.num_filtered > duplicates else ""
+    filtered += f" + {duplicates:,} duplicates" if duplicates else ""
     removed = f" + {records.removed:,} removed" if records.filtered and records.removed else ""
     say(f"{read} read = {documents} + {rejected:,} rejected{filtered}{removed}")
     for line in describe_filtered(records.filtered or {}):
-        say(f"  {line}")
+        if not line.startswith(f"{DUPLICATE}:"):
+            say(f"  {line}")
     if records.masked:
         found = add_up_counts(records.masked.values())
         say(f"masked: {', '.join(f'{number:,} {kind}' for kind, number in found.items())}")

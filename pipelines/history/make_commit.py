@@ -52,6 +52,7 @@ def require_parts_apart(log: Log, what: str) -> None:
     """Raise ConfigError if a stage of the build follows from all documents together. what: is then not possible."""
     config = log.build.config
     whole = {
+        "[dedup]": (config.dedup is not None, "which documents are duplicates follows from all of them"),
         "[shuffle]": (config.shards.shuffle is not None, "any document may be in any shard"),
         "[mixture]": (config.mixed is not None, "its shares follow from all documents"),
         "[pack]": (config.packed is not None, "rows are filled with documents of all shards"),

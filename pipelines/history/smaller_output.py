@@ -26,6 +26,7 @@ from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.build_tables import (
     BuildConfig,
     BuildTable,
+    DedupTable,
     MixtureTable,
     PackTable,
     PlanTable,
@@ -130,8 +131,10 @@ def _read_config(output: str, built: StageConfigs, vocab_size: int) -> BuildConf
 
 
 def _describe_derived(built: StageConfigs) -> dict[str, Any]:
-    """The tables of a shuffle, a mixture and rows."""
+    """The tables of deduplication, a shuffle, a mixture and rows."""
     tables: dict[str, Any] = {"shuffle": ShuffleTable(seed=built.shards.shuffle)}
+    if (dedup := built.dedup) is not None:
+        tables["dedup"] = DedupTable(by=dedup.by, normalize=dedup.normalize, prefer=dedup.prefer)
     if (mixed := built.mixed) is not None:
         tables["mixture"] = MixtureTable(
             strategy=mixed.strategy,

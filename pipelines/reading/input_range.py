@@ -57,16 +57,24 @@ def make_read_settings(
     normalizes_langs: bool = True,
     filters: tuple[FilterRule, ...] = (),
     mask: MaskRule | None = None,
+    compared: tuple[FieldOfRecord, ...] = (),
+    order: int = 0,
 ) -> ReadSettings:
     """How to read a file of a source of the build file. Settings that its format does not use stay empty.
 
     format, compression: the file's, as in ReadSettings. forbidden: special texts that reject a document.
     normalizes_langs: as of BuildConfig. filters: rules that documents must pass.
-    mask: what texts do not keep. Raises ConfigError for one of these that looks at fields, which text files have not.
+    mask: what texts do not keep. compared: fields that deduplication looks at. order: number of the source, where it
+    matters. Raises ConfigError for one of these that looks at fields, which text files have not.
     """
     has_fields = format != "text"
     is_delimited = format in ("csv", "tsv")
-    fields = list_looked_at(filters, mask)
+    fields = list_looked_at(filters, mask, compared)
+    if not has_fields and compared:
+        raise ConfigError(
+            f"dedup: text files have no fields, and [dedup] looks at {compared[0].name!r}: write their documents as "
+            f"jsonl or Parquet, or compare by text"
+        )
     if not has_fields and mask is not None and mask.spans:
         raise ConfigError(
             f"mask: text files have no fields, and mask.spans = {mask.spans!r} names one: write their documents as "
@@ -102,15 +110,25 @@ def make_read_settings(
         fields=fields,
         filters=filters,
         mask=mask,
+        order=order,
     )
 
 
-def list_looked_at(filters: Sequence[FilterRule], mask: MaskRule | None = None) -> tuple[FieldOfRecord, ...]:
-    """The fields that filters and a mask look at, each once, by name. Types agree, which config_checks sees to."""
+def list_looked_at(
+    filters: Sequence[FilterRule], mask: MaskRule | None = None, compared: Sequence[FieldOfRecord] = ()
+) -> tuple[FieldOfRecord, ...]:
+    """The fields that filters, a mask and deduplication look at, each once, by name.
+
+    Types agree, which config_checks sees to; what is compared as a name may be of another type.
+    """
     kinds: dict[str, FieldKind] = {mask.spans: "spans"} if mask is not None and mask.spans else {}
+    kinds |= {one.name: one.kind for one in compared if one.kind != "name"}
     for rule in filters:
         for name, kind in (parse_expression(rule.keep).fields if rule.keep else {}).items():
             kinds[name] = kind if kinds.get(name, "any") == "any" else kinds[name]
+    for one in compared:
+        if kinds.get(one.name, "any") == "any":
+            kinds[one.name] = one.kind
     return tuple(FieldOfRecord(name, kind) for name, kind in sorted(kinds.items()))
 
 

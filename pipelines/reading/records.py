@@ -29,6 +29,7 @@ MAX_ID_BYTES = 1 << 16
 # What a field has to be, by its kind.
 EXPECTED: Mapping[str, str] = {
     **{kind: f"a filter expects a {kind}" for kind in ("string", "number", "boolean", "any")},
+    "name": "deduplication expects a string or a whole number",
     "spans": "a mask expects a list of [start, end] or [start, end, kind], in characters of the text",
 }
 
@@ -356,6 +357,8 @@ def to_value(value: Any, kind: FieldKind, is_text: bool) -> Any:
         value = value.decode(errors="replace")
     if kind == "spans":
         return BAD if (spans := read_spans(value)) is None else spell_spans(spans)
+    if kind == "name":
+        return BAD if (name := to_id(value)) is None else name
     if kind == "string":
         return value if isinstance(value, str) else BAD
     if is_text and isinstance(value, str):

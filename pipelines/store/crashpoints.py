@@ -44,6 +44,13 @@ REPLACING_POINTS = {
     "replace.removed": "a manifest, or the files of a stage, are removed, and others are not",
 }
 
+# A build reaches these only if it drops duplicates.
+DEDUPING_POINTS = {
+    "dedup.digested": "the digests of a work item are in a file, but not recorded",
+    "dedup.judged": "the duplicates of a bucket are in a file, but not recorded",
+    "dedup.listed": "the duplicates of a work item are in their file, but not recorded",
+}
+
 # A build reaches these only if it writes a mixture.
 MIXING_POINTS = {
     "mix.measured": "a part of the shuffle is measured, but not recorded",
@@ -142,6 +149,7 @@ def make_killer(name: str, visit: int, signal_number: int = signal.SIGKILL) -> C
         points := {
             **POINTS,
             **REPLACING_POINTS,
+            **DEDUPING_POINTS,
             **MIXING_POINTS,
             **PACKING_POINTS,
             **LEARNING_POINTS,

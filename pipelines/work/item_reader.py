@@ -22,6 +22,7 @@ from tokcore_pipelines.reading.input_range import Batch, FileRejected, Meter, Re
 from tokcore_pipelines.reading.records import take_documents
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.work.drop_lists import Drops
 from tokcore_pipelines.work.language_totals import add_up_nested, refuse_many_languages
 from tokcore_pipelines.work.read_tokens import read_tokens
 from tokcore_schemas.plan import AssignedRange, Assignment
@@ -77,6 +78,7 @@ class ItemReader:
         """
         self._output = output
         self._assignment = assignment
+        self._drops = Drops(assignment.drops)
         self._base = base
         self._on_reject = on_reject
         self._max_languages = max_languages
@@ -111,6 +113,7 @@ class ItemReader:
                     raise LedgerError(f"{r.uri}: a record of the range at byte {r.start} came twice, or out of order")
                 last_ordinal = int(batch.ordinals[-1]) if len(batch.ordinals) else last_ordinal
                 num_records += batch.num_records
+                batch = self._drops.leave_out(r, batch)
                 respelled.update(batch.respelled)
                 filtered.append(batch.filtered)
                 masked.append(batch.masked)
@@ -128,6 +131,7 @@ class ItemReader:
                 reach("read.batch")
                 if batch.texts.num_texts:
                     yield r, batch
+            self._drops.close(r)
         except FileRejected as error:  # raised before anything was yielded
             rejected_file = error.reason
             if r.start == 0:  # the other ranges of the file say the same

@@ -61,6 +61,8 @@ def plan_inputs(
             normalizes_langs=config.normalizes_langs,
             filters=config.filter_rules,
             mask=config.mask_rule,
+            compared=config.compared_fields,
+            order=number if config.orders_sources else 0,
         )
         key = write_canonical_json(to_jsonable(read))
         settings[key] = read

@@ -24,7 +24,7 @@ from tokcore.files.jsonable import from_jsonable, to_jsonable
 from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.redaction import redact
-from tokcore_schemas.plan import AssignedRange, Assignment, Plan, ReadSettings, WorkItem
+from tokcore_schemas.plan import AssignedRange, Assignment, DropList, Plan, ReadSettings, WorkItem
 
 T = TypeVar("T")
 
@@ -98,7 +98,7 @@ def read_plan_part(attempts: Attempts, name: str) -> Iterator[tuple[int, Assignm
     told = json.loads(head)
     settings = [from_jsonable(ReadSettings, value, name) for value in told["settings"]]
     for rank, line in enumerate(lines, told["first"]):
-        number, ranges = json.loads(line)
+        number, ranges, *drops = json.loads(line)
         yield (
             rank,
             Assignment(
@@ -107,6 +107,7 @@ def read_plan_part(attempts: Attempts, name: str) -> Iterator[tuple[int, Assignm
                     AssignedRange(file, uri, size_bytes, version, start, end, settings[which])
                     for file, uri, size_bytes, version, start, end, which in ranges
                 ),
+                DropList(*drops) if drops else None,
             ),
         )
 
@@ -154,4 +155,6 @@ def _encode_item(plan: Plan, item: WorkItem) -> bytes:
         file = plan.files[r.file]
         ranges.append([r.file, file.uri, file.size_bytes, file.version, r.start, r.end, file.settings])
     # The bytes of canonical JSON, without its checks, which would take longer than everything else here.
-    return orjson.dumps([item.number, ranges], option=orjson.OPT_APPEND_NEWLINE)
+    drops = plan.drops[item.number] if plan.drops else None
+    told = [item.number, ranges] if drops is None else [item.number, ranges, drops.url, drops.sha256]
+    return orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from tokcore.errors import FormatError
 from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.pinned_inputs import FILES, read_pinned_files
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.work.work_items import make_plan
-from tokcore_schemas.plan import Plan
-from tokcore_schemas.stage_manifests import PlanManifest
+from tokcore_schemas.plan import DropList, Plan
+from tokcore_schemas.stage_manifests import DedupManifest, PlanManifest
+from tokcore_schemas.stage_table import DEDUP
 
 
 def read_plan(output: str, manifest: PlanManifest) -> Plan:
@@ -22,3 +25,10 @@ def read_plan(output: str, manifest: PlanManifest) -> Plan:
         if not 0 <= file.settings < len(config.settings):
             raise FormatError(f"{url}:{number + 1}: settings: the plan has no settings of number {file.settings}")
     return make_plan(files, config.settings, config.range_bytes, manifest.totals.duplicates, config.runs)
+
+
+def with_drops(plan: Plan, output: str, made: DedupManifest) -> Plan:
+    """The plan whose work items know the files that name their duplicates."""
+    urls_of = [urls.join(output, DEDUP.name, entry.path) for entry in made.files]
+    drops = tuple(DropList(url, entry.sha256) for url, entry in zip(urls_of, made.files, strict=True))
+    return dataclasses.replace(plan, drops=drops)

@@ -32,7 +32,7 @@ def hash_shards_settings(config: ShardsConfig, fingerprint: str, semantics: Mapp
 
 def make_shards_key(settings_sha256: str, assignment: Assignment) -> str:
     """The key of a work item's shards. settings_sha256: as hash_shards_settings gives it."""
-    parts = {"settings": settings_sha256, "ranges": _describe_ranges(assignment)}
+    parts = {"settings": settings_sha256, **_describe(assignment)}
     return hash_sha256(write_canonical_json(parts))[:_DIGITS]
 
 
@@ -41,22 +41,23 @@ def hash_content(assignment: Assignment) -> str:
 
     Under equal settings of a stage, items of equal hashes have equal results, whatever their numbers.
     """
-    ranges = _describe_ranges(assignment)
-    for one in ranges:
+    described = _describe(assignment)
+    for one in described["ranges"]:
         one["settings"].pop("removed", None)
-    return hash_sha256(write_canonical_json({"ranges": ranges}))
+    return hash_sha256(write_canonical_json(described))
 
 
 def make_shuffled_key(settings_sha256: str, plan: Plan) -> str:
     """The key of all shards of a shuffled build: any document of the plan may be in each."""
     hasher = hashlib.sha256(settings_sha256.encode())
     for item in plan.items:
-        hasher.update(write_canonical_json({"ranges": _describe_ranges(plan.assignment(item))}))
+        hasher.update(write_canonical_json(_describe(plan.assignment(item))))
     return hasher.hexdigest()[:_DIGITS]
 
 
-def _describe_ranges(assignment: Assignment) -> list[dict[str, Any]]:
-    return [
+def _describe(assignment: Assignment) -> dict[str, Any]:
+    """What a work item reads, how, and which of its documents are duplicates."""
+    ranges = [
         {
             "uri": one.uri,
             "size_bytes": one.size_bytes,
@@ -67,6 +68,7 @@ def _describe_ranges(assignment: Assignment) -> list[dict[str, Any]]:
         }
         for one in assignment.ranges
     ]
+    return {"ranges": ranges, **({"drops": assignment.drops.sha256} if assignment.drops is not None else {})}
 
 
 def make_bucket_key(settings_sha256: str, documents: Iterable[Sortable]) -> str:

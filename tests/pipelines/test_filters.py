@@ -217,7 +217,7 @@ def test_the_report_has_it_by_language_and_source(folder):
     by_reason = Counter(reason for reason in REASONS.values() if reason)
     assert sum(map(Counter, told["sources"].values()), Counter()) == by_reason
     assert len(told["sources"]) == 3
-    assert "What filters dropped, by source" in (folder / "report.html").read_text()
+    assert "What was dropped, by source" in (folder / "report.html").read_text()
 
 
 def test_values_are_the_same_in_every_format():

@@ -57,6 +57,13 @@ MANIFESTS: dict[str, AnyManifest] = {
         {},
         entry("files.jsonl", stages.Nothing()),
     ),
+    "dedup": manifest(
+        "dedup",
+        stages.DedupConfig("text", ("nfc",), ("split:validation",), "0.1", 7),
+        stages.DedupTotals(6, 2),
+        {},
+        entry("item-00000-0a1b2c3d4e5f.jsonl", stages.DropsAbout(0, 2, "0a1b2c3d4e5f")),
+    ),
     "rejected": manifest("rejected", stages.RejectedConfig("reject"), TOTALS, {}),
     "counts": manifest(
         "counts",

@@ -196,7 +196,7 @@ def _write_dropped(told: Mapping[str, Any]) -> list[Html]:
     dropped = "Exact, from the ledger: records that were documents and are in no count and no shard."
     masked = "Exact, from the ledger: spans that no text has any more, those of documents that are dropped included."
     return [
-        *_write_by_source(told["filtered"], "What filters dropped", "rule and reason", "records", dropped),
+        *_write_by_source(told["filtered"], "What was dropped", "rule and reason", "records", dropped),
         *_write_by_source(told["masked"], "What [mask] found", "kind", "spans", masked),
     ]
 

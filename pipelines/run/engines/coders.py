@@ -20,7 +20,9 @@ from tokcore_schemas.arrivals import Arrival, Batch, PaneCommitted
 from tokcore_schemas.document import Document, DocumentChunk, EncodedDocument, RejectedRecord
 from tokcore_schemas.plan import Assignment
 from tokcore_schemas.refs import (
+    DropPiece,
     ItemEncoded,
+    JudgePart,
     MixPart,
     PackGroup,
     RunRef,
@@ -36,7 +38,9 @@ _REFS = (
     Assignment,
     Batch,
     DocumentChunk,
+    DropPiece,
     ItemEncoded,
+    JudgePart,
     MixPart,
     PackGroup,
     PaneCommitted,

@@ -4,6 +4,38 @@ from mutants.defect import Defect, in_tests
 
 DEFECTS = (
     Defect(
+        "duplicate-rank-ignored",
+        "which of several equal documents stays does not follow from what is preferred",
+        "sort_candidates",
+        'columns += [some["prefer"][:, i] for i in reversed(range(some["prefer"].shape[1]))]',
+        "",
+        in_tests("pipelines/test_dedup.py::test_the_first_of_each_digest_stays_however_rows_are_dealt"),
+    ),
+    Defect(
+        "duplicate-languages-by-number",
+        "languages of different runs are compared by numbers that are not common to them",
+        "join_candidates",
+        'rows["lang"][at : at + len(part.rows)] = numbers[part.rows["lang"]]',
+        "pass",
+        in_tests("pipelines/test_dedup.py::test_the_first_of_each_digest_stays_however_rows_are_dealt"),
+    ),
+    Defect(
+        "duplicates-of-a-run-forgotten",
+        "of documents that are equal within a run, none is a duplicate",
+        "digest_item",
+        "dropped.append(rows[~stays])",
+        "dropped.append(rows[:0])",
+        in_tests("pipelines/test_dedup.py::test_shards_have_what_a_loop_keeps"),
+    ),
+    Defect(
+        "damaged-drop-list",
+        "duplicates are left out by a list that is not the one that was committed",
+        "read_drops",
+        "if hash_sha256(data) != drops.sha256:",
+        "if not data and drops.sha256:",
+        in_tests("pipelines/test_dedup.py::test_documents_are_not_read_by_a_damaged_list"),
+    ),
+    Defect(
         "unknown-not-counted",
         "unknown tokens are not counted",
         "make_encode_job",
@@ -46,7 +78,7 @@ DEFECTS = (
     Defect(
         "key-without-pins",
         "the names of shards do not follow from which content of a file was read",
-        "_describe_ranges",
+        "_describe",
         '"version": one.version,',
         "",
         in_tests("pipelines/test_result_keys.py::test_a_key_follows_from_what_is_read"),

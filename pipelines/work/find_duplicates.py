@@ -1,0 +1,248 @@
+"""What workers of deduplication do: digests of a work item, the duplicates of a bucket, the list of a work item.
+
+In the first pass each work item is read, and leaves a digest of each document in sorted runs, one for each bucket of
+digests. Of equal ones in a run only the best is left: so a text that all documents share takes as many rows as there
+are runs. In the second pass, the rows of a bucket from all work items are sorted, and all but the first of each digest
+are duplicates. In the third, each work item gets the list of its own. No Beam.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tokcore.text.normalize import Normalizer
+from tokcore_pipelines.local.free_memory import freeing_memory
+from tokcore_pipelines.local.worker import report_progress
+from tokcore_pipelines.reading.input_range import Batch
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.work.candidates import (
+    DIGEST_BYTES,
+    Candidates,
+    Rows,
+    find_staying,
+    join_candidates,
+    make_row_type,
+    read_places,
+    read_rows,
+    sort_candidates,
+    write_places,
+    write_rows,
+)
+from tokcore_pipelines.work.choose_splits import choose_splits
+from tokcore_pipelines.work.drop_lists import write_drops
+from tokcore_pipelines.work.item_reader import ItemReader
+from tokcore_schemas.plan import AssignedRange, Assignment
+from tokcore_schemas.prefer import TEXT, Preference, parse_preferences
+from tokcore_schemas.refs import (
+    DropPiece,
+    ItemDigested,
+    ItemDropped,
+    ItemRun,
+    JudgePart,
+    PartJudged,
+    RunRef,
+)
+from tokcore_schemas.shuffle import SPAN
+from tokcore_schemas.stage_manifests import DedupConfig
+
+# What waits in memory: about 80 MB of rows.
+SPILL_DOCUMENTS = 1 << 20
+_LAST = np.iinfo(np.uint64).max  # rank of a document that has no number
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DedupJob:
+    """What every worker of deduplication needs to know."""
+
+    attempts: Attempts
+    config: DedupConfig
+    base: str  # folder against which relative uris are resolved
+    num_buckets: int
+    result_key: str  # in the names of files
+    max_languages: int = 0  # of a work item; 0: no limit
+
+
+def make_digested_key(item: int) -> str:
+    """The record key of a work item of the first pass."""
+    return f"digested-{item:05d}"
+
+
+def make_judged_key(bucket: int) -> str:
+    """The record key of a bucket."""
+    return f"judged-{bucket:05d}"
+
+
+def make_dropped_key(item: int) -> str:
+    """The record key of a work item of the last pass."""
+    return f"dropped-{item:05d}"
+
+
+def name_drops(item: int, result_key: str) -> str:
+    """The name of the file of the duplicates of a work item."""
+    return f"item-{item:05d}-{result_key}.jsonl"
+
+
+@freeing_memory
+def digest_item(job: DedupJob, assignment: Assignment) -> ItemDigested:
+    """The candidates of a work item, in an attempt file.
+
+    Raises StageError for an input that cannot be read or has changed since it was planned.
+    """
+    key = make_digested_key(assignment.number)
+    if (done := job.attempts.result(key, ItemDigested)) is not None:
+        report_progress("read", assignment.size_bytes)
+        return done
+    preferences = parse_preferences(job.config.prefer)
+    runs: list[RunRef] = []
+    dropped: list[Rows] = []
+    waiting: list[Candidates] = []
+    num_documents = num_waiting = 0
+    with job.attempts.new_file(f"{key}.digests") as new:
+
+        def spill() -> None:
+            joined = join_candidates(waiting, len(preferences))
+            waiting.clear()
+            rows = sort_candidates(joined.rows)
+            stays = find_staying(rows)
+            dropped.append(rows[~stays])
+            rows = rows[stays]
+            buckets = (rows["head"] // np.uint64(SPAN // job.num_buckets)) if job.num_buckets > 1 else rows["head"] * 0
+            bounds = np.searchsorted(buckets, np.arange(job.num_buckets + 1, dtype=np.uint64)).tolist()
+            for bucket in np.unique(buckets).tolist():
+                own = Candidates(rows[bounds[bucket] : bounds[bucket + 1]], joined.langs)
+                runs.append(write_rows(new.file, new.attempt, bucket, own))
+
+        number_of = {(r.file, r.start): number for number, r in enumerate(assignment.ranges)}
+        for r, batch in ItemReader(assignment, job.base, max_languages=job.max_languages):
+            place = assignment.number, number_of[r.file, r.start]
+            found = make_candidates(job.config, preferences, r, batch, place)
+            waiting.append(found)
+            num_waiting += len(found.rows)
+            num_documents += len(found.rows)
+            if num_waiting >= SPILL_DOCUMENTS:
+                spill()
+                num_waiting = 0
+        if num_waiting:
+            spill()
+        places = write_places(new.file, new.attempt, np.concatenate([make_rows(0, preferences), *dropped]))
+    reach("dedup.digested")
+    return job.attempts.record(key, ItemDigested(assignment.number, num_documents, tuple(runs), places))
+
+
+@freeing_memory
+def judge_part(job: DedupJob, part: JudgePart) -> PartJudged:
+    """The duplicates among the candidates of a bucket, by work item.
+
+    Raises LedgerError if a run is not as the first pass wrote it.
+    """
+    key = make_judged_key(part.number)
+    if (done := job.attempts.result(key, PartJudged)) is not None:
+        return done
+    num_ranks = len(job.config.prefer)
+    joined = join_candidates([read_rows(job.attempts, one.run, num_ranks) for one in part.runs], num_ranks)
+    rows = sort_candidates(joined.rows)
+    rows = rows[~find_staying(rows)]
+    rows = rows[np.argsort(rows["item"], kind="stable")]
+    dropped = []
+    with job.attempts.new_file(f"{key}.places", skip_empty=True) as new:
+        for item in np.unique(rows["item"]).tolist():
+            low, high = np.searchsorted(rows["item"], [item, item + 1])
+            dropped.append(ItemRun(item, write_places(new.file, new.attempt, rows[low:high])))
+    reach("dedup.judged")
+    return job.attempts.record(key, PartJudged(part.number, tuple(dropped)))
+
+
+def list_drops(job: DedupJob, piece: DropPiece) -> ItemDropped:
+    """Write the file of the duplicates of a work item. Raises LedgerError if a run is not as it was written."""
+    key = make_dropped_key(piece.number)
+    if (done := job.attempts.result(key, ItemDropped)) is not None:
+        return done
+    places = read_places(job.attempts, piece.runs)
+    path = name_drops(piece.number, job.result_key)
+    with job.attempts.new_final(path) as new:
+        new.file.write(write_drops(piece.places, places[:, 0], places[:, 1]))
+    reach("dedup.listed")
+    return job.attempts.record(key, ItemDropped(piece.number, new.stored(path), len(places)))
+
+
+def make_rows(num: int, preferences: Sequence[Preference]) -> Rows:
+    """Rows that are zero."""
+    return np.zeros(num, make_row_type(len(preferences)))
+
+
+def make_candidates(
+    config: DedupConfig, preferences: Sequence[Preference], r: AssignedRange, batch: Batch, place: tuple[int, int]
+) -> Candidates:
+    """The candidates of a batch: a document without the field that is compared is none. place: item and range."""
+    which, digests = _digest_batch(config, batch)
+    rows = make_rows(len(which), preferences)
+    rows["head"], rows["tail"] = _split_numbers(digests)
+    for number, preference in enumerate(preferences):
+        rows["prefer"][:, number] = _RANKS[preference.kind](preference, config, r, batch)[which]
+    langs = sorted({batch.langs.names[code] for code in np.unique(batch.langs.codes).tolist()})
+    number_of = np.array([langs.index(name) if name in langs else 0 for name in batch.langs.names], np.uint32)
+    rows["lang"] = number_of[batch.langs.codes][which] if len(which) else 0
+    keys = b"".join(batch.compute_key(i)[:DIGEST_BYTES] for i in which.tolist())
+    rows["key_head"], rows["key_tail"] = _split_numbers(keys)
+    rows["item"], rows["range"] = place
+    rows["ordinal"] = batch.ordinals[which]
+    return Candidates(rows, tuple(langs))
+
+
+def _digest_batch(config: DedupConfig, batch: Batch) -> tuple[npt.NDArray[np.int64], bytes]:
+    """(the documents that have one, their digests back to back)."""
+    if config.by != TEXT:
+        values = batch.fields[config.by]
+        which = np.array([i for i, value in enumerate(values) if value is not None], np.int64)
+        return which, b"".join(_digest(str(values[i]).encode()) for i in which.tolist())
+    texts = Normalizer(config.normalize).apply(batch.texts)
+    data, offsets = memoryview(texts.data), texts.offsets.tolist()  # type: ignore[arg-type]
+    digests = [_digest(data[start:end]) for start, end in itertools.pairwise(offsets)]
+    return np.arange(texts.num_texts), b"".join(digests)
+
+
+def _digest(data: Any) -> bytes:
+    return hashlib.sha256(data).digest()[:DIGEST_BYTES]
+
+
+def _split_numbers(digests: bytes) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    halves = np.frombuffer(digests, ">u8").reshape(-1, 2).astype(np.uint64)
+    return halves[:, 0], halves[:, 1]
+
+
+Ranks = npt.NDArray[np.uint64]
+
+
+def _rank_by_split(preference: Preference, config: DedupConfig, r: AssignedRange, batch: Batch) -> Ranks:
+    splits = choose_splits(config, batch, slice(0, batch.texts.num_texts), r.settings.validation)
+    return np.array([split != preference.name for split in splits], np.uint64)
+
+
+def _rank_by_source(_preference: Preference, _config: DedupConfig, r: AssignedRange, batch: Batch) -> Ranks:
+    return np.full(batch.texts.num_texts, r.settings.order, np.uint64)
+
+
+def _rank_by_field(preference: Preference, _config: DedupConfig, _range: AssignedRange, batch: Batch) -> Ranks:
+    """Numbers as floats, in their order; a document without one comes last."""
+    values = batch.fields[preference.name]
+    floats = np.array([0.0 if value is None else float(value) for value in values], np.float64) + 0.0
+    floats = -floats + 0.0 if preference.descends else floats
+    bits = floats.view(np.uint64)
+    # So that their order as whole numbers is that of the floats.
+    ranks = np.where(bits >> np.uint64(63), ~bits, bits | np.uint64(1 << 63))
+    return np.where([value is None for value in values], _LAST, ranks)
+
+
+_RANKS: dict[str, Callable[[Preference, DedupConfig, AssignedRange, Batch], Ranks]] = {
+    "split": _rank_by_split,
+    "source_order": _rank_by_source,
+    "field": _rank_by_field,
+}
