@@ -13,7 +13,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Literal, NamedTuple
 
 from tokcore.errors import ConfigError
-from tokcore_schemas.build_tables import TABLES, list_parameters
+from tokcore_schemas.build_tables import SEVERAL, TABLES, list_parameters
 from tokcore_schemas.setting import Setting, list_settings
 from tokcore_schemas.toml_lines import OPTION, Key, parse_names_at_start
 
@@ -65,13 +65,13 @@ def assign(content: dict[str, Any], assignment: Assignment) -> list[Key]:
 def _iterate_keys(content: Mapping[str, Any], assignment: Assignment) -> Iterator[Key]:
     first, *rest = assignment.names
     sources = content.get(first)
-    if first not in ("source", "filter") or not isinstance(sources, list):
+    if first not in SEVERAL or not isinstance(sources, list):
         yield assignment.names
         return
     spelled = f"{OPTION} {'.'.join(assignment.names)}"
     position = rest.pop(0) if rest and rest[0].isdecimal() else None
     if not rest:
-        example = "source.0.text=content" if first == "source" else "filter.0.langs=en"
+        example = {"source": "source.0.text=content", "map": "map.0.version=2", "filter": "filter.0.langs=en"}[first]
         raise ConfigError(f"{spelled}: expected a key of a {first}, for example {example}")
     if position is not None and int(position) >= len(sources):
         raise ConfigError(

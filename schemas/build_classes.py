@@ -84,6 +84,18 @@ class Source:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Map:
+    """[[map]]: your own code over documents, before filters; commands run it only with --allow-code"""
+
+    # MODULE:FUNCTION, or an entry point's name: takes a pyarrow.RecordBatch, and returns one
+    run: str
+    # of what the code's hash does not cover: raise it when that changes
+    version: str | None = None
+    # of the step in ledgers; not set: the function's; the second one ends in -2
+    name: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Mask:
     """[mask]: spans that texts do not keep, for counts and shards"""
 

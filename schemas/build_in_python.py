@@ -21,6 +21,7 @@ from tokcore_schemas.build_classes import (
     ExistingTokenizer,
     Filter,
     Learn,
+    Map,
     Mask,
     Mix,
     Mixture,
@@ -36,7 +37,7 @@ from tokcore_schemas.build_classes import (
     Update,
     Watch,
 )
-from tokcore_schemas.build_tables import TABLES, VERSION, BuildConfig
+from tokcore_schemas.build_tables import SEVERAL, TABLES, VERSION, BuildConfig
 from tokcore_schemas.config import parse_config
 from tokcore_schemas.generate_build_classes import name_class
 from tokcore_schemas.toml_lines import quote_key, quote_text
@@ -71,6 +72,7 @@ class Build(BuildKeys):
 
     base: str | None = None  # where relative paths start, which no file says; not set: the current folder
     sources: Sequence[Source]
+    maps: Sequence[Map] | None = None
     mask: Mask | None = None
     filters: Sequence[Filter] | None = None
     dedup: Dedup | None = None
@@ -137,7 +139,6 @@ def spell_settings(settings: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(spelled)
 
 
-_SEVERAL = ("source", "filter")  # tables of which a file has any number
 _OTHERS = {name: one for name, one in TABLES.items() if name != "build"}
 
 
@@ -157,7 +158,7 @@ def _make_plain(value: Any) -> Any:
 def _make_class(name: str, table: Any) -> Any:
     """The class of a table that parse_config accepts."""
     cls = getattr(build_classes, name_class(name))
-    if name in _SEVERAL:
+    if name in SEVERAL:
         return [cls(**one) for one in table]
     if name == "special":
         return {text: one if isinstance(one, str) else cls(**one) for text, one in table.items()}
@@ -176,9 +177,9 @@ def _write_tables(tables: Mapping[str, Any]) -> Iterator[str]:
     for name, table in tables.items():
         if name == "version":
             continue
-        for one in table if name in _SEVERAL else [table]:
+        for one in table if name in SEVERAL else [table]:
             yield ""
-            yield f"[[{name}]]" if name in _SEVERAL else f"[{name}]"
+            yield f"[[{name}]]" if name in SEVERAL else f"[{name}]"
             yield from (f"{quote_key(key)} = {_write_value(value, (name, key))}" for key, value in one.items())
     yield ""
 

@@ -15,11 +15,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Literal, get_args
 
+from tokcore.errors import ConfigError
 from tokcore.files.canonical_json import hash_sha256, write_canonical_json
 from tokcore.learn import language_weights as mixing
 from tokcore.models import DEFAULT_MODEL, MODELS
 from tokcore.models.model import DEFAULT_COVERAGE
 from tokcore.models.sentencepiece.piece_options import PieceOptions
+from tokcore.plugins.map_code import identify_code
 from tokcore.plugins.reader import READERS
 from tokcore.shards.format_table import DEFAULT_FORMATS, SHARD_FORMATS, find_format
 from tokcore.text.mask_presets import MASK_PRESETS
@@ -36,7 +38,7 @@ from tokcore_schemas.document import normalize_lang
 from tokcore_schemas.encodings import ENCODINGS, OTHER_ENCODING_NAMES, UTF8
 from tokcore_schemas.input_format import FileFormat
 from tokcore_schemas.input_format import find_format as find_input_format
-from tokcore_schemas.plan import FieldOfRecord, FilterRule, MaskRule
+from tokcore_schemas.plan import FieldOfRecord, FilterRule, MapRule, MaskRule
 from tokcore_schemas.prefer import SOURCE_ORDER, TEXT, parse_preferences
 from tokcore_schemas.setting import REQUIRED, Limits, Setting, key
 from tokcore_schemas.stage_manifests import (
@@ -168,6 +170,15 @@ class Source:
 
     def __repr__(self) -> str:
         return _show_settings(self)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class MapTable:
+    """[[map]]: your own code over documents, before filters; commands run it only with --allow-code"""
+
+    run: str = key(REQUIRED, "MODULE:FUNCTION, or an entry point's name: takes a pyarrow.RecordBatch, and returns one")
+    version: str | None = key(None, "of what the code's hash does not cover: raise it when that changes")
+    name: str | None = key(None, "of the step in ledgers; not set: the function's; the second one ends in -2")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -795,6 +806,7 @@ DEFAULT_SPECIAL = (SpecialTable(text=END_OF_TEXT, role="document_end"),)
 TABLES: Mapping[str, tuple[str, type]] = {
     "build": ("build", BuildTable),
     "source": ("sources", Source),
+    "map": ("maps", MapTable),
     "mask": ("mask", MaskTable),
     "filter": ("filters", FilterTable),
     "dedup": ("dedup", DedupTable),
@@ -818,6 +830,8 @@ TABLES: Mapping[str, tuple[str, type]] = {
 }
 
 
+SEVERAL = ("source", "map", "filter")  # tables of which a file has any number
+
 # What the result does not follow from.
 _NOT_OF_RESULT = frozenset({"path", "build", "storage", "engine", "update", "watch"})
 
@@ -830,6 +844,7 @@ class BuildConfig:
     base: str  # its folder, absolute: where relative paths start
     build: BuildTable
     sources: tuple[Source, ...]
+    maps: tuple[MapTable, ...] = ()
     mask: MaskTable = MaskTable()
     filters: tuple[FilterTable, ...] = ()
     dedup: DedupTable = DedupTable()
@@ -875,6 +890,20 @@ class BuildConfig:
     def as_argument(self) -> str:
         """The build file as a command names it, with what this command line sets."""
         return " ".join([self.path, *(f"{OPTION} {shlex.quote(one)}" for one in self.assigned)])
+
+    @property
+    def map_rules(self) -> tuple[MapRule, ...]:
+        """The steps of [[map]] as plans have them. Raises ConfigError for code that is not there."""
+        return tuple(
+            MapRule(name, one.run, *self._identify(number, one), one.version or "")
+            for number, (name, one) in enumerate(zip(name_maps(self.maps), self.maps, strict=True))
+        )
+
+    def _identify(self, number: int, table: MapTable) -> tuple[str, str]:
+        try:
+            return identify_code(table.run)
+        except ConfigError as error:
+            raise ConfigError(f"{self.at('map', number, 'run')} = {table.run!r}: {error}") from error
 
     @property
     def filter_rules(self) -> tuple[FilterRule, ...]:
@@ -993,6 +1022,7 @@ class BuildConfig:
         fields = [one.name for one in dataclasses.fields(self) if one.compare and one.name not in _NOT_OF_RESULT]
         # Whether what came later is there.
         later = {
+            "maps": bool(self.maps),
             "filters": bool(self.filters),
             "mask": self.mask_rule is not None,
             "dedup": self.dedup.by is not None,
@@ -1002,7 +1032,8 @@ class BuildConfig:
         # Outputs that began without a rule have the hash that their release gave them.
         langs = {} if self.normalizes_langs or self.keeps_spelling else {"lang_normalize": "none"}
         plugins = {"plugins": found} if (found := self._find_plugins()) else {}
-        return hash_sha256(write_canonical_json({**settings, **langs, **plugins, "seed": str(self.build.seed)}))
+        code = {"code": repr(self.map_rules)} if self.maps else {}
+        return hash_sha256(write_canonical_json({**settings, **langs, **plugins, **code, "seed": str(self.build.seed)}))
 
     def _find_plugins(self) -> dict[str, str]:
         """Name -> distribution and version of each format, model and reader that is not tokcore's."""
@@ -1216,15 +1247,32 @@ def name_rules(filters: Sequence[FilterTable]) -> tuple[FilterRule, ...]:
     >>> [one.name for one in name_rules([FilterTable(keep="a"), FilterTable(keep="b"), FilterTable(rule="c4_quality")])]
     ['keep', 'keep-2', 'c4_quality']
     """
-    rules: list[FilterRule] = []
+    names = _number_names((one.name, one.rule or "keep") for one in filters)
+    return tuple(
+        FilterRule(name, one.keep or "", one.rule or "", _spell_parameters(one), one.langs)
+        for name, one in zip(names, filters, strict=True)
+    )
+
+
+def name_maps(maps: Sequence[MapTable]) -> list[str]:
+    """The name of each step of [[map]] in ledgers.
+
+    >>> name_maps([MapTable(run="a:keep"), MapTable(run="b:keep"), MapTable(run="toy")])
+    ['keep', 'keep-2', 'toy']
+    """
+    return _number_names((one.name, one.run.rpartition(":")[2]) for one in maps)
+
+
+def _number_names(named: Iterable[tuple[str | None, str]]) -> list[str]:
+    """Each name that is given, or else the one beside it, from the second of its kind on with a number."""
+    names: list[str] = []
     num_of: dict[str, int] = {}
-    for one in filters:
-        name = one.name or one.rule or "keep"
-        if one.name is None:
+    for given, name in named:
+        if given is None:
             num_of[name] = num_of.get(name, 0) + 1
             name += f"-{num_of[name]}" if num_of[name] > 1 else ""
-        rules.append(FilterRule(name, one.keep or "", one.rule or "", _spell_parameters(one), one.langs))
-    return tuple(rules)
+        names.append(given or name)
+    return names
 
 
 def _spell_parameters(one: FilterTable) -> str:

@@ -6,6 +6,7 @@ Everything that can be refused before any work starts is refused here.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Sequence, Set
 from typing import Any, cast
 
@@ -14,6 +15,7 @@ from tokcore.formats.shard_format import count_most_ids
 from tokcore.learn import language_weights as mixing
 from tokcore.models import DEFAULT_MODEL, MODELS, LearnOptions
 from tokcore.models.model import find_pinned
+from tokcore.plugins.map_step import MAPS
 from tokcore.shards.format_table import SHARD_FORMATS
 from tokcore.text.byte_alphabet import from_printable
 from tokcore.text.pattern_presets import PRESETS
@@ -30,6 +32,7 @@ from tokcore_schemas.build_tables import (
     Source,
     SpecialTable,
     make_reserved,
+    name_maps,
 )
 from tokcore_schemas.config_reader import BuildFile, show_value, suggest_nearest
 from tokcore_schemas.dedup_checks import check_dedup
@@ -161,6 +164,7 @@ def check(config: BuildConfig, file: BuildFile) -> None:
     _check_empty_tables(file)
     for number, source in enumerate(config.sources):
         _check_source(source, number, file)
+    _check_maps(config, file)
     check_mask(config, file, _declares_special(config))
     check_dedup(config, file)
     _check_filters(config, file)
@@ -289,6 +293,24 @@ def _check_options(source: Source, formats: Set[str | None], key: tuple[str, int
             f'= "bytes" keeps the bytes of UTF-8 files, and encoding = "{source.encoding}" changes them: '
             f'write "reject" or "replace".',
         )
+
+
+_FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+
+
+def _check_maps(config: BuildConfig, file: BuildFile) -> None:
+    names: dict[str, str] = {rule.name: f"filter[{number}]" for number, rule in enumerate(config.filter_rules)}
+    for number, (table, name) in enumerate(zip(config.maps, name_maps(config.maps), strict=True)):
+        key = ("map", number)
+        if _FUNCTION.fullmatch(table.run) is None and table.run not in MAPS:
+            others = f", or one of {', '.join(MAPS.list_others())}" if MAPS.list_others() else ""
+            raise file.error(
+                (*key, "run"), f"= {show_value(table.run)}: expected MODULE:FUNCTION, as my_package.clean:keep{others}."
+            )
+        if not is_valid_lang(name):
+            raise file.error((*key, "name"), f"= {show_value(name)}: expected letters, digits and . _ + -.")
+        if names.setdefault(name, f"map[{number}]") != f"map[{number}]":
+            raise file.error((*key, "name"), f"= {show_value(name)}: {names[name]} is called so, too.")
 
 
 def _check_filters(config: BuildConfig, file: BuildFile) -> None:

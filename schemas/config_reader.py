@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import json
 import re
 import tomllib
@@ -23,6 +24,7 @@ from tokcore_schemas.build_tables import (
     DEFAULT_SPECIAL,
     MAX_RESERVED,
     RESERVED,
+    SEVERAL,
     TABLES,
     VERSION,
     FilterTable,
@@ -135,14 +137,11 @@ def read_tables(file: BuildFile) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, value in tables.items():
         attribute, cls = TABLES[name]
-        if name == "source":
+        if name in SEVERAL:
             if not isinstance(value, list):
-                raise file.error((name,), "must be written [[source]], with two brackets: there may be several.")
-            values[attribute] = tuple(_read_table(file, cls, one, (name, i)) for i, one in enumerate(value))
-        elif name == "filter":
-            if not isinstance(value, list):
-                raise file.error((name,), "must be written [[filter]], with two brackets: there may be several.")
-            values[attribute] = tuple(_read_filter(file, one, (name, i)) for i, one in enumerate(value))
+                raise file.error((name,), f"must be written [[{name}]], with two brackets: there may be several.")
+            read: Any = _read_filter if name == "filter" else functools.partial(_read_table, cls=cls)
+            values[attribute] = tuple(read(file, value=one, key=(name, i)) for i, one in enumerate(value))
         elif name == "special":
             values[attribute] = _read_special(file, value)
         else:

@@ -24,7 +24,7 @@ def make_json_schema() -> dict[str, Any]:
     tables["source"] = {"type": "array", "items": tables["source"], "minItems": 1}
     tables["filter"]["properties"] |= {name: _describe_setting(one) for name, one in list_parameters().items()}
     tables["filter"]["oneOf"] = [{"required": ["keep"]}, {"required": ["rule"]}]
-    tables["filter"] = {"type": "array", "items": tables["filter"]}
+    tables |= {name: {"type": "array", "items": tables[name]} for name in ("map", "filter")}
     role = tables["special"]["properties"]["role"]
     reserved = {"type": "integer", "minimum": 0, "maximum": MAX_RESERVED, "description": RESERVED_TEXT}
     either = {"anyOf": [role, tables["special"]]}

@@ -37,6 +37,17 @@ class FieldOfRecord:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class MapRule:
+    """A step of [[map]]: a function of the user's over batches of documents, and what code that is."""
+
+    name: str  # of the ledger
+    run: str  # MODULE:FUNCTION, or the name of an entry point
+    sha256: str  # of the code (tokcore.plugins.map_code)
+    distribution: str = written_unless("")  # name and version of what it belongs to, if that is installed
+    version: str = written_unless("")  # that the build file gives
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class FilterRule:
     """A rule that documents must pass to be kept: an expression over fields, or a ready rule."""
 
@@ -103,9 +114,10 @@ class ReadSettings:
     decoded_from: str = written_unless("")
     # (a language as records spell it, the code that is meant), sorted; of lang_field.
     lang_map: tuple[tuple[str, str], ...] = written_unless(())
-    # That filters, masks and deduplication look at, beside the text.
+    # That steps of [[map]], filters, masks and deduplication look at, beside the text.
     fields: tuple[FieldOfRecord, ...] = written_unless(())
-    mask: MaskRule | None = written_unless(None)  # of all texts, before filters
+    maps: tuple[MapRule, ...] = written_unless(())  # what changes or drops documents first, in this order
+    mask: MaskRule | None = written_unless(None)  # of all texts then, before filters
     order: int = written_unless(0)  # number of the source, where it decides which of several duplicates stays
     filters: tuple[FilterRule, ...] = written_unless(())  # that documents must pass, in this order
     # Records are taken and rejected as by releases until 2026-11-27. In memory only: no plan says it.

@@ -5,7 +5,8 @@ errors of tokcore.errors as the commands tell them; ImportError if the extra `bu
 the work is done, may be called from any thread, and take turns. Whatever ends one, the same call goes on from there.
 
 progress: a function that hears of progress, from a thread of its own; True: shown on stderr. workers: processes; None:
-one for each core. settings: tables whose keys replace those of the build file: learn={"vocab_size": 65536}.
+one for each core. allow_code: whether functions that [[map]] names may run. settings: tables whose keys replace those
+of the build file: learn={"vocab_size": 65536}.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ def build(
     output: Named = "",
     workers: int | None = None,
     progress: Told = None,
+    allow_code: bool = False,
     replace: str = "",
     reuse: Named = "",
     **settings: Any,
@@ -58,7 +60,7 @@ def build(
     >>> built.totals.records.documents, built.tokenizer.decode(built.open_shards()[0])
     (1, b'low lower lowest<|endoftext|>')
     """
-    with taking_turns():
+    with taking_turns(allow_code):
         how = {"replace": replace, "reuse": os.fspath(reuse), "is_to_work": True}
         to_run = open_build(config, output, settings, RunOptions(workers), progress, **how)
         to_run.run()
@@ -71,6 +73,7 @@ def update(
     output: Named = "",
     workers: int | None = None,
     progress: Told = None,
+    allow_code: bool = False,
     vanished: Literal["keep", "remove", "fail"] | None = None,
     **settings: Any,
 ) -> Commit | None:
@@ -88,13 +91,15 @@ def update(
     >>> update(pages, output="out/third", workers=1) is None
     True
     """
-    with taking_turns():
+    with taking_turns(allow_code):
         made = open_build(config, output, settings, RunOptions(workers), progress)
         rule = vanished or made.config.update.vanished
         return Update(made.config, made.options, made.output, made.progress, rule).run()
 
 
-def check(config: Build | Named, *, output: Named = "", progress: Told = None, **settings: Any) -> dict[str, Any]:
+def check(
+    config: Build | Named, *, output: Named = "", progress: Told = None, allow_code: bool = False, **settings: Any
+) -> dict[str, Any]:
     """What a build would do, and what would stop it, as `tokcore check --json` has it. No work is done.
 
     "problems" has what would stop it; "refused", whether the output holds a different build.
@@ -105,7 +110,7 @@ def check(config: Build | Named, *, output: Named = "", progress: Told = None, *
     >>> found["files"], found["output_holds"], found["refused"], len(found["problems"]) > 0
     (1, 'nothing', False, True)
     """
-    with taking_turns():
+    with taking_turns(allow_code):
         made = open_build(config, output, settings, RunOptions(), progress)
         return make_check_report(made, made.progress)
 
@@ -121,6 +126,7 @@ def remove(
     dry_run: bool = False,
     workers: int | None = None,
     progress: Told = None,
+    allow_code: bool = False,
 ) -> Removed:
     """Take documents out of a finished output: those of these ids, languages, or input files (globs).
 
@@ -134,7 +140,7 @@ def remove(
     names = tuple(ids), tuple(langs), tuple(sources)
     if not any(names):
         raise ConfigError("what is to be removed? Name it: ids, langs or sources")
-    with taking_turns():
+    with taking_turns(allow_code):
         how = RunOptions(workers), make_progress(progress)
         moved = locate(base) if base else ""
         return Remove(locate(output), *names, moved, *how, allow_missing=allow_missing, dry_run=dry_run).run()
@@ -152,6 +158,7 @@ def verify(
     seed: int = 0,
     workers: int | None = None,
     progress: Told = None,
+    allow_code: bool = False,
 ) -> Report:
     """Check that an output is what was committed: it is, if the report's `problems` are empty.
 
@@ -163,7 +170,7 @@ def verify(
     >>> report.problems, report.num_decoded
     ((), 2)
     """
-    with taking_turns():
+    with taking_turns(allow_code):
         return verify_output(
             locate(output),
             decode=None if decode == "all" else decode,

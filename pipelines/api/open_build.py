@@ -14,6 +14,7 @@ from tokcore_pipelines.build.named_paths import make_absolute
 from tokcore_pipelines.local.extras import describe_missing
 from tokcore_pipelines.local.progress import Progress, StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.store.allowed_code import allowing_code
 from tokcore_schemas.build_in_python import Build, spell_settings
 
 Named = str | os.PathLike[str]
@@ -24,14 +25,14 @@ _WARNING = "warning: "
 
 
 @contextlib.contextmanager
-def taking_turns() -> Iterator[None]:
-    """One call at a time in a process: where stores are found is a setting of the process.
+def taking_turns(allow_code: bool = False) -> Iterator[None]:
+    """One call at a time in a process: where stores are found, and whether code may run, are settings of the process.
 
     Raises ImportError, which says what to install, if the packages of the extra `build` are missing.
     """
     if missing := describe_missing():
         raise ImportError(missing)
-    with _turn:
+    with _turn, allowing_code(allow_code):
         yield
 
 

@@ -15,6 +15,7 @@ from tokcore_pipelines.begin.estimate import estimate
 from tokcore_pipelines.build.build import Build
 from tokcore_pipelines.build.duplicate_samples import tell_duplicates
 from tokcore_pipelines.build.filter_samples import tell_filters, tell_rule
+from tokcore_pipelines.build.map_samples import tell_maps
 from tokcore_pipelines.build.mask_samples import tell_mask
 from tokcore_pipelines.build.plan_corpus import hash_content, plan_build
 from tokcore_pipelines.build.source_checks import FOR_CHECK, check_samples, describe, sample_plan
@@ -44,6 +45,7 @@ def make_check_report(build: Build, progress: StageProgress, rule: int | None = 
         estimated = estimate(build.config, samples, build.options.num_workers)
         findings += check_estimates(build.config, estimated) if estimated is not None else []
     with progress.stage("filter samples", minor=True):
+        mapped = tell_maps(build.config.map_rules, samples)
         masked = tell_mask(build.config.mask_rule, samples)
         filtered = tell_filters(rules, samples)
         duplicates = tell_duplicates(build.config.dedup_identity(), samples)
@@ -64,6 +66,7 @@ def make_check_report(build: Build, progress: StageProgress, rule: int | None = 
         "warnings": left_out.idle + left_out.links + describe([finding for finding in findings if not finding.stops]),
         "estimates": None if estimated is None else estimated._asdict(),
         "vocab_size": build.config.vocab_sizes[-1] if imported is None else imported.vocab_size,
+        "maps": mapped,
         "mask": masked,
         "filters": filtered,
         "duplicates_in_sample": duplicates,

@@ -6,6 +6,7 @@ In the order of work:
 - plan_corpus: pins the inputs in a manifest.
 - source_checks, suggest_fixes: read the beginning of some files, and say what is wrong and what to write instead.
   guess_fields: which field is meant. samples: what was seen of them. filter_samples: what filters would drop of these.
+  map_samples: what steps of [[map]] would make of these.
   mask_samples: what a mask would find in them. duplicate_samples: which of them are duplicates.
   whole_checks: what a build would find at its end.
 - settle_languages: how language codes are spelled. settle_counting: what count tables tell apart.

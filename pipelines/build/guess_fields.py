@@ -98,6 +98,7 @@ def _read_values(seen: Peek, settings: ReadSettings, field: Field) -> tuple[str,
         lang_map=(),
         forbidden=(),
         fields=(),
+        maps=(),
         filters=(),
     )
     batch = read_first_documents(seen, alone)

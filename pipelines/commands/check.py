@@ -8,7 +8,7 @@ import click
 
 from tokcore_pipelines.begin.check_build import make_check_report
 from tokcore_pipelines.commands.answers import answer
-from tokcore_pipelines.commands.command_options import BUILD_FILE, JSON, OUTPUT, SET, RunChoices, command
+from tokcore_pipelines.commands.command_options import ALLOW_CODE, BUILD_FILE, JSON, OUTPUT, SET, RunChoices, command
 from tokcore_pipelines.commands.fail import EXIT_USAGE, fail
 from tokcore_pipelines.commands.open_build import open_build
 from tokcore_pipelines.local.progress import StageProgress
@@ -33,6 +33,7 @@ from tokcore_schemas.stage_table import STAGES
 @OUTPUT
 @SET
 @click.option("--rule", type=int, metavar="N", help="Show documents on both sides of filter N, counted from 0.")
+@ALLOW_CODE
 @JSON
 def check(build_file: str, output: str, assigned: tuple[str, ...], rule: int | None, as_json: bool) -> None:
     """Reads the start of some files of each source, and names wrong fields and formats; asks whether the engine's
@@ -64,6 +65,7 @@ def print_check(report: dict[str, Any]) -> None:
         say(f"tokenizer   imported, {imported['vocab_size']:,} ids, {imported['special']} special tokens")
     if (estimates := report["estimates"]) is not None:
         _print_estimates(estimates)
+    _print_maps(report["maps"])
     if report["mask"] is not None:
         _print_mask(report["mask"])
     _print_filters(report["filters"])
@@ -114,16 +116,29 @@ def _print_duplicates(told: dict[str, Any]) -> None:
         _print_example(example | {"values": {"equal to": f"{kept['file']}, record {kept['record']:,}"}})
 
 
+def _print_maps(told: list[dict[str, Any]]) -> None:
+    """What each step of [[map]] would make of the sample."""
+    for number, one in enumerate(told):
+        changes = f"drops {one['dropped']:,} and changes {one['changed']:,}"
+        say(f"map {number}       {one['name']}: {changes} of {one['documents']:,} sampled")
+        _print_reasons(one)
+
+
+def _print_reasons(told: dict[str, Any]) -> None:
+    """How often each reason counts, and examples."""
+    for reason, num in told["reasons"].items():
+        if reason != told["name"]:
+            say(f"  {reason.partition('.')[2]:<28}{num:>8,}")
+    for example in told["examples"]:
+        _print_example(example)
+
+
 def _print_filters(told: list[dict[str, Any]]) -> None:
     """What each rule would drop of the sample."""
     for number, one in enumerate(told):
         share = f" ({100 * one['dropped'] / one['documents']:.3g} %)" if one["documents"] else ""
         say(f"filter {number}    {one['name']}: drops {one['dropped']:,} of {one['documents']:,} sampled{share}")
-        for reason, num in one["reasons"].items():
-            if reason != one["name"]:
-                say(f"  {reason.partition('.')[2]:<28}{num:>8,}")
-        for example in one["examples"]:
-            _print_example(example)
+        _print_reasons(one)
 
 
 def _print_rule(told: dict[str, Any]) -> None:

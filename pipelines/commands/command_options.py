@@ -12,6 +12,8 @@ from typing import Any
 import click
 
 from tokcore_pipelines.commands.command_table import list_rows
+from tokcore_pipelines.store.allowed_code import ALLOW_CODE as ALLOW_CODE_OPTION
+from tokcore_pipelines.store.allowed_code import allow_code
 
 BUILD_FILE = click.argument("build_file", metavar="BUILD.toml", type=click.Path(dir_okay=False))
 BUILD_FILE_OR_OUTPUT = click.argument("build_file", metavar="BUILD.toml|OUTPUT")
@@ -27,6 +29,15 @@ SET = click.option(
     metavar="KEY=VALUE",
     help="Replace a value of the build file: learn.vocab_size=65536, source.0.text=content, "
     "source.text=content for every source. VALUE is TOML; a string needs no quotes. Repeatable.",
+)
+
+ALLOW_CODE = click.option(
+    ALLOW_CODE_OPTION,
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda _context, _option, is_allowed: allow_code(is_allowed),
+    help="Run the functions that [[map]] names: code, with your rights.",
 )
 
 WORKERS = click.option(
@@ -157,7 +168,7 @@ def _add_options(command: Callable[..., Any], of_slices: tuple[Callable[..., Any
         return command(*arguments, chosen=chosen, **given)
 
     runner = click.argument("runner_options", nargs=-1, type=click.UNPROCESSED, metavar="[-- RUNNER OPTIONS]")
-    options = (OUTPUT, SET, _ENGINE, _SHARED, _DETACH, *of_slices, WORKERS, _QUIET, _VERBOSE, runner)
+    options = (OUTPUT, SET, _ENGINE, _SHARED, _DETACH, *of_slices, WORKERS, ALLOW_CODE, _QUIET, _VERBOSE, runner)
     return functools.reduce(lambda inner, add: add(inner), reversed(options), gather)
 
 

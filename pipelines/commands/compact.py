@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from tokcore_pipelines.build.named_paths import expand_path, make_absolute
-from tokcore_pipelines.commands.command_options import BASE, DRY_RUN, JSON, WORKERS, command
+from tokcore_pipelines.commands.command_options import ALLOW_CODE, BASE, DRY_RUN, JSON, WORKERS, command
 from tokcore_pipelines.commands.print_commits import NOTHING_DONE, answer_done, print_commit
 from tokcore_pipelines.history.compact_output import Compact, Compacted
 from tokcore_pipelines.local.progress import StageProgress
@@ -20,6 +20,7 @@ from tokcore_pipelines.store.redaction import redact
 @BASE
 @DRY_RUN
 @WORKERS
+@ALLOW_CODE
 @JSON
 def compact(output: str, base: str, dry_run: bool, workers: int | None, as_json: bool) -> None:
     """Reads the inputs of parts with small shards again, into one part, and compares all documents by their digest.

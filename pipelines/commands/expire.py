@@ -7,7 +7,7 @@ import click
 from tokcore_pipelines.build.named_paths import make_absolute
 from tokcore_pipelines.check.gc import parse_seconds
 from tokcore_pipelines.commands.answers import show_progress
-from tokcore_pipelines.commands.command_options import DRY_RUN, JSON, command
+from tokcore_pipelines.commands.command_options import ALLOW_CODE, DRY_RUN, JSON, command
 from tokcore_pipelines.commands.print_commits import NOTHING_DONE, answer_done
 from tokcore_pipelines.history.expire_commits import Expired
 from tokcore_pipelines.history.expire_commits import expire as run
@@ -23,6 +23,7 @@ from tokcore_pipelines.store.redaction import redact
     "--older-than", metavar="DURATION", help="Give up what was followed by another commit so long ago: 90s, 24h, 30d."
 )
 @DRY_RUN
+@ALLOW_CODE
 @JSON
 def expire(output: str, keep: int | None, older_than: str | None, dry_run: bool, as_json: bool) -> None:
     """Ends with one commit, which says which one is the oldest from now on. The log stays, so that its chain can be

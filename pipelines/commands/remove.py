@@ -6,7 +6,7 @@ import click
 
 from tokcore_pipelines.build.named_paths import expand_path, make_absolute
 from tokcore_pipelines.commands.command_inputs import read_lines
-from tokcore_pipelines.commands.command_options import BASE, DRY_RUN, JSON, WORKERS, command
+from tokcore_pipelines.commands.command_options import ALLOW_CODE, BASE, DRY_RUN, JSON, WORKERS, command
 from tokcore_pipelines.commands.print_commits import NOTHING_DONE, answer_done, print_commit
 from tokcore_pipelines.history.remove_documents import Remove, Removed
 from tokcore_pipelines.local.progress import StageProgress
@@ -35,6 +35,7 @@ from tokcore_pipelines.store.redaction import redact
 @click.option("--allow-missing", is_flag=True, help="Accept names that nothing has, to keep later documents away.")
 @DRY_RUN
 @WORKERS
+@ALLOW_CODE
 @JSON
 def remove(
     output: str,

@@ -8,7 +8,7 @@ from tokcore_pipelines.build.named_paths import expand_path, make_absolute
 from tokcore_pipelines.check.repair import Repaired
 from tokcore_pipelines.check.repair import repair as run
 from tokcore_pipelines.commands.answers import answer
-from tokcore_pipelines.commands.command_options import AT_ANY, BASE, JSON, WORKERS, command
+from tokcore_pipelines.commands.command_options import ALLOW_CODE, AT_ANY, BASE, JSON, WORKERS, command
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.local.say import say
 from tokcore_pipelines.local.terminal import format_count, make_printable
@@ -19,6 +19,7 @@ from tokcore_pipelines.local.terminal import format_count, make_printable
 @BASE
 @AT_ANY
 @WORKERS
+@ALLOW_CODE
 @JSON
 def repair(output: str, base: str, at: int | None, workers: int | None, as_json: bool) -> None:
     """Looks at the parts of all commits that can be read, or of the commit --at, and at all tokenizers. Makes them from

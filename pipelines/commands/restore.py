@@ -7,7 +7,7 @@ import click
 from tokcore_pipelines.build.named_paths import make_absolute
 from tokcore_pipelines.commands.answers import show_progress
 from tokcore_pipelines.commands.command_inputs import read_lines
-from tokcore_pipelines.commands.command_options import DRY_RUN, JSON, command
+from tokcore_pipelines.commands.command_options import ALLOW_CODE, DRY_RUN, JSON, command
 from tokcore_pipelines.commands.print_commits import NOTHING_DONE, answer_done, print_commit
 from tokcore_pipelines.history.restore_documents import Restore, Restored
 from tokcore_pipelines.local.say import say
@@ -22,6 +22,7 @@ from tokcore_pipelines.store.redaction import redact
 @click.option("--lang", "langs", multiple=True, metavar="XX", help="The same of this language. Repeatable.")
 @click.option("--allow-missing", is_flag=True, help="Accept names that were never removed.")
 @DRY_RUN
+@ALLOW_CODE
 @JSON
 def restore(
     output: str,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tokcore_pipelines.commands.command_options import AT, BASE, JSON, WORKERS, command
+from tokcore_pipelines.commands.command_options import ALLOW_CODE, AT, BASE, JSON, WORKERS, command
 from tokcore_pipelines.local.say import say, say_json
 from tokcore_pipelines.local.terminal import format_count, format_size
 
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 @BASE
 @AT
 @WORKERS
+@ALLOW_CODE
 @JSON
 def verify(
     output: str,

@@ -30,7 +30,7 @@ from tokcore_schemas.document import normalize_lang
 from tokcore_schemas.encodings import UTF8
 from tokcore_schemas.expressions import parse_expression
 from tokcore_schemas.input_format import Compression, FileFormat
-from tokcore_schemas.plan import FieldKind, FieldOfRecord, FilterRule, MaskRule, ReadSettings
+from tokcore_schemas.plan import FieldKind, FieldOfRecord, FilterRule, MapRule, MaskRule, ReadSettings
 
 if TYPE_CHECKING:
     from tokcore_schemas.config import Source
@@ -55,6 +55,7 @@ def make_read_settings(
     forbidden: tuple[str, ...] = (),
     *,
     normalizes_langs: bool = True,
+    maps: tuple[MapRule, ...] = (),
     filters: tuple[FilterRule, ...] = (),
     mask: MaskRule | None = None,
     compared: tuple[FieldOfRecord, ...] = (),
@@ -63,8 +64,8 @@ def make_read_settings(
     """How to read a file of a source of the build file. Settings that its format does not use stay empty.
 
     format, compression: the file's, as in ReadSettings. forbidden: special texts that reject a document.
-    normalizes_langs: as of BuildConfig. filters: rules that documents must pass.
-    mask: what texts do not keep. compared: fields that deduplication looks at. order: number of the source, where it
+    normalizes_langs: as of BuildConfig. maps: steps that change documents. mask: what texts do not keep then. filters:
+    rules that documents must pass. compared: fields that deduplication looks at. order: number of the source, where it
     matters. Raises ConfigError for one of these that looks at fields, which text files have not.
     """
     has_fields = format != "text"
@@ -104,10 +105,11 @@ def make_read_settings(
         validation=source.validation,
         group=(source.group or "") if has_fields else "",
         name=source.name or "",
-        lang_normalize="bcp47" if normalizes_langs and source.lang_field else "",
+        lang_normalize="bcp47" if normalizes_langs and (source.lang_field or maps) else "",
         plugin=READERS.find_version(format) if format not in get_args(FileFormat) else "",
         lang_map=tuple(sorted((source.lang_map or {}).items())) if source.lang_field else (),
         fields=fields,
+        maps=maps,
         filters=filters,
         mask=mask,
         order=order,
@@ -142,13 +144,22 @@ def read_documents(
     cannot be read or is not the pinned file. meter: counts the stored bytes read.
     """
     batches = _read_as_written(file, start, end, settings, meter or Meter())
-    return (settle_batch(batch, settings) for batch in batches)
+    where = file.url + (f", range from byte {start}" if start else "")
+    return (settle_batch(batch, settings, where) for batch in batches)
 
 
-def settle_batch(batch: Batch, settings: ReadSettings) -> Batch:
-    """A batch as its source has it, out of one as records have it: every format goes through here."""
+def settle_batch(batch: Batch, settings: ReadSettings, where: str) -> Batch:
+    """A batch as its source has it, out of one as records have it: every format goes through here.
+
+    where: what it was read from, for errors.
+    """
     if settings.lang_normalize or settings.lang_map:
         batch = settle_langs(batch, settings)
+    if settings.maps:
+        # Most builds have none, and it loads pyarrow.ipc.
+        from tokcore_pipelines.reading.maps import map_batch
+
+        batch = map_batch(batch, settings, where)
     if settings.mask is not None:
         batch = mask_batch(batch, settings.mask, settings.forbidden)
     return filter_batch(batch, settings.filters) if settings.filters else batch

@@ -133,7 +133,7 @@ def read_first_documents(seen: Peek, settings: ReadSettings) -> Batch | None:
         except FileRejected:
             return None
     batch = _read_first_as_written(seen, settings)
-    return settle_batch(batch, settings) if batch is not None else None
+    return settle_batch(batch, settings, seen.file.url) if batch is not None else None
 
 
 def _read_first_as_written(seen: Peek, settings: ReadSettings) -> Batch | None:

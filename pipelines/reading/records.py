@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -170,6 +170,15 @@ def take_documents(batch: Batch, where: npt.NDArray[np.int64]) -> Batch:
     )
 
 
+def add_filtered(batch: Batch, named: Iterable[tuple[str, str]]) -> Batch:
+    """The batch with more records that are not kept. named: (language, name of a rule and reason) of each."""
+    filtered = {lang: dict(by_reason) for lang, by_reason in batch.filtered.items()}
+    for lang, reason in named:
+        of_lang = filtered.setdefault(lang, {})
+        of_lang[reason] = of_lang.get(reason, 0) + 1
+    return batch._replace(filtered=filtered)
+
+
 def drop_documents(batch: Batch, reasons: Mapping[int, str], refused: Collection[int] = ()) -> Batch:
     """The batch without these documents, by number, which it counts by language and reason.
 
@@ -177,13 +186,10 @@ def drop_documents(batch: Batch, reasons: Mapping[int, str], refused: Collection
     """
     if not reasons and not refused:
         return batch
-    filtered = {lang: dict(found) for lang, found in batch.filtered.items()}
-    for i, reason in reasons.items():
-        of_lang = filtered.setdefault(batch.langs[i], {})
-        of_lang[reason] = of_lang.get(reason, 0) + 1
+    counted = add_filtered(batch, ((batch.langs[i], reason) for i, reason in reasons.items()))
     goes = np.zeros(batch.texts.num_texts, bool)
     goes[[*reasons, *refused]] = True
-    return take_documents(batch, np.flatnonzero(~goes))._replace(filtered=filtered)
+    return take_documents(counted, np.flatnonzero(~goes))
 
 
 class BatchBuilder:

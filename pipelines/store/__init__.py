@@ -1,7 +1,7 @@
 """Files and URLs. No other folder opens the files that a build file or a command line names.
 
 storage: start here: read, list, write and publish files, on local disks and in object stores.
-urls, azure_names: join and resolve URLs. options: [storage] of the build file.
+urls, azure_names: join and resolve URLs. options: [storage] of the build file. allowed_code: whether [[map]] may run.
 patterns: what a build file says of files. listing, listed_pages, disk_listing, not_data: what that matches, a page of a
 store at a time, with the links of a disk, and what a glob never takes. listing_after: the part that sorts after a name.
 pins: notice a change.

@@ -14,6 +14,7 @@ from tokcore_pipelines.reading.input_range import make_read_settings
 from tokcore_pipelines.reading.peek import peek
 from tokcore_pipelines.reading.sniff import COMPRESSED, FORMATS, WORDS
 from tokcore_pipelines.store import storage
+from tokcore_pipelines.store.allowed_code import require_code_allowed
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.work.inputs import LeftOut, ListFiles, find_inputs
 from tokcore_pipelines.work.work_items import make_plan
@@ -47,6 +48,9 @@ def plan_inputs(
     ConfigError for these otherwise, for a pattern that matches the output or meets links that its source does not
     speak of, and a file that two sources read differently; StageError if a store does not answer.
     """
+    for one in config.maps:
+        require_code_allowed(one.run)
+    maps = config.map_rules
     settings: dict[bytes, ReadSettings] = {}
     keys: dict[bytes, int] = {}
     found: SortedRows[_Matched] = SortedRows(tuple, _Matched, key=lambda one: one.url)
@@ -59,6 +63,7 @@ def plan_inputs(
             compression,
             forbidden,
             normalizes_langs=config.normalizes_langs,
+            maps=maps,
             filters=config.filter_rules,
             mask=config.mask_rule,
             compared=config.compared_fields,

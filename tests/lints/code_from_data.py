@@ -17,17 +17,19 @@ NUMPY_CALLS = {"load", "fromfile", "loadtxt", "genfromtxt"}
 KEYWORDS = {"shell", "allow_pickle", "trust_remote_code", "weights_only"}
 # Arrays that become tensors. The pipes of a machine's workers, which no other process can write to; modules that its
 # command line names; processes that read columns; a function of the C library, by its name; from tables: public names
-# of packages, earlier names of modules, and modules of commands.
+# of packages, earlier names of modules, and modules of commands. What [[map]] names, if --allow-code says so.
 ALLOWED = {
     "pipelines/commands/command_table.py": {"import_module()"},
     "pipelines/run/engines/boot_worker.py": {"import subprocess"},
     "pipelines/local/pool.py": {"import pickle", "import subprocess"},
     "pipelines/local/worker.py": {"import pickle", "import_module()"},
     "pipelines/reading/column_reader.py": {"import subprocess"},
+    "pipelines/reading/map_again.py": {"import subprocess"},
     "pipelines/local/free_memory.py": {"import ctypes"},
     "pipelines/__init__.py": {"import_module()"},
     "tokcore/__init__.py": {"import_module()"},
     "tokcore/earlier_names.py": {"import_module()"},
+    "tokcore/plugins/map_step.py": {"import_module()"},
     "tokcore/tokenizer/model_inputs.py": {"import torch"},
 }
 

@@ -1,6 +1,6 @@
-"""A table of formats, models or readers that also finds those of other distributions, by their entry points.
+"""A table of formats, models, readers or steps that also finds those of other distributions, by their entry points.
 
-    [project.entry-points."tokcore.formats"]     # or tokcore.models, tokcore.readers
+    [project.entry-points."tokcore.formats"]     # or tokcore.models, tokcore.readers, tokcore.maps
     toy = "toy_package:ToyFormat"                # a class that is made without arguments
 
 Nothing of another distribution is looked for, let alone imported, before a name is asked for that is not ours.

@@ -15,11 +15,13 @@ import tokcore
 from tokcore.errors import ConfigError
 from tokcore.files.canonical_json import hash_sha256, write_canonical_json
 from tokcore_pipelines.store import options as storage_options
+from tokcore_pipelines.store.allowed_code import allow_code, is_code_allowed
 from tokcore_pipelines.work.semantics import SEMANTICS
 from tokcore_pipelines.work.worker_notes import greet
 
 DRIVER_OPTION = "tokcore_driver"
 _STORAGE_OPTION = "tokcore_storage"
+_CODE_OPTION = "tokcore_allow_code"
 _GREETINGS_OPTION = "tokcore_greetings"
 
 
@@ -28,7 +30,7 @@ class DriverOptions(PipelineOptions):
 
     @classmethod
     def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
-        for name in (DRIVER_OPTION, _STORAGE_OPTION, _GREETINGS_OPTION):
+        for name in (DRIVER_OPTION, _STORAGE_OPTION, _CODE_OPTION, _GREETINGS_OPTION):
             parser.add_argument(f"--{name}", help=argparse.SUPPRESS)
 
 
@@ -37,6 +39,7 @@ def tell_workers(options: PipelineOptions) -> None:
     told = options.view_as(DriverOptions)
     setattr(told, DRIVER_OPTION, describe_version())
     setattr(told, _STORAGE_OPTION, storage_options.export_options())
+    setattr(told, _CODE_OPTION, "yes" if is_code_allowed() else "")
 
 
 def ask_for_greetings(options: PipelineOptions, folder: str) -> None:
@@ -73,6 +76,7 @@ def follow_driver(options: Mapping[str, Any]) -> None:
             f"code. Install the same release of tokcore, of Python and of Beam for the driver and for all workers."
         )
     _take_storage(options)
+    allow_code(_find_option(options, _CODE_OPTION) == "yes")
 
 
 def _take_storage(options: Mapping[str, Any]) -> None:

@@ -1,0 +1,65 @@
+"""What each step of [[map]] makes of the documents of a sample, with examples: for `tokcore check`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from tokcore.plugins.map_outcome import RECORD, REJECT, TEXT
+from tokcore_pipelines.build.samples import SourceSample
+from tokcore_pipelines.reading.maps import map_batch, map_documents
+from tokcore_pipelines.reading.peek import read_first_documents
+from tokcore_pipelines.reading.records import Batch, make_printable
+from tokcore_pipelines.store.redaction import redact
+from tokcore_schemas.plan import MapRule, ReadSettings
+
+_NUM_EXAMPLES = 3
+
+
+def tell_maps(rules: Sequence[MapRule], samples: Sequence[SourceSample]) -> list[dict[str, Any]]:
+    """Of each step the sampled documents that came to it, that it drops and whose text it changes, three examples."""
+    told: list[dict[str, Any]] = [
+        {"name": rule.name, "documents": 0, "dropped": 0, "changed": 0, "reasons": Counter(), "examples": []}
+        for rule in rules
+    ]
+    for sample in samples if rules else ():
+        for seen in sample.seen:
+            settings = dataclasses.replace(sample.settings, maps=(), filters=())
+            batch = read_first_documents(seen.peek, settings) if seen.batch is not None else None
+            for rule, of_rule in zip(rules, told, strict=True):
+                if batch is not None and batch.texts.num_texts:
+                    batch = _tell_batch(batch, rule, settings, seen.file.uri, of_rule)
+    return [{**one, "reasons": dict(sorted(one["reasons"].items()))} for one in told]
+
+
+def _tell_batch(batch: Batch, rule: MapRule, settings: ReadSettings, uri: str, told: dict[str, Any]) -> Batch:
+    """What a step leaves of a batch, after adding what it does to what is told."""
+    _, made = map_documents(batch, rule, settings, uri)
+    columns = (made.column(RECORD), made.column(TEXT), made.column(REJECT))
+    came = {record: (text, reason) for record, text, reason in zip(*(c.to_pylist() for c in columns), strict=True)}
+    told["documents"] += batch.texts.num_texts
+    for i, record in enumerate(batch.ordinals.tolist()):
+        text = batch.texts.text(i)
+        after, why = came.get(record, (None, ""))
+        spelled = after.encode() if isinstance(after, str) else after
+        is_dropped = after is None or why is not None
+        reason = f"{rule.name}.{why}" if why else rule.name
+        if is_dropped:
+            told["dropped"] += 1
+            told["reasons"][reason] += 1
+        elif spelled != text:
+            told["changed"] += 1
+        if (is_dropped or spelled != text) and len(told["examples"]) < _NUM_EXAMPLES:
+            told["examples"].append(
+                {
+                    "file": redact(uri),
+                    "record": record,
+                    "lang": batch.langs[i],
+                    "reason": reason if is_dropped else "",
+                    "values": {"dropped": reason} if is_dropped else {"becomes": make_printable(spelled or b"")},
+                    "text": make_printable(text),
+                }
+            )
+    return map_batch(batch, dataclasses.replace(settings, maps=(rule,)), uri)
