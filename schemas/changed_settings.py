@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping
 
 from tokcore.files.jsonable import to_jsonable
-from tokcore_schemas.plan import ReadSettings
+from tokcore_schemas.plan import MapRule, ReadSettings
 from tokcore_schemas.stage_manifests import (
     PIECE_SETTINGS,
     CountsConfig,
@@ -111,8 +111,17 @@ def _spell(value: object, is_decimal: bool) -> str:
         return "not set"
     if isinstance(value, Tombstones):
         return f"{len(value.hashes):,} names"
+    if isinstance(value, tuple) and value and isinstance(value[0], MapRule):
+        return ", ".join(map(_spell_step, value))
     text = str(value) if is_decimal else json.dumps(to_jsonable(value), ensure_ascii=False)
     return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 3]}..."
+
+
+def _spell_step(rule: MapRule) -> str:
+    """A step of [[map]] by its code, whose hash is what most likely changed."""
+    of = f" of {rule.distribution}" if rule.distribution else ""
+    version = f", version {rule.version}" if rule.version else ""
+    return f"{rule.run} (sha256 {rule.sha256[:16]}{of}{version})"
 
 
 def _iterate_settings(config: object) -> Iterator[tuple[str, object]]:

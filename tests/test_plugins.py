@@ -1,4 +1,4 @@
-"""A format, a model and a reader of another distribution: found by entry points, tested by our suites, built with."""
+"""A format, a model, a reader and a step of another distribution: found by entry points, tested by our suites."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ import sys
 from pathlib import Path
 from typing import ClassVar
 
+import pyarrow as pa
 import pytest
 from support.builds import ROOT, build_file
 
 from tokcore.errors import ConfigError
 from tokcore.plugins import plugin_table
+from tokcore.plugins.map_step import MapStep
 from tokcore.shards.format_table import SHARD_FORMATS, find_format
-from tokcore.testing import FormatTests, ModelTests, ReaderTests
+from tokcore.testing import FormatTests, MapTests, ModelTests, ReaderTests
 
 TOY = ROOT / "tests" / "support" / "toy_distribution"
 sys.path.append(str(TOY))
-from toy_plugins import Backward, Pairs, ToyFormat  # noqa: E402
+from toy_plugins import Backward, Pairs, Shout, ToyFormat  # noqa: E402
 
 sys.path.remove(str(TOY))
 
@@ -38,6 +40,40 @@ class TestPairs(ReaderTests):
         b"a\tsome text\nb\t\n.\n": [{"id": b"a", "text": b"some text"}, {"id": b"b", "text": b""}],
         b".\n": [],
     }
+
+
+class TestShout(MapTests):
+    step = Shout()
+    documents = ({"text": "loud"}, {"text": "quiet?", "id": "b"}, {"text": "ß", "lang": "de"})
+
+
+class ByBatch(MapStep):
+    """Looks at what is in a batch together."""
+
+    def run(self, batch):
+        return batch.slice(0, max(1, batch.num_rows - 1))
+
+
+class ByHash(MapStep):
+    """Follows from the order of a set."""
+
+    def run(self, batch):
+        texts = ["".join({*text}) for text in batch["text"].to_pylist()]
+        return pa.RecordBatch.from_arrays([batch["record"], pa.array(texts)], ["record", "text"])
+
+
+def test_the_suite_finds_steps_that_look_at_more_than_a_document():
+    suite = type("Suite", (MapTests,), {"step": ByBatch(), "documents": [{"text": "a"}, {"text": "b"}]})()
+    suite.test_it_returns_what_a_step_may()
+    with pytest.raises(AssertionError):
+        suite.test_each_document_alone_decides()
+    suite.step, suite.documents = ByHash(), [{"text": "abcdefghijklmnop"}]
+    suite.test_each_document_alone_decides()
+    with pytest.raises(AssertionError):
+        suite.test_another_process_makes_the_same()
+    suite.step = type("Nothing", (MapStep,), {"run": lambda self, batch: batch})()
+    with pytest.raises(AssertionError, match="none of the documents"):
+        suite.test_it_does_something()
 
 
 SETTINGS = '[learn]\nmodel = "backward"\n[shards]\nformats = ["arrow", "toy"]'
@@ -90,6 +126,30 @@ def test_a_build_uses_all_three_and_its_identity_says_so(toy, tmp_path):
     found = open_shards(output / "shards" / "toy")
     end = 256
     assert [ids.tolist() for ids in found] == [[255 - byte for byte in b"one"] + [end], [60, 86, end]]
+
+
+def test_a_step_runs_where_it_is_allowed_and_its_version_is_in_the_identity(toy, tmp_path):
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    (corpus / "a.jsonl").write_text('{"text": "one"}\n{"text": "why?"}\n{"text": "two"}\n')
+    source = '[[source]]\nlang = "en"\nfiles = "*.jsonl"\n[[map]]\nrun = "shout"\n'
+    build_file(corpus, source, '[learn]\nmodel = "byte"')
+    refused = run(toy, corpus, "build", "build.toml", "--output", "out")
+    assert refused.returncode != 0
+    assert "[[map]] would run shout" in refused.stderr
+    done = run(toy, corpus, "build", "build.toml", "--output", "out", "--allow-code")
+    assert done.returncode == 0, done.stderr
+    assert "shout: 1" in done.stdout
+    (rule,) = read_manifest(corpus / "out", "plan")["config"]["settings"][0]["maps"]
+    assert (rule["name"], rule["distribution"]) == ("shout", "tokcore-toy 1.2")
+    found = run(toy, corpus, "verify", "out", "--decode", "all", "--allow-code")
+    assert "2 documents decoded and equal to their source" in found.stdout
+    (toy / "tokcore_toy-1.2.dist-info" / "METADATA").write_text(METADATA.format("tokcore-toy", 2))
+    done = run(toy, corpus, "build", "build.toml", "--output", "out", "--allow-code")
+    assert done.returncode != 0
+    assert "tokcore-toy 2" in done.stderr
+    done = run(toy, corpus, "verify", "out", "--decode", "all", "--allow-code")
+    assert "is not that of the plan" in done.stdout + done.stderr
 
 
 def test_another_version_is_another_identity(toy, tmp_path):

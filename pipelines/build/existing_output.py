@@ -218,5 +218,7 @@ def _find_key(config: BuildConfig, read: ReadSettings, key: str) -> str:
         return 'encode.special_text = "reject" and [special]: texts that reject a document'
     if key == "lang_normalize":
         return f"build.{key}"
+    if key == "maps":
+        return "[[map]]"
     number = find_exact_source(config, read)
     return f"source.{key}" if number is None else f"source[{number}].{key}"

@@ -1,4 +1,4 @@
-"""What another distribution may add to tokcore: a format, a model and a reader."""
+"""What another distribution may add to tokcore: a format, a model, a reader and a step of [[map]]."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import functools
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from tokcore.errors import FormatError
 from tokcore.files.jsonable import from_jsonable
@@ -15,6 +17,7 @@ from tokcore.formats.shard_format import ShardFormat, ShardWithDocuments
 from tokcore.models.bpe import MergesModel
 from tokcore.models.defaults import FixedVocabulary, SplittingEncoder
 from tokcore.models.model import JoinedTokens, ModelType, find_unlike_themselves
+from tokcore.plugins.map_step import MapStep
 from tokcore.plugins.reader import Reader
 from tokcore.text.byte_alphabet import to_printable_tokens
 
@@ -138,3 +141,13 @@ class Pairs(Reader):
                 raise FormatError(f"line {number + 1}: has no tabulator")
             yield {"id": name, "text": text}
         raise FormatError("no line with a full stop ends the file")
+
+
+class Shout(MapStep):
+    """Texts in capital letters; those that ask something are rejected."""
+
+    def run(self, batch):
+        asks = pc.ends_with(batch["text"], "?")
+        reject = pc.if_else(asks, pa.scalar("question"), pa.scalar(None, pa.string()))
+        at = batch.schema.get_field_index("text")
+        return batch.set_column(at, "text", pc.utf8_upper(batch["text"])).append_column("reject", reject)
