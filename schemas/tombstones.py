@@ -7,6 +7,7 @@ two stores are equal. Who has the output can test names by guessing them.
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import hashlib
 from collections.abc import Iterable
@@ -26,7 +27,8 @@ class Tombstones:
     hashes: tuple[str, ...]
 
     def __contains__(self, tombstone: str) -> bool:
-        return tombstone in self.hashes
+        place = bisect.bisect_left(self.hashes, tombstone)
+        return self.hashes[place : place + 1] == (tombstone,)
 
     def spell(self, kind: Kind, name: str) -> str:
         """The tombstone of a name, whether or not it is among these."""

@@ -156,6 +156,7 @@ def verify(
     at: int | None = None,
     sample: str | None = None,
     seed: int = 0,
+    work: Named = "",
     workers: int | None = None,
     progress: Told = None,
     allow_code: bool = False,
@@ -164,6 +165,7 @@ def verify(
 
     decode: how many documents to compare with their source. root: what it must have. quick: only hash the files. at:
     the number of a commit. sample: the share of shards and tables to look at, such as "0.01"; seed: draws others.
+    work: a folder that keeps records of what was looked at; the next call goes on from those.
 
     >>> from tokcore_pipelines import verify
     >>> report = verify("out/first", decode="all")
@@ -179,6 +181,7 @@ def verify(
             base=locate(base) if base else "",
             at=at,
             sample=parse_sample(sample, seed) if sample is not None else None,
+            work=locate(work) if work else "",
             options=RunOptions(workers),
             progress=make_progress(progress),
         )

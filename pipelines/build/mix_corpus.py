@@ -14,7 +14,7 @@ from tokcore.train.document_shares import Copies, choose_copies, share_tokens
 from tokcore_pipelines.build.commit import require_manifest
 from tokcore_pipelines.build.shard_files import list_shard_files
 from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, name_inputs, run_stage
-from tokcore_pipelines.build.stored import Each, Stored
+from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.local.terminal import format_number, format_table, make_printable
 from tokcore_pipelines.run.task import Step, do_steps, name_by_number
 from tokcore_pipelines.store.attempts import Attempts
@@ -313,12 +313,21 @@ def mix_again(stored: Stored, attempts: Attempts, number: int) -> PartMixed:
     return mix_part(dataclasses.replace(job, attempts=attempts), MixPart(number))
 
 
+def count_source_parts(stored: Stored) -> int:
+    """How many parts the shuffle has that a mixture is made of."""
+    return _make_job_again(stored).num_source_parts
+
+
+def measure_again(stored: Stored, number: int) -> PartMeasured:
+    """What a part of the shuffle brings to a mixture. Nothing is written."""
+    return count_part(_make_job_again(stored), number)
+
+
 def sum_up_again(
-    stored: Stored, parts: Sequence[PartMixed], each: Each
+    stored: Stored, parts: Sequence[PartMixed], measured: Sequence[PartMeasured]
 ) -> tuple[MixtureTotals, dict[str, MixtureShare]]:
     """What the manifest of a mixture of these parts says of them all, from what the shards hold."""
-    job = _make_job_again(stored)  # nothing is written
-    measured = [*each(functools.partial(count_part, job), range(job.num_source_parts))]
+    job = _make_job_again(stored)
     decided = _decide(job.config, stored.get(SHARDS), measured)
     return _sum_up(job, decided, measured, parts)
 

@@ -11,7 +11,7 @@ from tokcore.formats.shard_facts import ShardFacts
 from tokcore_pipelines.build.commit import require_manifest
 from tokcore_pipelines.build.shard_files import list_shard_files
 from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, name_inputs, run_stage
-from tokcore_pipelines.build.stored import Each, Stored
+from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.run.task import Step, do_steps, name_by_number
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.crashpoints import reach
@@ -138,6 +138,8 @@ def _make_job_again(stored: Stored) -> PackJob:
     return make_pack_job(made.config, attempts, stored.url, source, append, stored.spec, key)
 
 
-def sum_up_again(stored: Stored, groups: Sequence[GroupPacked], each: Each) -> tuple[PackedTotals, dict[str, Nothing]]:
+def sum_up_again(
+    stored: Stored, groups: Sequence[GroupPacked], _measured: Sequence[object]
+) -> tuple[PackedTotals, dict[str, Nothing]]:
     """What the manifest of packed rows in these groups says of them all."""
     return _sum_up(groups, stored.get(PACKED).totals.fingerprint), {}

@@ -46,11 +46,6 @@ class HeldShards:
         hashed = HashedDocuments(made.totals.records.documents, made.totals.documents_digest)
         return cls(list_named_shards(made), languages, hashed, made.file(TOKEN_COUNTS).content_sha256)
 
-    def within(self, made: ShardsManifest) -> HeldShards:
-        """These shards among the others that the manifest names. Sums are as it says."""
-        said, read = HeldShards.said_by(made), {shard.files[0].path: shard for shard in self.shards}
-        return dataclasses.replace(said, shards=[read.get(one.files[0].path, one) for one in said.shards])
-
 
 def recount_shards(stored: Stored, held: HeldShards) -> Made[ShardsTotals, EncodedLanguage, ShardFacts | CorpusAbout]:
     """What the manifest has to say of these shards. Texts and pre-tokens, which no shard holds, are as it says.

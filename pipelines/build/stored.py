@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from tokcore.errors import FormatError, TokError
 from tokcore.tokenizer.tokenizer_spec import FILE_NAME, TokenizerSpec
@@ -19,8 +19,6 @@ from tokcore_pipelines.work.read_plan import read_plan, with_drops
 from tokcore_schemas.manifest import AnyManifest
 from tokcore_schemas.plan import Plan
 from tokcore_schemas.stage_table import DEDUP, PLAN, STAGES, TOKENIZER, Made, Stage
-
-Each = Callable[[Callable[[int], Any], Iterable[int]], Iterable[Any]]  # as map, for calls that may run at once
 
 
 class Stored:

@@ -19,9 +19,10 @@ from tokcore_pipelines.build.plan_corpus import recount_plan
 from tokcore_pipelines.build.recount_shards import HeldShards, recount_shards
 from tokcore_pipelines.build.rejects import recount_rejected
 from tokcore_pipelines.build.stage import BuildRun, Made
-from tokcore_pipelines.build.stored import Each, Stored
+from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_schemas.manifest import AnyManifest
+from tokcore_schemas.refs import GroupPacked, PartMeasured, PartMixed
 from tokcore_schemas.stage_manifests import TokenizerManifest, TokenizersManifest
 from tokcore_schemas.stage_table import COUNTS, DEDUP, MIXED, PACKED, PLAN, REJECTED, SHARDS, TOKENIZER, TOKENIZERS
 
@@ -42,14 +43,25 @@ class StageWork:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What a stage that is made out of finished ones asks of these before it is made."""
+
+    count: Callable[[Stored], int]  # of pieces that are measured
+    measure: Callable[[Stored, int], Any]
+    record: type[Any]  # what `measure` gives
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DerivedWork(StageWork):
     """What is done in a stage that is made out of finished ones, and of nothing else. Its files are shards."""
 
     make: Callable[[BuildRun], AnyManifest | None]  # or finds it made; None if the build does not ask for it
     again: Callable[[Stored, Attempts, int], Any]
     count: Callable[[Stored], int]  # of these pieces
-    # How the records of all pieces add up: (totals, languages) as the manifest has them.
-    sum_up: Callable[[Stored, Sequence[Any], Each], tuple[Any, Any]]
+    record: type[Any]  # what `again` gives
+    measured: Measured | None = None  # what the sums need besides
+    # How the records of all pieces, and what was measured, add up: (totals, languages) as the manifest has them.
+    sum_up: Callable[[Stored, Sequence[Any], Sequence[Any]], tuple[Any, Any]]
 
 
 def _tell_size(made: TokenizerManifest) -> list[str]:
@@ -75,6 +87,8 @@ WORK: dict[str, StageWork] = {
         show=mix_corpus.show_receipts,
         again=mix_corpus.mix_again,
         count=mix_corpus.count_parts,
+        record=PartMixed,
+        measured=Measured(count=mix_corpus.count_source_parts, measure=mix_corpus.measure_again, record=PartMeasured),
         sum_up=mix_corpus.sum_up_again,
     ),
     PACKED.name: DerivedWork(
@@ -83,6 +97,7 @@ WORK: dict[str, StageWork] = {
         tell=pack_corpus.tell_packed,
         again=pack_corpus.pack_again,
         count=pack_corpus.count_groups,
+        record=GroupPacked,
         sum_up=pack_corpus.sum_up_again,
     ),
 }

@@ -1,6 +1,8 @@
 """Whether an output is what was committed, and what mends it.
 
-verify, verify_shards, verify_order: is the output what was committed? recount: the manifests that its files give,
+verify: is the output what was committed? verification: who reads it, and where records are. verify_pieces: in which
+pieces. verify_tasks: what a worker does with one. verify_content: what all of them found, added up. verify_shards,
+verify_order: what is asked of shards. recount: the manifests that its files give,
 beside those that stand. sampled: a drawn share of it. whole_files: has each file its bytes?
 chain: the manifests and the log that vouch for files.
 verify_log: are commits and parts those of this output? verify_removed: is what was removed gone?

@@ -9,14 +9,14 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from tokcore.errors import ConfigError
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore_pipelines.build.commit import get_path_below
-from tokcore_pipelines.store import storage
+from tokcore_pipelines.store.storage import Listed
 from tokcore_schemas.manifest import AnyManifest, FileEntry
 from tokcore_schemas.stage_manifests import TableAbout
 
@@ -76,9 +76,8 @@ def count_pieces(manifests: Collection[AnyManifest]) -> int:
     return sum(len({piece for e in made.files if (piece := get_piece(e)) is not None}) for made in manifests)
 
 
-def check_sizes(output: str, files: Collection[tuple[str, FileEntry[Any]]]) -> Iterator[str]:
-    """What is wrong with the sizes of files that were not drawn, by one listing."""
-    there = storage.list_footprints(output) if files else {}
+def check_sizes(there: Mapping[str, Listed], files: Iterable[tuple[str, FileEntry[Any]]]) -> Iterator[str]:
+    """What is wrong with the sizes of files that were not drawn. there: as they are listed."""
     for stage, entry in files:
         path = get_path_below(stage, entry.path)
         if path not in there:

@@ -6,7 +6,6 @@ What the parts hold is asked of each of them, as of any output.
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -15,8 +14,6 @@ from tokcore_pipelines.build.commit import MANIFEST, find_manifest, name_once
 from tokcore_pipelines.build.dataset_card import CARD, write_commit_card
 from tokcore_pipelines.build.identities import is_of_this_release
 from tokcore_pipelines.build.read_log import Log, describe_break, list_numbers, locate_part
-from tokcore_pipelines.history.find_removed import find_removed
-from tokcore_pipelines.local.pool import Workers
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.pinned_inputs import FILES, read_pinned_files
 from tokcore_schemas.commit_log import (
@@ -31,10 +28,9 @@ from tokcore_schemas.commit_log import (
     sum_up_parts,
 )
 from tokcore_schemas.stage_manifests import BuildManifest, PlanManifest
-from tokcore_schemas.stage_table import PLAN, SHARDS, WHOLE
+from tokcore_schemas.stage_table import PLAN, WHOLE
 from tokcore_schemas.tombstones import Tombstones
 
-_MOST_NAMED = 5
 _DIGEST_DIGITS = 16
 _CARD_GROWTH_BYTES = 1 << 16  # by which that of an earlier commit may be larger
 
@@ -203,13 +199,8 @@ def _find_unburied(log: Log, part: Part, commit: Commit) -> str:
     return ""
 
 
-def find_brought_back(output: str, part: Part, removed: Tombstones, workers: Workers) -> Iterator[str]:
-    """The documents and files of a part that tombstones say were removed, a few of them. Reads its shards."""
-    url = locate_part(output, part)
+def find_files_brought_back(url: str, removed: Tombstones) -> Iterator[str]:
+    """The input files of a part that tombstones say were removed. url: of the part."""
     for file in read_pinned_files(url):
         if removed.spell("source", file.uri) in removed:
             yield f"plan/{FILES}: {file.uri}: was removed, and is there"
-    made = find_manifest(url, SHARDS)
-    if made is not None:
-        for _, found in itertools.islice(find_removed([(url, made)], removed, workers), _MOST_NAMED):
-            yield f"shards: {found.source}, ordinal {found.ordinal}: was removed, and is there"

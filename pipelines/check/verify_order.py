@@ -28,6 +28,9 @@ class Order(Protocol):
     def add_places(self, shard: ShardFacts, places: Places) -> None:
         """Look at where a shuffle put them."""
 
+    def close(self) -> None:
+        """Call it after the last document."""
+
 
 class AnyOrder:
     """That of documents which no plan puts in order."""
@@ -37,6 +40,9 @@ class AnyOrder:
 
     def add_places(self, shard: ShardFacts, places: Places) -> None:
         """Does nothing: only a shuffle has places."""
+
+    def close(self) -> None:
+        """Does nothing."""
 
 
 class PlanOrder:
@@ -140,6 +146,9 @@ class ShuffledOrder:
         for source, ordinal in zip(batch.sources, batch.ordinals.tolist(), strict=True):
             self._records += hashlib.sha256(b"%d\0%s" % (ordinal, source.encode())).digest()
 
+    def close(self) -> None:
+        """Does nothing: each document was looked at by itself."""
+
 
 class Origins:
     """Hashes of the records that documents came from: sorted in parts, by the first byte, on this machine's disk."""
@@ -159,7 +168,7 @@ class Origins:
         for part in self._parts:
             part.close()
 
-    def add(self, hashes: bytearray) -> None:
+    def add(self, hashes: bytes) -> None:
         rows = np.frombuffer(hashes, np.uint8).reshape(-1, _HASH_BYTES)
         part_of = rows[:, 0].astype(np.int64) * self._num_parts // 256
         for number, part in enumerate(self._parts):

@@ -8,15 +8,13 @@ encode stage keeps. Works on one item at a time. Memory does not grow with the i
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from tokcore.count.token_counts import add_up, hash_content, make_table
 from tokcore.errors import ConfigError, FormatError, TokError
 from tokcore.formats.documents import Documents, get_documents_path
 from tokcore.formats.provenance import Provenance, get_provenance_path, hide_provenance
@@ -27,19 +25,16 @@ from tokcore.shards.documents_digest import DocumentsDigest
 from tokcore.shards.format_table import find_format
 from tokcore.shards.token_batch import ShardContent, TokenBatch, compute_document_digests, count_in_rows
 from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
-from tokcore_pipelines.build.recount_shards import HeldShards
-from tokcore_pipelines.build.rejects import read_file_ledgers
-from tokcore_pipelines.build.stored import Stored
-from tokcore_pipelines.check.verify_order import AnyOrder, Order, PlanOrder, ShuffledOrder, list_ordinal_ends
+from tokcore_pipelines.check.verify_order import Order
+from tokcore_pipelines.history.find_removed import FoundDocument, find_removed_documents
 from tokcore_pipelines.store.stored_shards import copy_shard_if_remote, find_main_files
-from tokcore_pipelines.work.language_totals import add_up_languages
 from tokcore_pipelines.work.make_jobs import find_special_ids
-from tokcore_schemas.plan import Assignment, Plan
-from tokcore_schemas.refs import HashedDocuments, LanguageCounts, ShardRef
-from tokcore_schemas.shard_entries import list_item_shards, list_named_shards, make_shard_settings
-from tokcore_schemas.shuffle import choose_num_parts, get_interval
+from tokcore_schemas.refs import ShardRef
+from tokcore_schemas.shard_entries import make_shard_settings
 from tokcore_schemas.stage_manifests import ShardsConfig
-from tokcore_schemas.stage_table import PLAN, SHARDS
+from tokcore_schemas.tombstones import Tombstones
+
+MOST_NAMED = 5  # documents that were removed and are there, of a part
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -67,10 +62,11 @@ class Found:
     hashed: DocumentsDigest = dataclasses.field(default_factory=DocumentsDigest)
     ids: IdCounter = dataclasses.field(default_factory=IdCounter)
     records: bytearray = dataclasses.field(default_factory=bytearray)  # of shuffled shards: 32 bytes per document
+    brought_back: list[FoundDocument] = dataclasses.field(default_factory=list)  # of what was removed, some
 
 
-def make_rules(spec: TokenizerSpec, config: ShardsConfig, plan: Plan | None) -> Rules:
-    """The rules that plan, tokenizer and configuration of the encode stage make. plan: None where there was none.
+def make_rules(spec: TokenizerSpec, config: ShardsConfig, validation: Collection[str]) -> Rules:
+    """The rules that tokenizer and configuration of the encode stage make. validation: as Rules has it.
 
     Raises FormatError if documents are to begin or end with a special token that the tokenizer lacks.
     """
@@ -81,7 +77,7 @@ def make_rules(spec: TokenizerSpec, config: ShardsConfig, plan: Plan | None) -> 
         raise FormatError(f"shards/manifest.json: config: {error}") from error
     specials = {token.id for token in spec.special if token.is_special and token.id is not None}
     reserved = set() if config.special_text == "special" else specials - {spec.model.unknown}
-    ordinary = set(spec.model.ids.tolist()) if reserved else set()
+    ordinary = set(spec.model.ids[np.isin(spec.model.ids, [*reserved])].tolist())
     return Rules(
         make_shard_settings(config, spec.fingerprint, spec.vocab_size),
         prepend,
@@ -89,119 +85,28 @@ def make_rules(spec: TokenizerSpec, config: ShardsConfig, plan: Plan | None) -> 
         tuple(sorted(reserved - ordinary)),  # a foreign tokenizer may give a special token the id of an ordinary one
         spec.model.unknown,
         config.shuffle is not None,
-        frozenset(file.uri for file in plan.files if plan.settings[file.settings].validation) if plan else frozenset(),
+        frozenset(validation),
         config.validation != "0",
     )
 
 
-def check_item(
-    output: str,
-    rules: Rules,
-    assignment: Assignment,
-    shards: Sequence[ShardRef],
-    num_records: Mapping[str, int],
-) -> Found:
-    """Read all shards of a work item. shards: in the order in which it wrote them. num_records: read, by source."""
-    found = Found()
-    order = PlanOrder(assignment.ranges, num_records, found.problems)
-    _check_all(output, rules, shards, order, found)
-    order.close()
-    return found
-
-
-def check_part(
-    output: str,
-    rules: Rules,
-    heads: tuple[int, int],
-    files: Mapping[str, int],
-    shards: Sequence[ShardRef],
-) -> Found:
-    """Read all shards of a part of a shuffle. shards: in the order in which it wrote them.
-
-    heads: the interval of its places. files: as for ShuffledOrder.
-    """
-    found = Found()
-    _check_all(output, rules, shards, ShuffledOrder(heads, files, found.problems, found.records), found)
-    return found
-
-
-def check_written_shard(output: str, rules: Rules, shard: ShardRef) -> Found:
-    """Read a shard whose documents have no records of input files that they could be compared with."""
-    found = Found()
-    _check_all(output, rules, [shard], AnyOrder(), found)
-    return found
-
-
-def list_checks(stored: Stored) -> list[tuple[int, Callable[[], Found]]]:
-    """What reads the shards: (number, call) of each work item, part of a shuffle, or shard that WriteShards made."""
-    output, made = stored.url, stored.get(SHARDS)
-    if stored.find(PLAN) is None:
-        rules = make_rules(stored.spec, made.config, None)
-        written = list_named_shards(made)
-        return [(one.facts.item, functools.partial(check_written_shard, output, rules, one)) for one in written]
-    plan, shards, rules = stored.plan, list_item_shards(made), make_rules(stored.spec, made.config, stored.plan)
-    num_records = {file.uri: file.records for file in read_file_ledgers(output)}
-    if made.config.shuffle is None:
-        return [
-            (
-                item.number,
-                functools.partial(
-                    check_item, output, rules, plan.assignment(item), shards.get(item.number, ()), num_records
-                ),
-            )
-            for item in plan.items
-        ]
-    num_parts = choose_num_parts(made.totals.tokens, made.config.target_tokens)
-    ends = list_ordinal_ends(plan, num_records)
-    return [
-        (
-            number,
-            functools.partial(check_part, output, rules, get_interval(number, num_parts), ends, shards.get(number, ())),
-        )
-        for number in range(num_parts)
-    ]
-
-
-class ShardSums:
-    """Adds up what the shards of work items hold, in their order."""
-
-    def __init__(self) -> None:
-        self.documents_of: Counter[str] = Counter()  # by source
-        self._shards: list[ShardRef] = []
-        self._languages: dict[str, LanguageCounts] = {}
-        self._hashed = DocumentsDigest()
-        self._ids = add_up([])
-
-    def add(self, found: Found) -> None:
-        """Take what one more item holds."""
-        self.documents_of.update(found.documents_of)
-        self._shards += found.shards
-        own = {
-            lang: LanguageCounts(documents, 0, num_tokens=tokens, num_unknown=unknown)
-            for lang, (documents, tokens, unknown) in found.languages.items()
-        }
-        self._languages = add_up_languages([self._languages, own])
-        self._hashed.add_up(found.hashed.hexdigest(), found.hashed.num_documents)
-        self._ids = add_up([self._ids, found.ids.take()])
-
-    def get(self) -> HeldShards:
-        """The sums."""
-        hashed = HashedDocuments(self._hashed.num_documents, self._hashed.hexdigest())
-        return HeldShards(self._shards, self._languages, hashed, hash_content(make_table(self._ids)))
-
-
-def _check_all(output: str, rules: Rules, shards: Sequence[ShardRef], order: Order, found: Found) -> None:
+def check_shards(
+    output: str, rules: Rules, shards: Sequence[ShardRef], order: Order, found: Found, removed: Tombstones | None
+) -> None:
+    """Read all shards of a piece of work, in the order in which it wrote them. removed: what no document may be."""
     for shard in shards:
         with copy_shard_if_remote(output, shard) as folder:
             try:
-                _check_shard(folder, rules, shard, order, found)
+                _check_shard(folder, rules, shard, order, found, removed)
             except TokError as error:
                 found.problems.append(str(error))
         # Errors of tokcore name local paths.
         found.problems[:] = [problem.replace(f"{folder}/", "shards/") for problem in found.problems]
 
 
-def _check_shard(folder: str, rules: Rules, shard: ShardRef, order: Order, found: Found) -> None:
+def _check_shard(
+    folder: str, rules: Rules, shard: ShardRef, order: Order, found: Found, removed: Tombstones | None
+) -> None:
     """Read the shard in the first of its formats, and compare the others and the documents file with that."""
     opened = _open_formats(folder, shard)
     if not opened:  # which the manifest's check has said
@@ -229,6 +134,8 @@ def _check_shard(folder: str, rules: Rules, shard: ShardRef, order: Order, found
                 found.problems.append(f"shards/{leader.path}: names sources, which a shuffled shard does not")
                 return
         some = _check_documents(rules, shard.facts, named, first, order, found)
+        if removed is not None and len(found.brought_back) < MOST_NAMED:
+            found.brought_back += find_removed_documents(named, removed)
         content.update(batch, some)
         digests += some
     _check_files(rules, opened, content, found)

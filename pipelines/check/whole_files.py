@@ -12,9 +12,10 @@ from tokcore_pipelines.build.commit import get_folder, get_path_below, name_once
 from tokcore_pipelines.store import storage, urls
 from tokcore_schemas.manifest import FileEntry
 from tokcore_schemas.refs import StoredFile
+from tokcore_schemas.verified import FileToHash
 
 _BLOCK_BYTES = 1 << 20
-AnyFile = FileEntry[Any] | StoredFile
+AnyFile = FileEntry[Any] | StoredFile | FileToHash
 
 
 def check_files(

@@ -40,6 +40,14 @@ ALLOW_CODE = click.option(
     help="Run the functions that [[map]] names: code, with your rights.",
 )
 
+SET_ENGINE = click.option(
+    "--set",
+    "assigned",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="What a build file would say of engine and storage: engine.endpoint=HOST:PORT. Repeatable.",
+)
+
 WORKERS = click.option(
     "--workers", type=int, metavar="N", help="Worker processes; default: one per core that it may use."
 )
@@ -63,7 +71,7 @@ _SLICE = click.option(
     "--slice",
     "share",
     metavar="I/N",
-    help="One of N hosts that make this build together, without an engine: each runs the same command with its own I. "
+    help="One of N hosts that do this work together, without an engine: each runs the same command with its own I. "
     "They share the output.",
 )
 _LEASE = click.option(
@@ -77,6 +85,9 @@ _LEASE = click.option(
 _WAIT = click.option(
     "--wait/--no-wait", "waits", default=True, help="With --slice: wait for other hosts, or name them and end (code 4)."
 )
+
+_HOSTS = (_ENGINE, _SHARED, _DETACH)
+_SLICES = (_SLICE, _LEASE, _WAIT)
 
 TOKENIZER = click.option(
     "--tokenizer",
@@ -152,15 +163,20 @@ class RunChoices:
 
 def add_run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of commands that run stages; the command gets them as one argument, chosen."""
-    return _add_options(command, (_SLICE, _LEASE, _WAIT))
+    return _add_options(command, (OUTPUT, SET, *_HOSTS, *_SLICES, WORKERS, ALLOW_CODE, _QUIET, _VERBOSE))
 
 
 def add_unsliced_run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """As add_run_options, for a command that is no build which several hosts could share."""
-    return _add_options(command, ())
+    return _add_options(command, (OUTPUT, SET, *_HOSTS, WORKERS, ALLOW_CODE, _QUIET, _VERBOSE))
 
 
-def _add_options(command: Callable[..., Any], of_slices: tuple[Callable[..., Any], ...]) -> Callable[..., Any]:
+def add_check_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """As add_run_options, for a command that works on an output: its argument, output, is in chosen, too."""
+    return _add_options(command, (SET_ENGINE, *_HOSTS, *_SLICES, WORKERS))
+
+
+def _add_options(command: Callable[..., Any], options: tuple[Callable[..., Any], ...]) -> Callable[..., Any]:
     @functools.wraps(command)
     def gather(*arguments: Any, **given: Any) -> Any:
         fields = [field.name for field in dataclasses.fields(RunChoices)]
@@ -168,8 +184,7 @@ def _add_options(command: Callable[..., Any], of_slices: tuple[Callable[..., Any
         return command(*arguments, chosen=chosen, **given)
 
     runner = click.argument("runner_options", nargs=-1, type=click.UNPROCESSED, metavar="[-- RUNNER OPTIONS]")
-    options = (OUTPUT, SET, _ENGINE, _SHARED, _DETACH, *of_slices, WORKERS, ALLOW_CODE, _QUIET, _VERBOSE, runner)
-    return functools.reduce(lambda inner, add: add(inner), reversed(options), gather)
+    return functools.reduce(lambda inner, add: add(inner), reversed((*options, runner)), gather)
 
 
 def format_examples(*lines: str) -> str:

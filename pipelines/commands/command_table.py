@@ -35,7 +35,7 @@ _ROWS = {
     "status": Command(
         "Show who watches for an output, what waits, which files are left alone, and whether the tokenizer still fits."
     ),
-    "verify": Command("Check that an output is what was committed.", goes_on=True),
+    "verify": Command("Check that an output is what was committed.", goes_on=True, has_runner=True),
     "log": Command("Show the commits of an output: when, why, and what it held then."),
     "remove": Command("Take documents out of a finished output.", goes_on=True),
     "restore": Command("Take a removal back: what `tokcore remove` took out may come again."),

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tokcore_pipelines.commands.command_options import ALLOW_CODE, AT, BASE, JSON, WORKERS, command
+from tokcore_pipelines.commands.command_options import (
+    ALLOW_CODE,
+    AT,
+    BASE,
+    JSON,
+    RunChoices,
+    add_check_options,
+    command,
+)
 from tokcore_pipelines.local.say import say, say_json
 from tokcore_pipelines.local.terminal import format_count, format_size
 
@@ -21,6 +29,7 @@ if TYPE_CHECKING:
     "tokcore verify out/first",
     "tokcore verify out/first --decode 1000 --root a689...d024",
     "tokcore verify out/first --sample 0.01 --seed 7",
+    "tokcore verify s3://bucket/out --work s3://bucket/verified --slice 1/4",
     "tokcore verify out/first --rebuild train-00000-00000",
     "tokcore verify out/first --prove tokenizer/tokenizer.json",
     "tokcore verify out/first --removed takedown.txt",
@@ -39,13 +48,14 @@ if TYPE_CHECKING:
 @click.option("--rebuild", metavar="SHARD", help="Only compute this shard again from its inputs, and compare.")
 @click.option("--prove", metavar="FILE", help="Only print a proof that the root covers this file, as JSON.")
 @click.option("--removed", metavar="FILE", help="Only prove that the documents of these ids, a line each, are gone.")
+@click.option("--work", metavar="URL", help="Keep records of what was looked at here, and go on from those there.")
 @BASE
 @AT
-@WORKERS
 @ALLOW_CODE
+@add_check_options
 @JSON
 def verify(
-    output: str,
+    chosen: RunChoices,
     decode: str,
     root: str | None,
     quick: bool,
@@ -54,23 +64,30 @@ def verify(
     rebuild: str | None,
     prove: str | None,
     removed: str | None,
+    work: str | None,
     base: str,
     at: int | None,
-    workers: int | None,
     as_json: bool,
 ) -> None:
     """Hashes every file, then checks that shards, tables, ledgers and manifests agree. With --decode, also compares
     documents with their source. Of an output that was updated, checks the log and all parts of one commit. Exit code 1
-    if there is a problem.
+    if there is a problem. Slices and engines need --work: a folder outside of the output that all hosts see. A run that
+    was killed goes on there; what has changed since is looked at again.
     """
     # For help and completion nothing that works is loaded.
     from tokcore_pipelines.build.named_paths import expand_path, make_absolute
     from tokcore_pipelines.check.sampled import parse_sample
     from tokcore_pipelines.check.verify import verify as run
     from tokcore_pipelines.commands.answers import answer
+    from tokcore_pipelines.commands.open_build import choose_hosts
     from tokcore_pipelines.local.progress import StageProgress
-    from tokcore_pipelines.local.run_options import RunOptions
 
+    output, workers = chosen.output, chosen.workers
+    if (removed is not None or prove is not None or rebuild is not None) and (work is not None or not _is_here(chosen)):
+        raise click.UsageError(
+            "--work, --slice, --engine and their options are for the whole output; "
+            "leave out --removed, --prove and --rebuild"
+        )
     if sample is not None and (removed is not None or prove is not None or rebuild is not None):
         raise click.UsageError("--sample is for the whole output; leave out --removed, --prove and --rebuild")
     if sample is None and seed:
@@ -100,18 +117,26 @@ def verify(
         raise click.BadParameter(f"{decode!r}: expected a number of documents, or all", param_hint="--decode")
     if root == "":  # a script's empty variable must not pass for a root that was compared
         raise click.BadParameter("expected the root, as hexadecimal digits; found an empty string", param_hint="--root")
+    url, where = make_absolute(output), make_absolute(work) if work else ""
+    options = choose_hosts(chosen, [("OUTPUT", url), *([("--work", where)] if where else [])])
     report = run(
-        make_absolute(output),
+        url,
         decode=None if decode == "all" else int(decode),
         root=(root or "").lower(),
         quick=quick,
         base=expand_path(base),
         at=at,
         sample=parse_sample(sample, seed) if sample is not None else None,
-        options=RunOptions(workers),
+        work=where,
+        options=options,
         progress=StageProgress(),
     )
     answer(report, as_json, print_verified, report.problems)
+
+
+def _is_here(chosen: RunChoices) -> bool:
+    """Whether nothing is said of other hosts."""
+    return dataclasses.replace(chosen, workers=None) == RunChoices(chosen.output, ())
 
 
 def _prove(output: str, at: int | None, file: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from tokcore.shards.labels import Labels
+from tokcore.shards.token_batch import TokenBatch
 from tokcore_pipelines.local.pool import Workers
 from tokcore_pipelines.store.stored_shards import read_batches
 from tokcore_schemas.refs import ShardRef
@@ -47,22 +48,25 @@ def find_removed(
 
 def look_through(output: str, shard: ShardRef, removed: Tombstones) -> list[FoundDocument]:
     """The documents of a shard of an output that have one of these tombstones."""
-    hashes = frozenset(removed.hashes)
+    return [found for batch in read_batches(output, shard) for found in find_removed_documents(batch, removed)]
+
+
+def find_removed_documents(batch: TokenBatch, removed: Tombstones) -> list[FoundDocument]:
+    """The documents of a batch that have one of these tombstones."""
 
     def has(kind: Kind, name: str) -> str:
         tombstone = removed.spell(kind, name)
-        return tombstone if tombstone in hashes else ""
+        return tombstone if tombstone in removed else ""
 
     def look_up(kind: Kind, labels: Labels) -> list[str]:
         found = [has(kind, name) for name in labels.names]
         return [found[code] for code in labels.codes.tolist()]
 
     documents = []
-    for batch in read_batches(output, shard):
-        langs, sources = look_up("lang", batch.langs), look_up("source", batch.sources)
-        ids = [has("id", one) if one is not None else "" for one in batch.ids]
-        for i, tombstones in enumerate(zip(ids, langs, sources, strict=True)):
-            if any(tombstones):
-                kept = tuple(filter(None, tombstones))
-                documents.append(FoundDocument(batch.sources[i], int(batch.ordinals[i]), kept))
+    langs, sources = look_up("lang", batch.langs), look_up("source", batch.sources)
+    ids = [has("id", one) if one is not None else "" for one in batch.ids]
+    for i, tombstones in enumerate(zip(ids, langs, sources, strict=True)):
+        if any(tombstones):
+            kept = tuple(filter(None, tombstones))
+            documents.append(FoundDocument(batch.sources[i], int(batch.ordinals[i]), kept))
     return documents

@@ -11,7 +11,7 @@ import os
 import re
 import socket
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tokcore import kernel
@@ -125,16 +125,21 @@ def require_job_server(engine: EngineTable) -> None:
 
 def refuse_local_paths(config: BuildConfig, output: str) -> None:
     """Raise ConfigError for an output or inputs that the hosts of the engine cannot see, unless they share them."""
-    if config.engine.name in _HERE:
+    refuse_unseen(config.engine, _list_paths(config, output))
+
+
+def refuse_unseen(engine: EngineTable, named: Iterable[tuple[str, str]]) -> None:
+    """Raise ConfigError for a URL that the hosts of the engine cannot see. named: (how it was named, URL)."""
+    if engine.name in _HERE:
         return
-    for key, url in _list_paths(config, output):
+    for key, url in named:
         if urls.find_scheme(url) == "memory":
             raise ConfigError(f"{key} = {url}: the memory of one process, which workers cannot see.")
-        if urls.is_local(url) and not config.engine.shared_filesystem:
+        if urls.is_local(url) and not engine.shared_filesystem:
             shared = "; or say --shared-filesystem if all its hosts see this path"
             raise ConfigError(
-                f'{key} = {redact(url)}: a path of this machine, and engine.name = "{config.engine.name}" has hosts of '
-                f"its own. Name a URL of a store{'' if config.engine.name == DATAFLOW else shared}"
+                f'{key} = {redact(url)}: a path of this machine, and engine.name = "{engine.name}" has hosts of '
+                f"its own. Name a URL of a store{'' if engine.name == DATAFLOW else shared}"
             )
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from tokcore_pipelines.store.crashpoints import reach
-from tokcore_pipelines.store.pins import Footprint
+from tokcore_pipelines.store.pins import Footprint, Listed
 from tokcore_pipelines.store.read_file import require_same
 
 T = TypeVar("T")
@@ -28,6 +28,12 @@ def read_footprint(path: Path) -> Footprint:
     """Size and last change; of a symbolic link, the link's own."""
     facts = path.lstat()
     return Footprint(facts.st_size, max(facts.st_mtime, facts.st_ctime))
+
+
+def read_listed(path: Path) -> Listed:
+    """Size and version; of a symbolic link, the link's own."""
+    facts = path.lstat()
+    return Listed(facts.st_size, f"changed_ns:{max(facts.st_mtime_ns, facts.st_ctime_ns)}")
 
 
 @contextlib.contextmanager
@@ -179,6 +185,11 @@ def make_scratch_folder(prefix: str) -> Iterator[str]:
             yield folder
         finally:
             _SCRATCH.remove(folder)
+
+
+def leave_unsynced(folder: str) -> None:
+    """Sync nothing in a folder that another process made as a scratch folder."""
+    _SCRATCH.add(folder)
 
 
 def _is_scratch(path: Path) -> bool:

@@ -22,6 +22,13 @@ class Footprint(NamedTuple):
     changed: float  # seconds since the epoch; now, if the store does not say
 
 
+class Listed(NamedTuple):
+    """A file as a listing has it."""
+
+    size_bytes: int
+    version: str  # as FileId has it; on a disk it changes with anything about the file
+
+
 class FileId(NamedTuple):
     """A file pinned at the moment it was listed.
 

@@ -26,7 +26,7 @@ from tokcore.errors import ConfigError, StageError
 from tokcore_pipelines.store import local_files, objects, remote_files
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.store.listing import find_kind, list_files, require_bucket
-from tokcore_pipelines.store.pins import FileId, Footprint, find_pin, stat
+from tokcore_pipelines.store.pins import FileId, Footprint, Listed, find_pin, stat
 from tokcore_pipelines.store.read_ahead import forget_fetched, read_ahead
 from tokcore_pipelines.store.read_file import (
     ReadFile,
@@ -47,6 +47,7 @@ from tokcore_pipelines.store.urls import check_relative, get_local_path, is_loca
 __all__ = [
     "FileId",
     "Footprint",
+    "Listed",
     "ReadFile",
     "Upload",
     "abort_uploads",
@@ -170,6 +171,11 @@ def make_scratch_folder(prefix: str) -> contextlib.AbstractContextManager[str]:
     return local_files.make_scratch_folder(prefix)
 
 
+def leave_unsynced(folder: str) -> None:
+    """Sync nothing in a folder of this machine that another process made by make_scratch_folder."""
+    local_files.leave_unsynced(folder)
+
+
 def sync_folders(folders: Iterable[str]) -> None:
     """Makes names in folders of local disks, new ones and removed ones, survive a power cut."""
     for folder in folders:
@@ -270,6 +276,19 @@ def list_footprints(url: str) -> dict[str, Footprint]:
     for path in list_tree(url):
         with contextlib.suppress(FileNotFoundError):  # another process has just removed it
             found[path] = local_files.read_footprint(root / path)
+    return found
+
+
+def list_versions(url: str) -> dict[str, Listed]:
+    """Size and version of every file below a folder, by its path below it, as one listing says. See list_tree."""
+    if not is_local(url):
+        with name_errors("list", url):
+            return remote_files.list_versions(url)
+    root = get_local_path(url)
+    found = {}
+    for path in list_tree(url):
+        with contextlib.suppress(FileNotFoundError):  # another process has just removed it
+            found[path] = local_files.read_listed(root / path)
     return found
 
 

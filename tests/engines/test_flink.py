@@ -10,6 +10,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -30,6 +31,7 @@ from support.flink import (
     find_flink,
     list_listeners,
 )
+from support.forging import damage, require_each_once
 from support.gates import Gate
 
 from tokcore_pipelines.local.engines import find_worker_program
@@ -83,6 +85,20 @@ def test_the_demo(cluster, tmp_path):
         assert cluster.count_task_managers(job["jid"]) == 2
         assert f"http://127.0.0.1:{cluster.rest}/#/job/{job['jid']}/overview" in done.stderr
     assert "5 work items, 477 records" in done.stdout, "what Beam measured"
+
+
+def test_verification(cluster, corpus, tmp_path):
+    """Sound; then with damaged files, each of which is named once, by a run that reads no more than these again."""
+    output = Path(shutil.copytree(corpus / "local", tmp_path / "out"))
+    base = ("--base", corpus, "--decode", "all")
+    verify = ("verify", output, "--work", tmp_path / "work", "--json", *base, *cluster.options)
+    done = tokcore(*verify, timeout=LIMIT_S)
+    assert done.returncode == 0, f"{done.stderr}{cluster.describe()}"
+    assert json.loads(done.stdout)["num_decoded"] == 20 * NUM_FILES
+    damaged = damage(output, ["shards/arrow/*.arrow", "counts/*.parquet", "tokenizer/tokcore.json"])
+    done = tokcore(*verify, timeout=LIMIT_S)
+    assert done.returncode == 1, f"{done.stderr}{cluster.describe()}"
+    require_each_once(json.loads(done.stdout)["problems"], damaged)
 
 
 def test_a_slot_has_a_worker_of_its_own(cluster, corpus, tmp_path):

@@ -8,6 +8,7 @@ from golden.test_demo import DEMO_ROOT
 from support.builds import tokcore
 from support.drivers import LIMIT_S, Driver, telling
 from support.engines import find_free_port, find_prism, running
+from support.forging import damage, require_each_once
 from support.listening import is_loopback, watched
 from support.streams import begin, land, require_exactly_once, wait_until_held
 
@@ -21,7 +22,14 @@ def test_the_demo(tmp_path):
         running([find_prism(), "--serve_http=false", f"--job_port={port}"], port, log) as prism,
     ):
         done = tokcore("build", "deploy/demo/build.toml", "--output", output, *engine, timeout=LIMIT_S)
+        verify = ("verify", output, "--work", tmp_path / "work", "--json", *engine)
+        sound = tokcore(*verify, "--decode", "all", timeout=LIMIT_S)
+        damaged = damage(output, ["shards/arrow/*.arrow", "counts/*.parquet", "tokenizer/tokcore.json"])
+        found = tokcore(*verify, timeout=LIMIT_S)
     assert done.returncode == 0, f"{done.stderr}\nPrism said:\n{said.read_text()}"
+    assert (sound.returncode, json.loads(sound.stdout)["num_decoded"]) == (0, 477), sound.stderr
+    assert found.returncode == 1, found.stderr
+    require_each_once(json.loads(found.stdout)["problems"], damaged)
     assert json.loads((output / "manifest.json").read_bytes())["root"] == DEMO_ROOT
     for stage in ("counts", "shards"):
         told = json.loads((output / stage / "run.json").read_bytes())

@@ -42,7 +42,7 @@ ROOMS = {
     "look/view": {"build", "look", "look/report", "store"},
     "look/report": {"build", "local", "look", "store"},
     "look": {"build", "history", "local", "store", "work"},
-    "check": {"build", "history", "local", "store", "work"},
+    "check": {"build", "history", "local", "run", "run/slices", "store", "work"},
     "begin": {"build", "local", "reading", "store", "work"},
     "history": {"build", "local", "store", "work"},
     "build": {"local", "reading", "run", "run/engines", "run/slices", "store", "work"},

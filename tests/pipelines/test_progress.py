@@ -84,7 +84,7 @@ def test_a_resumed_stage_counts_what_was_done_before(tmp_path, monkeypatch):
 
     progress = Recorded()
     assert not verify(str(tmp_path / "out"), decode=None, progress=progress).problems
-    assert [phase.name for phase in progress.phases] == ["look", "hash", "compare", "read", "decode"]
+    assert [phase.name for phase in progress.phases] == ["look", "hash", "compare", "read", "tables", "decode"]
     check_complete(progress.phases)
 
 

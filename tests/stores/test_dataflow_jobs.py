@@ -12,11 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from stores.files import put, read
+from stores.files import put, read, tree
 from stores.servers import Store
 from support.builds import ROOT, jsonl, texts, tokcore, write
 from support.dataflow import IMAGE, PROJECT, REGION, FakeDataflow, FakeJob, start_dataflow
 from support.drivers import Driver, telling, wait_for
+from support.forging import require_each_once
 
 from tokcore_pipelines.local.engines import find_worker_program
 
@@ -116,6 +117,26 @@ def test_a_build(dataflow: FakeDataflow, gcs: Store, folder: str, tmp_path: Path
     page = f"https://console.cloud.google.com/dataflow/jobs/{REGION}/{count.id}?project={PROJECT}"
     assert f"job {count.id}: {page}" in done.stderr
     assert re.search(rf"count: job {count.id} \(tokcore-count-[0-9a-f]{{16}}\) at Dataflow \({PROJECT}", done.stderr)
+
+
+def test_verification(dataflow: FakeDataflow, gcs: Store, folder: str, tmp_path: Path) -> None:
+    """Of what is sound, and of what is not. Nothing but the engine is set: an output has no build file."""
+    put(gcs, f"{folder}/local.toml", BUILD.encode())
+    done = tokcore("build", f"{folder}/local.toml", timeout=600)
+    assert done.returncode == 0, done.stderr
+    settings = {"project": PROJECT, "region": REGION, "image": IMAGE, "staging": f"{gcs.root}/staging"}
+    engine = ("--engine=dataflow", *(f"--set=engine.{key}={value}" for key, value in settings.items()))
+    verify = ("verify", f"{folder}/out", "--work", f"{folder}/work", "--json", *engine, "--", *dataflow.options)
+    done = tokcore(*verify, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert {job.name.split("-")[1] for job in dataflow.jobs} == {"verify"}
+    path = min(name for name in tree(gcs, f"{folder}/out") if name.endswith(".arrow"))
+    data = bytearray(read(gcs, f"{folder}/out/{path}"))
+    data[len(data) // 2] ^= 1
+    put(gcs, f"{folder}/out/{path}", bytes(data))
+    done = tokcore(*verify, timeout=600)
+    assert done.returncode == 1, done.stderr
+    require_each_once(json.loads(done.stdout)["problems"], [path])
 
 
 # ------------------------------------------------------------------------------------------- jobs that outlive drivers

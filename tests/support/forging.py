@@ -9,7 +9,7 @@ import copy
 import hashlib
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -237,3 +237,18 @@ def _other(leaf: Any, chance: random.Random) -> Any:
     if isinstance(leaf, str):
         return chance.choice([leaf + "x", leaf[1:] + "0" if leaf else "y"]) if leaf[1:] + "0" != leaf else leaf + "x"
     return "z" if leaf is None else [1] if isinstance(leaf, list) else {"more": 1}
+
+
+def damage(output: Path, patterns: Sequence[str]) -> list[str]:
+    """Flip a bit in the first file of each pattern; their paths below the output."""
+    chosen = [min(output.glob(pattern)) for pattern in patterns]
+    for path in chosen:
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data)
+    return [str(path.relative_to(output)) for path in chosen]
+
+
+def require_each_once(problems: Iterable[str], damaged: Iterable[str]) -> None:
+    """Check that verification named each damaged file once, and nothing else."""
+    assert sorted(problems) == sorted(f"{path}: its bytes are not the ones that were committed" for path in damaged)

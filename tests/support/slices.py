@@ -53,8 +53,8 @@ class SliceProcesses:
     """The hosts of one build. Use it as a context: all processes end with the block."""
 
     def __init__(self, build: str | Path, output: str | Path, of: int, *options: str, lease: float = 2) -> None:
-        self.build = build
-        self.output = str(output)
+        self.output = str(output)  # of all that they say of each other
+        self.command = ["build", str(build), "--output", self.output]
         self.of = of
         self._options = [f"--lease={lease}", "--workers=1", *options]
         self._started: list[SliceProcess] = []
@@ -68,8 +68,8 @@ class SliceProcesses:
 
     def start(self, number: int, *options: str, **variables: str) -> SliceProcess:
         """Start a slice as a user would."""
-        command = ["build", str(self.build), "--output", self.output, f"--slice={number}/{self.of}"]
-        arguments, env = [*command, *self._options, *options], {**os.environ, **variables}
+        arguments = [*self.command, f"--slice={number}/{self.of}", *self._options, *options]
+        env = {**os.environ, **variables}
         return self._start(lambda out, err: start_command(arguments, ROOT, env, out, err))
 
     def run(self, command: Sequence[str | Path], env: dict[str, str]) -> SliceProcess:

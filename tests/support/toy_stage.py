@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.shards.format_table import SHARD_FORMATS, FormatFile, list_paths
@@ -13,7 +13,7 @@ from tokcore.shards.token_batch import join_batches
 from tokcore_pipelines.build.commit import require_manifest
 from tokcore_pipelines.build.shard_files import list_shard_files
 from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, name_inputs, run_stage
-from tokcore_pipelines.build.stored import Each, Stored
+from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.build.table import DerivedWork
 from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.attempts import Attempts
@@ -48,7 +48,8 @@ class TurnedTotals:
 TurnedManifest = Manifest[TurnedConfig, TurnedTotals, Nothing, ShardFacts | CorpusAbout]
 
 
-class Turned(NamedTuple):
+@dataclasses.dataclass(frozen=True, slots=True)
+class Turned:
     """The shards of a work item."""
 
     shards: tuple[ShardRef, ...]
@@ -107,7 +108,7 @@ def count(stored: Stored) -> int:
     return 1 + max(shard.facts.item for shard in list_named_shards(stored.get(SHARDS)))
 
 
-def sum_up(stored: Stored, turned: Sequence[Turned], each: Each) -> tuple[TurnedTotals, dict[str, Nothing]]:
+def sum_up(stored: Stored, turned: Sequence[Turned], _: Sequence[Any]) -> tuple[TurnedTotals, dict[str, Nothing]]:
     return add_up(turned, stored.get(TOKENIZER).totals.fingerprint), {}
 
 
@@ -120,4 +121,4 @@ TURNED = Stage(
     done="turned",
     is_derived=True,
 )
-WORK = DerivedWork(title="turned", make=make, again=again, count=count, sum_up=sum_up)
+WORK = DerivedWork(title="turned", make=make, again=again, count=count, record=Turned, sum_up=sum_up)

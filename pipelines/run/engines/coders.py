@@ -30,6 +30,14 @@ from tokcore_schemas.refs import (
     ShufflePart,
     TableRef,
 )
+from tokcore_schemas.verified import (
+    FilesToHash,
+    IdsToAddUp,
+    ItemsToDecode,
+    PieceToMake,
+    ShardsToRead,
+    TableToRead,
+)
 
 _URN = "tokcore:coder:json:v1"
 _BOOT_PLUGIN = "tokcore_pipelines.run.engines.boot_plugin"
@@ -39,16 +47,22 @@ _REFS = (
     Batch,
     DocumentChunk,
     DropPiece,
+    FilesToHash,
+    IdsToAddUp,
     ItemEncoded,
+    ItemsToDecode,
     JudgePart,
     MixPart,
     PackGroup,
     PaneCommitted,
+    PieceToMake,
     RejectedRecord,
     RunRef,
     ShardsCommitted,
+    ShardsToRead,
     ShufflePart,
     TableRef,
+    TableToRead,
 )
 _CLASSES: dict[str, type] = {cls.__name__: cls for cls in _REFS}
 

@@ -4,6 +4,38 @@ from mutants.defect import Defect, in_tests
 
 DEFECTS = (
     Defect(
+        "changed-file-not-looked-at-again",
+        "verify --work takes a file that changed for one that was verified",
+        "Part.find_version",
+        'return "" if listed is None else f"{listed.size_bytes} {listed.version}"',
+        'return ""',
+        in_tests("pipelines/test_verify_executors.py::test_what_was_verified_is_not_read_again_unless_it_changed"),
+    ),
+    Defect(
+        "verified-again-and-again",
+        "verify --work reads what an earlier run has verified",
+        "check/verify_tasks.py: _once",
+        "if (done := job.attempts.result(key, cls)) is not None:",
+        "if (done := None) is not None:",
+        in_tests("pipelines/test_verify_executors.py"),
+    ),
+    Defect(
+        "ordinals-of-items-not-closed",
+        "verify does not look for ordinals out of range",
+        "verify_tasks.py: _read_shards",
+        "order.close()",
+        "pass",
+        in_tests("pipelines/test_verify_faults.py"),
+    ),
+    Defect(
+        "differing-shards-not-told",
+        "a worker of verify keeps to itself that a shard holds something else",
+        "verify_tasks.py: read_shards",
+        "differing=tuple(shard for shard in found.shards if shard != said[shard.facts.shard])",
+        "differing=()",
+        in_tests("pipelines/test_verify.py::test_edits_that_are_hashed_again_are_found"),
+    ),
+    Defect(
         "sample-looks-at-nothing",
         "verify --sample does not hash what it has drawn",
         "Drawn.has",
@@ -54,9 +86,9 @@ DEFECTS = (
     Defect(
         "brought-back-unseen",
         "verification does not look for what was removed",
-        "_verify_commit",
-        "if removed is not None and not how.quick and how.sample is None and not made.problems:",
-        "if False:",
+        "_read_shards",
+        "removed = _find_removed(job.run, job.output, job.at)",
+        "removed = None",
         in_tests("pipelines/test_remove.py::test_verification_names_what_a_forged_log_brings_back"),
     ),
     Defect(
@@ -78,9 +110,9 @@ DEFECTS = (
     Defect(
         "card-of-commits-unchecked",
         "verification does not look at the card of an output with commits",
-        "_verify_commit",
-        "problems = [*check_commit_card(log)]",
-        "problems: list[str] = []",
+        "check/verify.py: verify",
+        "problems += check_commit_card(log) if at is None else []",
+        "pass",
         in_tests("pipelines/test_commands_at.py::test_the_card_follows_commits"),
     ),
     Defect(
@@ -158,9 +190,9 @@ DEFECTS = (
     Defect(
         "root-not-compared",
         "verify --root is satisfied with any root",
-        "_verify_part",
-        "if head is not None and root and found_root != root:",
-        "if head is not None and root and not found_root:",
+        "_check_root",
+        "if part.made.head is not None and root and (found := _find_root(part)) != root:",
+        "if part.made.head is not None and root and not (found := _find_root(part)):",
         in_tests("pipelines/test_verify.py::test_a_build_rewritten_consistently_has_another_root"),
     ),
     Defect(
@@ -256,9 +288,9 @@ DEFECTS = (
     Defect(
         "written-shards-unread",
         "verification does not compare the documents of WriteShards' folder with its digest",
-        "_recount_content",
-        "problems.extend(recount(stored, made, records[name]))",
-        "recount(stored, made, records[name])",
+        "verify_content.py: _recount",
+        "part.problems.extend(recount(part.stored, made, records[name]))",
+        "recount(part.stored, made, records[name])",
         in_tests("pipelines/test_own_pipelines.py::test_commands_on_a_folder_of_shards"),
     ),
     Defect(
