@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from tokcore import __version__
 from tokcore.errors import ConfigError
 from tokcore.files.canonical_json import hash_sha256, write_canonical_json
-from tokcore_pipelines.check.verify_tasks import VerifyJob, make_piece_key
+from tokcore_pipelines.check.verify_tasks import VerifyJob, forget_problems, make_piece_key
 from tokcore_pipelines.local.pool import Workers
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
@@ -126,6 +126,8 @@ def open_verification(
         folder = work or stack.enter_context(storage.make_scratch_folder("tokcore-verify-"))
         job = VerifyJob(Attempts(folder, "verify", identity), output, base, uuid.uuid4().hex, is_kept=bool(work))
         workers = stack.enter_context(contextlib.closing(Workers(options, _WORKER_MODULES)))
+        if work and options.share is None:  # slices are started again and again while others are at work
+            forget_problems(job.attempts)
         session = Session(folder, options.share, progress.say) if options.share is not None else None
         try:
             if session is not None:

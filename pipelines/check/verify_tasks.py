@@ -59,6 +59,8 @@ from tokcore_schemas.verified import (
 
 T = TypeVar("T")
 
+_WITH_PROBLEMS = "problems"  # folder of the keys of pieces in which something was wrong
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class VerifyJob:
@@ -90,7 +92,22 @@ def _once(job: VerifyJob, piece: Any, cls: type[T], make: Callable[[str], T]) ->
     if (done := job.attempts.result(key, cls)) is not None:
         report_progress("read", piece.size_bytes)
         return done
-    return job.attempts.record(key, make(key))
+    found = make(key)
+    if getattr(found, "problems", ()):
+        mark = urls.join(job.attempts.folder, _WITH_PROBLEMS, key)
+        storage.create_exclusive(mark, b"", job.attempts.scratch)
+    return job.attempts.record(key, found)
+
+
+def forget_problems(attempts: Attempts) -> None:
+    """Remove the records of pieces in which something was wrong, so that they are looked at again.
+
+    What was wrong may have been the way to the file.
+    """
+    folder = urls.join(attempts.folder, _WITH_PROBLEMS)
+    keys = storage.list_tree(folder)
+    storage.remove_files(urls.join(attempts.folder, "done"), [f"{key}.json" for key in keys])
+    storage.remove_files(folder, keys)
 
 
 # --------------------------------------------------------------------------------------------------------------- files

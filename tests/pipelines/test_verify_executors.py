@@ -133,6 +133,9 @@ def test_what_was_verified_is_not_read_again_unless_it_changed(output, tmp_path,
     require_each_once([*verify(str(output), work=str(tmp_path / "work")).problems], [path])
     assert read == [path.removeprefix("shards/")]
     read.clear()
+    require_each_once([*verify(str(output), work=str(tmp_path / "work")).problems], [path])
+    assert read == [path.removeprefix("shards/")], "what was wrong is looked at again"
+    read.clear()
     verify(str(output), work=str(tmp_path / "other"))
     assert path.removeprefix("shards/") in read
     assert len(read) > 1
