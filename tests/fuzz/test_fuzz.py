@@ -27,6 +27,7 @@ RUNS = {
     "merge_rows": 6000,
     "pieces": 40,
     "rank_tokens": 2500,
+    "symbols": 150,
     "tokenizer_lists": 3000,
     "wordpiece": 2500,
 }

@@ -4,6 +4,14 @@ from mutants.defect import Defect, in_tests
 
 DEFECTS = (
     Defect(
+        "symbol-before-not-renewed",
+        "in long words of symbols, the pair with the symbol before a merge keeps its old rank",
+        "SymbolBpe::merge_by_heap",
+        "if (previous[left] != kNone) add(previous[left]);",
+        "",
+        in_tests("fuzz/test_fuzz.py::test_kernel"),
+    ),
+    Defect(
         "long-tokens-cut",
         "decoding copies sixteen bytes of tokens that are longer",
         "TokenTable::write_as",

@@ -128,7 +128,10 @@ def describe_left_out(spec: TokenizerSpec) -> str:
         if words.max_characters:
             said.append(f"llama.cpp has no limit of characters, so words of more than {words.max_characters} differ")
         if spec.normalizer == ("bert",):
-            said.append("llama.cpp removes spacing marks beside accents, so that words of Hindi and its like differ")
+            said.append(
+                "llama.cpp removes spacing marks beside accents, and takes no Hangul apart, so that texts of Hindi, "
+                "Bengali, Khmer, Korean and their like differ: bert-cased is exact"
+            )
     elif is_piece_model(spec.model):
         if (pieces := require_pieces(spec.model, "a GGUF file")).is_unigram:
             said.append("llama.cpp adds up scores as float64, so ids differ where two cuts are equal but for rounding")
