@@ -152,7 +152,9 @@ void check(std::mt19937& random) {
   for (const size_t threads : {2, 3}) {
     options.threads = threads;
     options.max_narrow_ids = random() % 2 == 0 ? 256 + random() % 40 : 65536;
-    expect(same(learned(), plain), "threads and width of symbols change nothing");
+    options.first_guess = 1 + random() % 20;
+    options.guessed_count = random() % 30;
+    expect(same(learned(), plain), "threads, width of symbols and guesses change nothing");
   }
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,7 @@ from tokcore.errors import ConfigError, FormatError, LearnError
 from tokcore.learn.merges import Merge, learn_bpe, learn_rows
 from tokcore.reference import reference
 from tokcore.text.byte_alphabet import ID_OF_BYTE, from_printable, to_printable
-from tokcore.text.texts import make_texts_from_strings
+from tokcore.text.texts import Texts, make_texts_from_strings
 
 ALL = kernel.list_available()
 NATIVE = ALL[0]
@@ -70,6 +70,99 @@ def test_threads_long_words_and_wide_symbols_change_nothing(parts: list[bytes], 
     found = _native.learn(batch.data, batch.offsets, counts, 25, 1, 0, threads, ID_OF_BYTE, done, **settings)
     assert done[0] == len(found[0])
     assert [column.tolist() for column in found] == [column.tolist() for column in expected]
+
+
+def learned_with_guess(
+    texts: Sequence[bytes],
+    counts: Sequence[int],
+    num_merges: int,
+    first_guess: int,
+    guessed_count: int,
+    **settings: int,
+) -> list[tuple[int, int, int]]:
+    """What the kernel learns if it guesses, after first_guess merges, that guessed_count is the last count."""
+    batch = make_texts_from_strings(texts)
+    options = {"threads": 1, "min_count": 1, "max_token_bytes": 0} | settings
+    limits = [options.pop(name) for name in ("min_count", "max_token_bytes", "threads")]
+    numbers, done = np.array(counts, np.uint64), np.zeros(1, np.int64)
+    columns = _native.learn(
+        batch.data,
+        batch.offsets,
+        numbers,
+        num_merges,
+        *limits,
+        ID_OF_BYTE,
+        done,
+        min_parallel_units=0,
+        first_guess=first_guess,
+        guessed_count=min(guessed_count, 2**63 - 1),
+        **options,
+    )
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def learned_by_definition(
+    texts: Sequence[bytes], counts: Sequence[int], num_merges: int, least: int = 1, longest: int = 0
+) -> list[tuple[int, int, int]]:
+    words = [([ID_OF_BYTE[byte] for byte in text], count) for text, count in zip(texts, counts, strict=True)]
+    return reference.learn_merges(words, num_merges, least, longest)
+
+
+@example([(b"a" * 300, 1), (b"ab" * 200, 3)], 1, 2, 250, 2, 256, 0)
+@example([(b"abcabd", 1), (b"ab", 3)], 2**61, 1, 2**63 - 1, 1, 65536, 0)
+@given(
+    st.lists(st.tuples(long_words | words.map(str.encode), st.integers(0, 5)), max_size=5),
+    st.sampled_from([1, 37, 2**40 + 1]),  # as languages are weighted
+    st.integers(1, 30),
+    st.integers(1, 40) | st.integers(1, 2**63 - 1),
+    st.integers(1, 3),
+    st.sampled_from([256, 258, 65536]),
+    st.sampled_from([0, 3]),
+)
+def test_pairs_left_out_by_guess_are_found_again(
+    rows: list[tuple[bytes, int]], weight: int, first: int, guess: int, threads: int, narrow: int, longest: int
+) -> None:
+    """Whenever the last count is guessed, and whatever is guessed: too low, right, too high, beyond all counts."""
+    texts = [text for text, _ in rows]
+    counts = [count * (weight if i % 2 else 1) for i, (_, count) in enumerate(rows)]
+    expected = learned_by_definition(texts, counts, 25, 2, longest)
+    settings = {"min_count": 2, "max_token_bytes": longest, "threads": threads, "max_narrow_ids": narrow}
+    assert learned_with_guess(texts, counts, 25, first, guess, **settings) == expected
+
+
+def test_a_guess_of_one_more_or_less_changes_nothing_after_any_merge() -> None:
+    """After every number of merges: the count of each later merge as guess, and one more and one less."""
+    rnd = random.Random(11)
+    texts = [bytes(rnd.choices(b"abc", k=rnd.randint(2, 14))) for _ in range(40)] + [b"a" * 9, b"ab" * 140]
+    counts = [rnd.choice([1, 2, 2, 3, 50]) for _ in texts]
+    expected = learned_by_definition(texts, counts, 60)
+    guesses = {guess for *_, count in expected for guess in (count - 1, count, count + 1) if guess}
+    for first in range(1, 60):
+        for guess in guesses:
+            assert learned_with_guess(texts, counts, 60, first, guess) == expected, (first, guess)
+
+
+@pytest.mark.parametrize("weights", [[1], [1, 3, 1009], [2**20, 2**35 + 1]])
+def test_guesses_of_its_own_change_nothing_in_a_large_table(weights: list[int]) -> None:
+    """As languages are weighted. Guesses before the first merge could be made, of 16 and of all of them."""
+    table = random_table(9, 30_000, b"etaoin shrdlu\xc3\xa9", 14, 300)
+    counts = [count * weights[i % len(weights)] for i, count in enumerate(table.values())]
+    plain = learned_with_guess(list(table), counts, 4000, 10**9, 0)
+    assert len(plain) == 4000
+    for first, threads in ((1, 1), (16, 1), (16, 2)):
+        assert learned_with_guess(list(table), counts, 4000, first, 0, threads=threads) == plain
+
+
+def test_words_that_are_far_apart_are_merged() -> None:
+    """Lists of words are packed: the distances here take one to four bytes."""
+    texts = [b"xyz"]
+    for distance in (1, 200, 20_000, 2_200_000):
+        texts += [b"ab"] * (distance - 1) + [b"xyz"]
+    lengths = np.array([len(text) for text in texts])
+    data = np.frombuffer(b"".join(texts), np.uint8)
+    counts = np.full(len(texts), 1, np.uint64)
+    _, _, found = kernel.learn_merges(Texts(data, np.concatenate([[0], np.cumsum(lengths)])), counts, 9, 1)
+    assert found.tolist() == [len(texts) - 5, 5, 5]
 
 
 def random_table(seed: int, num_words: int, letters: bytes, longest: int, most: int) -> dict[bytes, int]:

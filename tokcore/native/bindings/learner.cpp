@@ -43,7 +43,7 @@ void check_learned(const Learned& learned) {
 Merges learn_arrays(InputArray<uint8_t> data, InputArray<int64_t> offsets, InputArray<uint64_t> counts,
                     size_t num_merges, uint64_t min_count, size_t max_token_bytes, size_t threads,
                     nb::bytes id_of_byte, InOutArray<int64_t> merges_done, size_t min_parallel_units,
-                    size_t max_narrow_ids) {
+                    size_t max_narrow_ids, size_t first_guess, uint64_t guessed_count) {
   LearnOptions options{.num_merges = num_merges,
                        .min_count = min_count,
                        .max_token_bytes = max_token_bytes,
@@ -51,7 +51,9 @@ Merges learn_arrays(InputArray<uint8_t> data, InputArray<int64_t> offsets, Input
                        .id_of_byte = static_cast<const uint8_t*>(id_of_byte.data()),
                        .merges_done = merges_done.data(),
                        .min_parallel_units = min_parallel_units,
-                       .max_narrow_ids = max_narrow_ids};
+                       .max_narrow_ids = max_narrow_ids,
+                       .first_guess = first_guess,
+                       .guessed_count = guessed_count};
   check_table(data, offsets, counts, merges_done, options);
   constexpr size_t kMaxMerges = (size_t{1} << 31) - 256;
   if (num_merges > kMaxMerges) {
@@ -103,15 +105,17 @@ CharacterMerges learn_characters_arrays(InputArray<uint8_t> data, InputArray<int
 Merges learn_symbols_arrays(InputArray<uint32_t> symbols, InputArray<int64_t> offsets,
                             InputArray<uint64_t> counts, InputArray<int64_t> symbol_bytes, size_t num_merges,
                             uint64_t min_count, size_t max_token_bytes, size_t threads,
-                            InOutArray<int64_t> merges_done, size_t min_parallel_units,
-                            size_t max_narrow_ids) {
+                            InOutArray<int64_t> merges_done, size_t min_parallel_units, size_t max_narrow_ids,
+                            size_t first_guess, uint64_t guessed_count) {
   const LearnOptions options{.num_merges = num_merges,
                              .min_count = min_count,
                              .max_token_bytes = max_token_bytes,
                              .threads = threads,
                              .merges_done = merges_done.data(),
                              .min_parallel_units = min_parallel_units,
-                             .max_narrow_ids = max_narrow_ids};
+                             .max_narrow_ids = max_narrow_ids,
+                             .first_guess = first_guess,
+                             .guessed_count = guessed_count};
   check_table(symbols, offsets, counts, merges_done, options);
   const size_t num_symbols = symbol_bytes.shape(0);
   if (num_symbols >= size_t{1} << 31 || num_merges > (size_t{1} << 31) - num_symbols) {
@@ -144,12 +148,16 @@ void bind_learner(nb::module_& module) {
              nb::arg("id_of_byte"), nb::arg("merges_done").noconvert(),
              nb::arg("min_parallel_units") = LearnOptions{}.min_parallel_units,
              nb::arg("max_narrow_ids") = LearnOptions{}.max_narrow_ids,
+             nb::arg("first_guess") = LearnOptions{}.first_guess,
+             nb::arg("guessed_count") = LearnOptions{}.guessed_count,
              "(left, right, count) of the merges, in order; fewer than num_merges if no pair is left.");
   module.def("learn_symbols", &learn_symbols_arrays, nb::arg("symbols"), nb::arg("offsets"),
              nb::arg("counts"), nb::arg("symbol_bytes"), nb::arg("num_merges"), nb::arg("min_count"),
              nb::arg("max_token_bytes"), nb::arg("threads"), nb::arg("merges_done").noconvert(),
              nb::arg("min_parallel_units") = LearnOptions{}.min_parallel_units,
              nb::arg("max_narrow_ids") = LearnOptions{}.max_narrow_ids,
+             nb::arg("first_guess") = LearnOptions{}.first_guess,
+             nb::arg("guessed_count") = LearnOptions{}.guessed_count,
              "As learn, of words of symbols; merge i makes the symbol after the last one that has bytes.");
   module.def(
       "learn_characters", &learn_characters_arrays, nb::arg("data"), nb::arg("offsets"), nb::arg("counts"),

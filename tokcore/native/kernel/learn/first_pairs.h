@@ -15,9 +15,8 @@ namespace tokcore {
 
 struct FirstPair {
   int64_t count = 0;
-  uint32_t num_units = 0;
-  uint32_t last_unit = 0;      // if num_units is not 0
-  uint32_t* cursor = nullptr;  // where the next unit is listed; null if the pair is not kept
+  UnitListSize size;
+  UnitList::Cursor cursor;  // where the next unit is listed; nowhere if the pair is not kept
 };
 
 class DensePairs {
@@ -25,6 +24,7 @@ class DensePairs {
   explicit DensePairs(size_t num_symbols) : num_symbols_(num_symbols), pairs_(num_symbols * num_symbols) {}
 
   FirstPair& at(uint32_t left, uint32_t right) { return pairs_[left * num_symbols_ + right]; }
+  void prefetch(uint32_t, uint32_t) const {}
 
   // Calls action(left, right, pair) for every pair; those that do not occur have the count 0.
   template <typename Action>
@@ -59,6 +59,10 @@ class HashedPairs {
     return places_[place].pair;
   }
 
+  void prefetch(uint32_t left, uint32_t right) const {
+    __builtin_prefetch(&places_[home(pair_key(left, right))], 1);
+  }
+
   // Calls action(left, right, pair) for every pair, in no order.
   template <typename Action>
   void for_each(Action action) const {
@@ -76,9 +80,12 @@ class HashedPairs {
     FirstPair pair;
   };
 
+  size_t home(uint64_t key) const {
+    return fold(key ^ 0xA0761D6478BD642Fu, 0x9E3779B97F4A7C15u) & (places_.size() - 1);
+  }
   size_t find(uint64_t key) const {
     const size_t mask = places_.size() - 1;
-    size_t place = fold(key ^ 0xA0761D6478BD642Fu, 0x9E3779B97F4A7C15u) & mask;
+    size_t place = home(key);
     while (places_[place].key != key && places_[place].key != kFree) place = (place + 1) & mask;
     return place;
   }

@@ -6,8 +6,12 @@
 // the given order, 256 + i is merge i. The result depends only on the sum of counts of each word: not on
 // order, repetitions or threads. learn_symbols() does the same for words of any symbols; merges follow these.
 //
+// Counts of chosen pairs never rise, so a pair that is rarer than the last merge will be is never merged. The
+// count of the last merge is guessed while the others are found, and pairs below it are left out. If the
+// guess was too high, they are counted and listed again. Not by score, nor by SentencePiece's rules.
+//
 // Cost: a constant for each replacement, as words of more than 256 symbols are kept in linked segments; O(log
-// pairs) to find the pair to merge. Memory: about 2 bytes a symbol (4 from 65,535 ids on), 12 a word, 4 for
+// pairs) to find the pair to merge. Memory: 2 bytes a symbol (4 from 65,536 ids on), 16 a word, 1 to 2 for
 // each word and distinct pair in it, 50 for each pair frequent enough to be merged. OPTIMIZATIONS.md says
 // what was tried. Thread-safe.
 #pragma once
@@ -38,6 +42,9 @@ struct LearnOptions {
   size_t min_parallel_units = 8192;
   // Symbols take two bytes as long as ids are below this; at most 2^16.
   size_t max_narrow_ids = 65536;
+  // The last count is guessed when this many merges are found, and again when there are twice as many.
+  size_t first_guess = 16;
+  uint64_t guessed_count = 0;  // if it is not 0: what is guessed
 };
 
 enum class LearnStatus : uint8_t {

@@ -1,13 +1,14 @@
 // DESCRIPTION
 // PairTable holds each pair of neighbouring symbols that may still be merged: its count, and the units (words
 // or segments of long words) that held it when it was inserted. A pair's count never rises after its
-// insertion, so pairs that fall below the minimum are forgotten. CandidateQueue yields pairs by count
-// (highest first), then left id, then right id (lowest first). Entries may be out of date, so the caller
-// compares each one with the table. The order depends only on the entries. Neither is thread-safe.
+// insertion, so pairs that fall below the minimum, which may rise, are forgotten. CandidateQueue yields pairs
+// by count (highest first), then left id, then right id (lowest first). Entries may be out of date, so the
+// caller compares each one with the table. The order depends only on the entries. Neither is thread-safe.
 #pragma once
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -27,51 +28,119 @@ constexpr uint64_t pair_key(uint32_t left, uint32_t right) {
 constexpr uint32_t left_of(uint64_t key) { return static_cast<uint32_t>(key >> 32); }
 constexpr uint32_t right_of(uint64_t key) { return static_cast<uint32_t>(key); }
 
-// A list of unit numbers of fixed length. Up to three numbers are stored in the list itself.
+// How long a list of ascending units is, and how many bytes it takes: the first number and the differences
+// of the others, in 7 bits a byte.
+struct UnitListSize {
+  uint32_t num_units = 0;
+  uint32_t num_bytes = 0;   // without the first number; less than 2^32, as the differences add up to less
+  uint32_t first_unit = 0;  // if num_units is not 0
+  uint32_t last_unit = 0;
+
+  // Adds a unit that is not before the last one; false if it is that one.
+  [[gnu::always_inline]] bool add(uint32_t unit) {
+    if (num_units == 0) {
+      first_unit = unit;
+    } else if (unit == last_unit) {
+      return false;
+    } else {
+      num_bytes += bytes_of(unit - last_unit);
+    }
+    last_unit = unit;
+    ++num_units;
+    return true;
+  }
+  // Adds a list of later units.
+  void add(const UnitListSize& more) {
+    if (more.num_units == 0) return;
+    if (num_units == 0) {
+      *this = more;
+      return;
+    }
+    num_bytes += bytes_of(more.first_unit - last_unit) + more.num_bytes;
+    num_units += more.num_units;
+    last_unit = more.last_unit;
+  }
+  size_t total_bytes() const { return num_units == 0 ? 0 : size_t{num_bytes} + bytes_of(first_unit); }
+
+  static uint32_t bytes_of(uint32_t number) {
+    return (static_cast<uint32_t>(std::bit_width(number | 1)) + 6) / 7;
+  }
+};
+
+// A list of ascending unit numbers, packed; a short one is in the list itself.
 class UnitList {
  public:
+  // Writes a list from its start.
+  struct Cursor {
+    uint8_t* at = nullptr;
+    uint32_t last_unit = 0;
+
+    [[gnu::always_inline]] void add(uint32_t unit) {
+      uint32_t difference = unit - std::exchange(last_unit, unit);
+      for (; difference >= 0x80; difference >>= 7) *at++ = static_cast<uint8_t>(difference | 0x80);
+      *at++ = static_cast<uint8_t>(difference);
+    }
+  };
+
   UnitList() = default;
-  explicit UnitList(uint32_t size) : size_(size) {
-    if (size_ > kInline) {
-      auto* units = new uint32_t[size_];
-      std::memcpy(inline_, &units, sizeof units);
+  explicit UnitList(const UnitListSize& size) : size_(size.num_units) {
+    if (size.total_bytes() > kInline) {
+      auto* bytes = new uint8_t[size.total_bytes()];
+      std::memcpy(bytes_, &bytes, sizeof bytes);
+      bytes_[kInline] = 1;
     }
   }
-  UnitList(UnitList&& other) noexcept : size_(std::exchange(other.size_, 0)) {
-    std::memcpy(inline_, other.inline_, sizeof inline_);
-  }
+  UnitList(UnitList&& other) noexcept { take(other); }
   UnitList& operator=(UnitList&& other) noexcept {
     if (this != &other) {
       clear();
-      size_ = std::exchange(other.size_, 0);
-      std::memcpy(inline_, other.inline_, sizeof inline_);
+      take(other);
     }
     return *this;
   }
   ~UnitList() { clear(); }
 
   uint32_t size() const { return size_; }
-  const uint32_t* begin() const { return const_cast<UnitList*>(this)->begin(); }
-  const uint32_t* end() const { return begin() + size_; }
   // Valid until the list is moved or cleared.
-  uint32_t* begin() { return size_ > kInline ? memory() : inline_; }
+  Cursor begin() { return {bytes(), 0}; }
+  std::vector<uint32_t> unpacked() const {
+    std::vector<uint32_t> units;
+    units.reserve(size_);
+    const uint8_t* at = const_cast<UnitList*>(this)->bytes();
+    for (uint32_t i = 0, unit = 0; i < size_; ++i) {
+      uint32_t byte = *at++, difference = byte & 0x7f;
+      for (uint32_t shift = 7; byte >= 0x80; shift += 7) {
+        byte = *at++;
+        difference |= (byte & 0x7f) << shift;
+      }
+      units.push_back(unit += difference);
+    }
+    return units;
+  }
+  void prefetch() { __builtin_prefetch(bytes()); }
   void clear() {
-    if (size_ > kInline) delete[] memory();
+    if (bytes_[kInline] != 0) delete[] bytes();
+    bytes_[kInline] = 0;
     size_ = 0;
   }
 
  private:
-  static constexpr uint32_t kInline = 3;
-  static_assert(sizeof(uint32_t*) <= kInline * sizeof(uint32_t));
+  static constexpr size_t kInline = 11;
 
-  uint32_t* memory() const {
-    uint32_t* units;
-    std::memcpy(&units, inline_, sizeof units);
-    return units;
+  uint8_t* bytes() {
+    if (bytes_[kInline] == 0) return bytes_;
+    uint8_t* bytes;
+    std::memcpy(&bytes, bytes_, sizeof bytes);
+    return bytes;
+  }
+  void take(UnitList& other) {
+    size_ = std::exchange(other.size_, 0);
+    std::memcpy(bytes_, other.bytes_, sizeof bytes_);
+    other.bytes_[kInline] = 0;
   }
 
   uint32_t size_ = 0;
-  uint32_t inline_[kInline] = {};
+  uint8_t bytes_[kInline + 1] = {};  // the list, or where it is; the last byte says which
 };
 
 class PairTable {
@@ -126,6 +195,16 @@ class PairTable {
     UnitList units = std::move(pair.units);
     forget(pair);
     return units;
+  }
+
+  // Raises the minimum, and forgets the pairs below it.
+  void forget_below(int64_t min_count) {
+    min_count_ = min_count;
+    for (Shard& shard : shards_) {
+      for (Pair& pair : shard.pairs) {
+        if (pair.count > 0 && pair.count < min_count) forget(pair);
+      }
+    }
   }
 
   // Calls action(key, count) for each pair, and with a count of 0 for free places. Skipping those would need

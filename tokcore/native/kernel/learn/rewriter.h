@@ -21,15 +21,15 @@ struct MergeStep {
   uint32_t left;
   uint32_t right;
   uint32_t merged;
-  UnitList units;  // units that may hold the pair, ascending
+  UnitList packed;
+  std::vector<uint32_t> units;  // that may hold the pair, ascending: unpacked before the pair is merged
 };
 
 // A symbol before (or after) merged pairs: how often it occurs there, and in how many units.
 struct Neighbour {
   uint32_t id;
-  uint32_t num_units;
   int64_t count;
-  uint32_t last_unit;
+  UnitListSize size;  // of the list of units
 };
 struct Place {
   uint32_t neighbour;  // its index in Side::neighbours
@@ -89,15 +89,12 @@ struct Job {
     uint32_t& place = index[id];
     const bool is_new = place == 0;
     if (is_new) {
-      side.neighbours.push_back({id, 1, count, unit});
+      side.neighbours.push_back({id, 0, {}});
       place = static_cast<uint32_t>(side.neighbours.size());
-    } else {
-      Neighbour& neighbour = side.neighbours[place - 1];
-      neighbour.count += count;
-      if (neighbour.last_unit == unit) return false;
-      neighbour.last_unit = unit;
-      ++neighbour.num_units;
     }
+    Neighbour& neighbour = side.neighbours[place - 1];
+    neighbour.count += count;
+    if (!neighbour.size.add(unit)) return false;
     side.places.push_back({place - 1, unit});
     return is_new;
   }
@@ -175,8 +172,9 @@ void apply(WordStore<Symbol>& words, const Job& job) {
     side->places.clear();
   }
   effects.num_replaced = 0;
-  const uint32_t* const first = std::lower_bound(step.units.begin(), step.units.end(), worker.first_unit);
-  const uint32_t* const last = std::lower_bound(first, step.units.end(), worker.end_unit);
+  const uint32_t* const end = step.units.data() + step.units.size();
+  const uint32_t* const first = std::lower_bound(step.units.data(), end, worker.first_unit);
+  const uint32_t* const last = std::lower_bound(first, end, worker.end_unit);
   for (const uint32_t* at = first; at != last; ++at) {
     if (last - at > kPrefetchUnits) words.units.prefetch(at[kPrefetchUnits]);
     if (last - at > kPrefetchSymbols) __builtin_prefetch(words.begin(at[kPrefetchSymbols]), 1);
