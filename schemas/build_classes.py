@@ -124,6 +124,9 @@ class Filter:
     rule: Literal["gopher_quality", "gopher_repetition", "c4_quality", "label_script"] | None = None
     # of the rule in ledgers; not set: keep, or the ready rule's; the second one ends in -2
     name: str | None = None
+    # documents that share n words in a row with a record of these files are not kept: { files = 'evals/*.jsonl', n =
+    # 13, field = 'text' }
+    ngram_overlap: Mapping[str, str | int | Sequence[str]] | None = None
     # languages, or globs of them: documents of others pass
     langs: str | Sequence[str] | None = None
     # of gopher_quality; not set: 50

@@ -38,7 +38,7 @@ from tokcore_schemas.document import normalize_lang
 from tokcore_schemas.encodings import ENCODINGS, OTHER_ENCODING_NAMES, UTF8
 from tokcore_schemas.input_format import FileFormat
 from tokcore_schemas.input_format import find_format as find_input_format
-from tokcore_schemas.plan import FieldOfRecord, FilterRule, MapRule, MaskRule
+from tokcore_schemas.plan import FieldOfRecord, FilterRule, MapRule, MaskRule, Overlap
 from tokcore_schemas.prefer import SOURCE_ORDER, TEXT, parse_preferences
 from tokcore_schemas.setting import REQUIRED, Limits, Setting, key
 from tokcore_schemas.stage_manifests import (
@@ -74,7 +74,7 @@ MAX_ROW_LENGTH = 2**26  # which every format holds as one document
 MAX_THETA = 1_000
 # Which the first outputs were built without.
 _LATER_KEYS = frozenset(
-    {"end_of_word", "follow_links", "lang_map", "max_length", "pad_to_multiple_of", "splits", "steps"}
+    {"end_of_word", "follow_links", "lang_map", "max_length", "ngram_overlap", "pad_to_multiple_of", "splits", "steps"}
 )
 
 
@@ -182,6 +182,17 @@ class MapTable:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class OverlapTable:
+    """[filter.ngram_overlap]"""
+
+    files: tuple[str, ...] = key(
+        REQUIRED, "URL, glob or list of them: the items of tests", least=1, or_one=True, is_path=True
+    )
+    n: int = key(13, "words in a row; an item with fewer is never found", least=1, most=100)
+    field: str = key("text", "field, column or template of an item's text")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FilterTable:
     """[[filter]]: documents that are not kept; the rules hold in their order, for counts and shards"""
 
@@ -194,8 +205,16 @@ class FilterTable:
     name: str | None = key(
         None, "of the rule in ledgers; not set: keep, or the ready rule's; the second one ends in -2"
     )
+    ngram_overlap: OverlapTable | None = key(
+        None,
+        "documents that share n words in a row with a record of these files are not kept: { files = 'evals/*.jsonl', "
+        "n = 13, field = 'text' }",
+    )
     langs: tuple[str, ...] = key((), "languages, or globs of them: documents of others pass", or_one=True)
     parameters: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # of the ready rule, that the file sets
+
+    def __repr__(self) -> str:
+        return _show_settings(self)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -1247,9 +1266,10 @@ def name_rules(filters: Sequence[FilterTable]) -> tuple[FilterRule, ...]:
     >>> [one.name for one in name_rules([FilterTable(keep="a"), FilterTable(keep="b"), FilterTable(rule="c4_quality")])]
     ['keep', 'keep-2', 'c4_quality']
     """
-    names = _number_names((one.name, one.rule or "keep") for one in filters)
+    kinds = (one.rule or ("ngram_overlap" if one.ngram_overlap is not None else "keep") for one in filters)
+    names = _number_names(zip((one.name for one in filters), kinds, strict=True))
     return tuple(
-        FilterRule(name, one.keep or "", one.rule or "", _spell_parameters(one), one.langs)
+        FilterRule(name, one.keep or "", one.rule or "", _spell_parameters(one), one.langs, _find_overlap(one))
         for name, one in zip(names, filters, strict=True)
     )
 
@@ -1273,6 +1293,11 @@ def _number_names(named: Iterable[tuple[str | None, str]]) -> list[str]:
             name += f"-{num_of[name]}" if num_of[name] > 1 else ""
         names.append(given or name)
     return names
+
+
+def _find_overlap(one: FilterTable) -> Overlap | None:
+    overlap = one.ngram_overlap
+    return Overlap(overlap.n, overlap.field, ()) if overlap is not None else None
 
 
 def _spell_parameters(one: FilterTable) -> str:

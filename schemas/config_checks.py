@@ -320,9 +320,16 @@ def _check_filters(config: BuildConfig, file: BuildFile) -> None:
     names: dict[str, int] = {}
     for number, (table, rule) in enumerate(zip(config.filters, config.filter_rules, strict=True)):
         key = ("filter", number)
-        if (table.keep is None) == (table.rule is None):
-            found = "neither is there" if table.keep is None else "both are there"
-            raise file.error(key, f'needs either keep = "..." or rule = "...": {found}.')
+        num_told = sum(one is not None for one in (table.keep, table.rule, table.ngram_overlap))
+        if num_told != 1:
+            found = "neither is there" if not num_told else "both are there" if num_told == 2 else "all are there"
+            raise file.error(key, f'needs either keep = "..." or rule = "..." or ngram_overlap = {{...}}: {found}.')
+        if table.ngram_overlap is not None and is_template(table.ngram_overlap.field):
+            try:
+                parse_template(table.ngram_overlap.field)
+            except ValueError as error:
+                where = (*key, "ngram_overlap", "field")
+                raise file.error(where, f"= {show_value(table.ngram_overlap.field)}: {error}.") from error
         if not is_valid_lang(rule.name):
             raise file.error((*key, "name"), f"= {show_value(rule.name)}: expected letters, digits and . _ + -.")
         if names.setdefault(rule.name, number) != number:

@@ -28,6 +28,7 @@ from tokcore_schemas.build_tables import (
     TABLES,
     VERSION,
     FilterTable,
+    OverlapTable,
     SpecialTable,
     fields_of,
     list_parameters,
@@ -149,6 +150,9 @@ def read_tables(file: BuildFile) -> dict[str, Any]:
     return values
 
 
+_OVERLAP = "ngram_overlap"  # a table in a rule
+
+
 def _read_filter(file: BuildFile, value: Any, key: Key) -> FilterTable:
     """A rule, whose parameters stand among its own keys."""
     if not isinstance(value, dict):
@@ -158,7 +162,11 @@ def _read_filter(file: BuildFile, value: Any, key: Key) -> FilterTable:
     own = {field.name for field in fields_of(rule)} if rule is not None else set()
     _check_names(file, value, (*list_settings(FilterTable), *(known if rule is None else sorted(own))), key)
     told = {name: _read_value(file, known[name], item, (*key, name)) for name, item in value.items() if name in known}
-    table = _read_table(file, FilterTable, {name: item for name, item in value.items() if name not in known}, key)
+    overlap = None
+    if _OVERLAP in value:
+        overlap = _read_table(file, OverlapTable, value[_OVERLAP], (*key, _OVERLAP))
+    own_keys = {name: item for name, item in value.items() if name not in known and name != _OVERLAP}
+    table = dataclasses.replace(_read_table(file, FilterTable, own_keys, key), ngram_overlap=overlap)
     if told and rule is None:
         raise file.error((*key, next(iter(told))), "is of a ready rule, and none is named: add rule, or remove it.")
     return dataclasses.replace(table, parameters=told)

@@ -5,6 +5,7 @@ build_tables declares the tables; of each setting this takes the name, the type 
 
 from __future__ import annotations
 
+import dataclasses
 import textwrap
 import typing
 from collections.abc import Iterator, Mapping
@@ -78,6 +79,8 @@ def _write_class(name: str, table: type) -> Iterator[str]:
 
 def _spell_type(setting: Setting) -> str:
     kind = setting.kind
+    if dataclasses.is_dataclass(kind):
+        return "Mapping[str, str | int | Sequence[str]]"  # a table within a table
     if typing.get_origin(kind) is tuple:
         one = _spell_string(setting) if typing.get_args(kind)[0] is not int else "int"
         return f"{one} | Sequence[{one}]" if setting.limits.or_one or one == "int" else f"Sequence[{one}]"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import typing
 from collections.abc import Mapping
@@ -23,7 +24,7 @@ def make_json_schema() -> dict[str, Any]:
     tables["source"]["oneOf"] = [{"required": ["lang"]}, {"required": ["lang_field"]}]
     tables["source"] = {"type": "array", "items": tables["source"], "minItems": 1}
     tables["filter"]["properties"] |= {name: _describe_setting(one) for name, one in list_parameters().items()}
-    tables["filter"]["oneOf"] = [{"required": ["keep"]}, {"required": ["rule"]}]
+    tables["filter"]["oneOf"] = [{"required": [name]} for name in ("keep", "rule", "ngram_overlap")]
     tables |= {name: {"type": "array", "items": tables[name]} for name in ("map", "filter")}
     role = tables["special"]["properties"]["role"]
     reserved = {"type": "integer", "minimum": 0, "maximum": MAX_RESERVED, "description": RESERVED_TEXT}
@@ -65,6 +66,8 @@ def _describe_setting(setting: Setting) -> dict[str, Any]:
 
 def _describe_type(setting: Setting) -> dict[str, Any]:
     kind, limits = setting.kind, setting.limits
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        return _describe_table(kind)
     if typing.get_origin(kind) is tuple:
         one = _describe_string(setting) if typing.get_args(kind)[0] is not int else _describe_item(setting)
         many: dict[str, Any] = {"type": "array", "items": one}

@@ -48,14 +48,35 @@ class MapRule:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ItemsFile:
+    """A file of items of a test, as it was when the build was planned."""
+
+    uri: str  # as of InputFile; where it is read, absolute
+    size_bytes: int
+    sha256: str
+    format: str
+    compression: Compression
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Overlap:
+    """Documents that share a run of words with an item of a test are not kept: tokcore.text.quality.overlap."""
+
+    n: int  # words of a run
+    field: str  # of the records of the files: field, column, or template
+    files: tuple[ItemsFile, ...]  # sorted by uri; in a build file's own rules empty
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class FilterRule:
-    """A rule that documents must pass to be kept: an expression over fields, or a ready rule."""
+    """A rule that documents must pass to be kept: an expression over fields, a ready rule, or the items of a test."""
 
     name: str  # of the ledger
     keep: str = written_unless("")  # tokcore_schemas.expressions
     rule: str = written_unless("")  # tokcore.text.quality.RULES
     parameters: str = written_unless("")  # of a ready rule: those that are not its defaults, as canonical JSON
     langs: tuple[str, ...] = written_unless(())  # globs: documents of other languages pass; empty: of all
+    overlap: Overlap | None = written_unless(None)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -36,6 +36,15 @@ class RunRef:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class OverlapRef:
+    """A document that is not kept, since it shares a run of words with items of a test."""
+
+    record: int  # within the range; in the ledger of a file, within the file
+    rule: str
+    items: tuple[tuple[int, int], ...]  # of each: number of its file in the rule, and of the record in it
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class RangeLedger:
     """What became of the records of one input range."""
 
@@ -56,6 +65,7 @@ class RangeLedger:
     respelled: dict[str, int] | None = written_unless(None)
     # Language -> kind -> spans that a mask found, those of documents that are not kept included.
     masked: dict[str, dict[str, int]] | None = written_unless(None)
+    overlaps: tuple[OverlapRef, ...] = written_unless(())
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -67,7 +67,12 @@ match d:
 
 
 # "arrow" is also the name of an input format, which tokcore_schemas.input_format and the reader of [[source]] know.
-_INPUT_FORMATS = ("pipelines/reading/input_range.py", "schemas/config_checks.py", "schemas/input_format.py")
+_INPUT_FORMATS = (
+    "pipelines/reading/as_written.py",
+    "pipelines/reading/input_range.py",
+    "schemas/config_checks.py",
+    "schemas/input_format.py",
+)
 
 
 def test_no_code_knows_a_shard_format_but_its_file_and_the_table():

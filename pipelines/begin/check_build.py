@@ -47,6 +47,7 @@ def make_check_report(build: Build, progress: StageProgress, rule: int | None = 
     with progress.stage("filter samples", minor=True):
         mapped = tell_maps(build.config.map_rules, samples)
         masked = tell_mask(build.config.mask_rule, samples)
+        rules = samples[0].settings.filters if samples else rules  # with the files of test items
         filtered = tell_filters(rules, samples)
         duplicates = tell_duplicates(build.config.dedup_identity(), samples)
         around = tell_rule(rules[rule], samples) if rule is not None else None

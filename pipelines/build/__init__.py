@@ -29,7 +29,7 @@ What outputs hold, read back:
 
 What they read and write:
 - ledger: the sums that must balance.
-- rejects: the files of rejected/. reject_causes: why most records were rejected.
+- rejects: the files of rejected/. overlap_receipt: that of test items. reject_causes: why most records were rejected.
 - token_count_table: what the shards hold. tokenizer_files: what a tokenizer consists of.
 - dataset_card: README.md of the output.
 """

@@ -9,6 +9,7 @@ from typing import Any
 
 from tokcore_pipelines.build.samples import SourceSample
 from tokcore_pipelines.reading.filters import find_dropped, is_meant, make_judge, measure_document
+from tokcore_pipelines.reading.overlaps import list_overlaps
 from tokcore_pipelines.reading.peek import read_first_documents
 from tokcore_pipelines.reading.records import Batch, make_printable
 from tokcore_pipelines.store.redaction import redact
@@ -85,6 +86,9 @@ def _describe(uri: str, batch: Batch, i: int, rule: FilterRule, reason: str) -> 
             measures, key=lambda one: one.margin
         )
         looked_at = {one.name: round(one.value, 4) for one in chosen[:1]}
+    elif rule.overlap is not None:
+        found = list_overlaps(batch, i, rule.name, rule.overlap).items
+        looked_at = {redact(rule.overlap.files[number].uri): record for number, record in found[:1]}
     else:
         looked_at = {name: batch.fields[name][i] for name in parse_expression(rule.keep).fields}
     return {

@@ -7,8 +7,9 @@ LedgerError. What the workers of the stage recorded is not to be trusted then, a
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 
 from tokcore.errors import LedgerError, StageError
@@ -18,7 +19,7 @@ from tokcore.formats.shard_facts import ShardFacts
 from tokcore_pipelines.work.language_totals import add_up_languages, add_up_nested, format_ratio
 from tokcore_schemas.count_key import parse_count_key
 from tokcore_schemas.plan import Plan
-from tokcore_schemas.refs import LanguageCounts, RangeLedger, TableRef
+from tokcore_schemas.refs import LanguageCounts, OverlapRef, RangeLedger, TableRef
 from tokcore_schemas.stage_manifests import CountedLanguage, FileTotals, LedgerTotals, RecordTotals
 
 
@@ -40,6 +41,7 @@ class FileLedger:
     respelled: dict[str, int] | None = dataclasses.field(default=None, metadata=LEFT_OUT)
     # Language -> kind -> spans that a mask found.
     masked: dict[str, dict[str, int]] | None = dataclasses.field(default=None, metadata=LEFT_OUT)
+    overlaps: tuple[OverlapRef, ...] = dataclasses.field(default=(), metadata=LEFT_OUT)  # in order
 
     @property
     def num_filtered(self) -> int:
@@ -135,7 +137,17 @@ def _make_file_ledger(plan: Plan, index: int, ranges: list[RangeLedger]) -> File
         filtered=add_up_nested(r.filtered for r in ranges),
         respelled=dict(sorted(respelled.items())) or None,
         masked=add_up_nested(r.masked for r in ranges),
+        overlaps=tuple(
+            dataclasses.replace(one, record=first + one.record)
+            for r, first in zip(ranges, _number_first(ranges), strict=True)
+            for one in r.overlaps
+        ),
     )
+
+
+def _number_first(ranges: Sequence[RangeLedger]) -> Iterator[int]:
+    """The number of the first record of each range within the file."""
+    return itertools.accumulate((r.num_records for r in ranges[:-1]), initial=0) if ranges else iter(())
 
 
 def sum_up_ledgers(files: list[FileLedger]) -> LedgerTotals:

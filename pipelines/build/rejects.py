@@ -9,11 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tokcore.errors import ConfigError, LedgerError, StageError
-from tokcore.files.canonical_json import Sha256Writer, write_canonical_json
+from tokcore.files.canonical_json import Sha256Writer, hash_sha256, write_canonical_json
 from tokcore.files.jsonable import to_jsonable
 from tokcore_pipelines.build import ledger
 from tokcore_pipelines.build.commit import find_manifest
 from tokcore_pipelines.build.dedup_corpus import name_documents
+from tokcore_pipelines.build.overlap_receipt import OVERLAPS, has_overlaps, write_overlaps
 from tokcore_pipelines.build.reject_causes import find_main_cause
 from tokcore_pipelines.build.stage import (
     BuildRun,
@@ -68,8 +69,10 @@ def write_rejected_files(
 ) -> list[StoredFile]:
     """The files of rejected/, in a working folder of their own. items, attempts: as for commit_rejects."""
     ranges = [one for item in items for one in item.ledgers]
+    receipt = [write_file(own, OVERLAPS, write_overlaps(plan, files))] if has_overlaps(plan) else []
     return [
         write_file(own, LEDGER, ledger.write_files_table(files)),
+        *receipt,
         write_rejects(
             own, plan, ranges, [attempts.url(one.rejects.attempt) for one in items if one.rejects.size_bytes]
         ),
@@ -154,9 +157,12 @@ def recount_rejected(stored: Stored, documents: Mapping[str, int] | None) -> Mad
         for field in dataclasses.fields(held):
             if (mine := getattr(said, field.name)) != (theirs := getattr(held, field.name)):
                 raise LedgerError(f"{LEDGER}: {said.uri}: {field.name} = {mine}, its files give {theirs}")
+    made = stored.get(REJECTED)
+    if has_overlaps(stored.plan) and made.file(OVERLAPS).sha256 != hash_sha256(write_overlaps(stored.plan, files)):
+        raise LedgerError(f"{OVERLAPS}: is not what {LEDGER} gives")
     if by_file or whole:
         raise LedgerError(f"{REJECTS}: {min([*by_file, *whole])}: not a file of the plan")
-    return Made(list_plain_files(stored.get(REJECTED)), ledger.sum_up_ledgers(files))
+    return Made(list_plain_files(made), ledger.sum_up_ledgers(files))
 
 
 def write_rejects(attempts: Attempts, plan: Plan, ranges: Iterable[RangeLedger], parts: Iterable[str]) -> StoredFile:

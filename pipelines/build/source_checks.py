@@ -23,6 +23,7 @@ from tokcore_pipelines.build.suggest_fixes import (
     suggest_fix,
 )
 from tokcore_pipelines.build.whole_checks import check_languages
+from tokcore_pipelines.reading.overlaps import locate_items
 from tokcore_pipelines.reading.peek import Field, Peek, find_fields, peek, read_first_documents
 from tokcore_pipelines.reading.records import FileRejected
 from tokcore_pipelines.store import storage, urls
@@ -72,7 +73,7 @@ def sample_plan(config: BuildConfig, plan: Plan, depth: Depth) -> list[SourceSam
         if unreadable := urls.explain_unreadable(pin.url):
             return Seen(file, Peek(pin, "empty", "empty", b"", 0, False), None, f"{file.uri}: {unreadable}")
         peeked = peek(pin, depth.bytes_each)
-        settings = plan.settings[number]
+        settings = locate_items(plan.settings[number], config.base)
         if wrong := describe_wrong_content(peeked, settings):
             return Seen(file, peeked, None, wrong)
         if settings.format in COLUMN_FORMATS and not depth.decodes_columns:
@@ -88,7 +89,7 @@ def sample_plan(config: BuildConfig, plan: Plan, depth: Depth) -> list[SourceSam
         SourceSample(
             number,
             find_source(config, plan.settings[number]),
-            plan.settings[number],
+            locate_items(plan.settings[number], config.base),
             tuple(listed),
             tuple(seen for (of, _), seen in zip(chosen, looked, strict=True) if of == number),
         )

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from tokcore.text.quality.measures import Measure
 from tokcore.text.quality.rules import RULES
+from tokcore_pipelines.reading.overlaps import list_overlaps, load_items
 from tokcore_pipelines.reading.records import Batch, drop_documents
 from tokcore_schemas.expressions import parse_expression
 from tokcore_schemas.plan import FilterRule
@@ -32,7 +33,10 @@ class Dropped(NamedTuple):
 
 def filter_batch(batch: Batch, rules: Sequence[FilterRule]) -> Batch:
     """The batch without the documents that a rule drops, which it counts by language and reason."""
-    return drop_documents(batch, {one.document: one.reason for one in find_dropped(batch, rules)})
+    dropped = [*find_dropped(batch, rules)]
+    of_tests = ((one, overlap) for one in dropped if (overlap := rules[one.rule].overlap) is not None)
+    overlaps = tuple(list_overlaps(batch, one.document, one.reason, overlap) for one, overlap in of_tests)
+    return drop_documents(batch, {one.document: one.reason for one in dropped})._replace(overlaps=overlaps)
 
 
 def find_dropped(batch: Batch, rules: Sequence[FilterRule]) -> Iterator[Dropped]:
@@ -48,7 +52,7 @@ def find_dropped(batch: Batch, rules: Sequence[FilterRule]) -> Iterator[Dropped]
 @functools.lru_cache(maxsize=64)
 def make_judge(rule: FilterRule) -> Judge:
     """A function that applies a rule to a document."""
-    judge = _judge_by_fields(rule) if rule.keep else _judge_by_text(rule)
+    judge = _judge_by_fields(rule) if rule.keep else _judge_by_text(rule) if rule.rule else _judge_by_items(rule)
     if not rule.langs:
         return judge
 
@@ -96,6 +100,12 @@ def _judge_by_text(rule: FilterRule) -> Judge:
         return reason and f"{rule.name}.{reason}"
 
     return lambda batch: functools.partial(judge, batch)
+
+
+def _judge_by_items(rule: FilterRule) -> Judge:
+    assert rule.overlap is not None
+    index = load_items(rule.overlap).searched
+    return lambda batch: lambda i: rule.name if index.find_items(batch.texts.text(i)) else ""
 
 
 def _decode(text: bytes) -> str:

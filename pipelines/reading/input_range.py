@@ -14,18 +14,12 @@ from typing import TYPE_CHECKING, get_args
 
 from tokcore.errors import ConfigError
 from tokcore.plugins.reader import READERS
-from tokcore_pipelines.reading.column_reader import read_columns
-from tokcore_pipelines.reading.delimited import read_delimited
+from tokcore_pipelines.reading.as_written import read_as_written
 from tokcore_pipelines.reading.filters import filter_batch
-from tokcore_pipelines.reading.jsonl import read_json_lines
-from tokcore_pipelines.reading.limits import read_to_end_first
 from tokcore_pipelines.reading.masks import mask_batch
-from tokcore_pipelines.reading.plain import read_plain_text
-from tokcore_pipelines.reading.plugins import find_reader, read_records
 from tokcore_pipelines.reading.records import REASONS, Batch, FileRejected, Reject, settle_langs
-from tokcore_pipelines.reading.streams import Meter, read_file_blocks, read_stored_blocks, read_whole_file
+from tokcore_pipelines.reading.streams import Meter
 from tokcore_pipelines.store.storage import FileId
-from tokcore_pipelines.store.urls import explain_unreadable
 from tokcore_schemas.document import normalize_lang
 from tokcore_schemas.encodings import UTF8
 from tokcore_schemas.expressions import parse_expression
@@ -34,8 +28,6 @@ from tokcore_schemas.plan import FieldKind, FieldOfRecord, FilterRule, MapRule, 
 
 if TYPE_CHECKING:
     from tokcore_schemas.config import Source
-
-_RECORD_BYTES = 200  # of a record beside its text, or of a reject, about
 
 __all__ = [
     "REASONS",
@@ -143,7 +135,7 @@ def read_documents(
     the whole file. Raises FileRejected before the first batch if the whole file is rejected, and StageError if it
     cannot be read or is not the pinned file. meter: counts the stored bytes read.
     """
-    batches = _read_as_written(file, start, end, settings, meter or Meter())
+    batches = read_as_written(file, start, end, settings, meter or Meter())
     where = file.url + (f", range from byte {start}" if start else "")
     return (settle_batch(batch, settings, where) for batch in batches)
 
@@ -163,37 +155,3 @@ def settle_batch(batch: Batch, settings: ReadSettings, where: str) -> Batch:
     if settings.mask is not None:
         batch = mask_batch(batch, settings.mask, settings.forbidden)
     return filter_batch(batch, settings.filters) if settings.filters else batch
-
-
-def _read_as_written(file: FileId, start: int, end: int, settings: ReadSettings, meter: Meter) -> Iterator[Batch]:
-    """As read_documents, with languages as the records spell them."""
-    if unreadable := explain_unreadable(file.url):
-        raise FileRejected("unreadable_name", unreadable)
-    if settings.format in ("parquet", "arrow"):
-        return _count_whole_file(read_columns(file, settings), file, meter)
-    if settings.plugin:
-        reader = find_reader(settings)
-        return read_to_end_first(
-            lambda: read_records(reader, read_stored_blocks(file, settings, meter), settings), _estimate_size
-        )
-    if settings.format in ("csv", "tsv", "warc"):
-        read = read_delimited
-        if settings.format == "warc":
-            from tokcore_pipelines.reading.warc import read_warc  # loads warcio
-
-            read = read_warc
-        return read_to_end_first(lambda: read(read_whole_file(file, settings, meter), settings), _estimate_size)
-    if settings.format == "text" and settings.unit != "line":
-        start, end = 0, file.size_bytes
-    blocks = read_file_blocks(file, start, end, settings, meter)
-    return (read_json_lines if settings.format == "jsonl" else read_plain_text)(blocks, settings)
-
-
-def _estimate_size(batch: Batch) -> int:
-    """About what a batch takes in memory."""
-    return batch.texts.size_bytes + _RECORD_BYTES * batch.num_records
-
-
-def _count_whole_file(batches: Iterator[Batch], file: FileId, meter: Meter) -> Iterator[Batch]:
-    yield from batches
-    meter.stored_bytes = file.size_bytes

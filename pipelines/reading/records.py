@@ -19,6 +19,7 @@ from tokcore_pipelines.reading.span_fields import read_spans, spell_spans
 from tokcore_pipelines.store.printable import UNPRINTABLE, escape_match
 from tokcore_schemas.document import compute_document_key, normalize_lang
 from tokcore_schemas.plan import FieldKind, ReadSettings
+from tokcore_schemas.refs import OverlapRef
 
 # The record that reaches one of these limits closes the batch.
 BATCH_BYTES = 1 << 22
@@ -114,6 +115,7 @@ class Batch(NamedTuple):
     fields: field that filters look at -> n values: str, int, float or bool, None where there is none.
     filtered: language -> name of a rule and reason -> number of records that were documents and are not kept.
     masked: language -> kind -> number of spans that texts no longer have.
+    overlaps: the documents that are not kept because of test items, in order.
     """
 
     texts: Texts
@@ -128,6 +130,7 @@ class Batch(NamedTuple):
     fields: Mapping[str, list[Any]] = MappingProxyType({})
     filtered: Mapping[str, Mapping[str, int]] = MappingProxyType({})
     masked: Mapping[str, Mapping[str, int]] = MappingProxyType({})
+    overlaps: tuple[OverlapRef, ...] = ()
 
     def get_id(self, i: int) -> str | None:
         """The id of document i; None if the source has no id field."""

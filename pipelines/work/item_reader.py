@@ -19,6 +19,7 @@ from tokcore.files.jsonable import to_jsonable
 from tokcore.shards.labels import Labels
 from tokcore_pipelines.local.worker import report_progress
 from tokcore_pipelines.reading.input_range import Batch, FileRejected, Meter, Reject, read_documents
+from tokcore_pipelines.reading.overlaps import locate_items
 from tokcore_pipelines.reading.records import take_documents
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.crashpoints import reach
@@ -26,7 +27,7 @@ from tokcore_pipelines.work.drop_lists import Drops
 from tokcore_pipelines.work.language_totals import add_up_nested, refuse_many_languages
 from tokcore_pipelines.work.read_tokens import read_tokens
 from tokcore_schemas.plan import AssignedRange, Assignment
-from tokcore_schemas.refs import LanguageCounts, RangeLedger, RejectRef
+from tokcore_schemas.refs import LanguageCounts, OverlapRef, RangeLedger, RejectRef
 from tokcore_schemas.tombstones import Tombstones
 
 
@@ -105,6 +106,7 @@ class ItemReader:
         rejected, skipped, respelled = Counter[str](), Counter[str](), Counter[str]()
         filtered: list[Mapping[str, Mapping[str, int]]] = []
         masked: list[Mapping[str, Mapping[str, int]]] = []
+        overlaps: list[OverlapRef] = []
         rejected_file = ""
         last_ordinal = -1
         try:
@@ -117,6 +119,7 @@ class ItemReader:
                 respelled.update(batch.respelled)
                 filtered.append(batch.filtered)
                 masked.append(batch.masked)
+                overlaps += batch.overlaps
                 if r.settings.removed is not None:
                     batch, num = _leave_out(batch, r.settings.removed)
                     num_removed += num
@@ -152,6 +155,7 @@ class ItemReader:
                 filtered=add_up_nested(filtered),
                 respelled=dict(sorted(respelled.items())) or None,
                 masked=add_up_nested(masked),
+                overlaps=tuple(overlaps),
             )
         )
 
@@ -164,7 +168,7 @@ class ItemReader:
     def _open(self, r: AssignedRange, file: storage.FileId | None, meter: Meter) -> Iterator[Batch]:
         if file is None:
             return read_tokens(self._output, r, meter)
-        return read_documents(file, r.start, r.end, r.settings, meter)
+        return read_documents(file, r.start, r.end, locate_items(r.settings, self._base), meter)
 
     def _reject(self, r: AssignedRange, reject: Reject) -> None:
         if self._on_reject is not None:

@@ -17,6 +17,7 @@ from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.allowed_code import require_code_allowed
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.work.inputs import LeftOut, ListFiles, find_inputs
+from tokcore_pipelines.work.pin_test_items import pin_filters
 from tokcore_pipelines.work.work_items import make_plan
 from tokcore_schemas.config import BuildConfig, Source, find_format
 from tokcore_schemas.input_format import Compression, FileFormat
@@ -55,6 +56,8 @@ def plan_inputs(
     keys: dict[bytes, int] = {}
     found: SortedRows[_Matched] = SortedRows(tuple, _Matched, key=lambda one: one.url)
 
+    filters = pin_filters(config)
+
     @functools.cache  # files have few settings, and each key takes 4 kB
     def make_key(number: int, format: str, compression: Compression) -> bytes:
         read = make_read_settings(
@@ -64,7 +67,7 @@ def plan_inputs(
             forbidden,
             normalizes_langs=config.normalizes_langs,
             maps=maps,
-            filters=config.filter_rules,
+            filters=filters,
             mask=config.mask_rule,
             compared=config.compared_fields,
             order=number if config.orders_sources else 0,

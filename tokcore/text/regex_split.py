@@ -155,6 +155,16 @@ def find_matches_with_regex(
     return np.concatenate(ends) if ends else np.zeros(0, np.int64), np.array(are_matches, np.bool_), firsts
 
 
+def find_all(pattern: str, text: str) -> list[str]:
+    """All matches of a pattern without groups, in order.
+
+    >>> find_all("[a-c]+", "ab, xcx")
+    ['ab', 'c']
+    """
+    found: list[str] = _make_matcher(pattern).for_text(text).findall(text)
+    return found
+
+
 def _find_cuts(
     compiled: Any, text: str, called: str, number: int, time_limit: float | None
 ) -> tuple[Offsets, list[bool]]:

@@ -4,6 +4,14 @@ from mutants.defect import Defect, in_tests
 
 DEFECTS = (
     Defect(
+        "receipt-by-range",
+        "the receipt of test items numbers records within a range, not within the file",
+        "_make_file_ledger",
+        "dataclasses.replace(one, record=first + one.record)",
+        "one",
+        in_tests("pipelines/test_ngram_overlap.py::test_workers_engines_and_cuts_change_nothing"),
+    ),
+    Defect(
         "readme-lost",
         "a build removes a README.md that somebody else wrote",
         "is_card",

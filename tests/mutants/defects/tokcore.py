@@ -4,6 +4,14 @@ from mutants.defect import Defect, in_tests
 
 DEFECTS = (
     Defect(
+        "runs-by-hash-alone",
+        "runs of words are taken for equal if their hashes are",
+        "OverlapIndex.find_items",
+        "at[(self._runs[at] == runs[candidates]).all(axis=1)].tolist()",
+        "at.tolist()",
+        in_tests("tokcore/test_overlap.py::test_runs_of_equal_hash_are_told_apart"),
+    ),
+    Defect(
         "mask-shorter-inside",
         "a span inside of a longer one ends it",
         "_join",
