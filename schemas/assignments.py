@@ -53,13 +53,17 @@ def assign(content: dict[str, Any], assignment: Assignment) -> list[Key]:
     for key in keys:
         table: Any = content
         for i, name in enumerate(key[:-1]):
-            if key[0] == "special" and i == 1 and isinstance(table.get(name), str):
-                table[name] = {"role": table[name]}  # the short form
+            if key[0] in _SHORT and i == 1 and isinstance(table.get(name), str):
+                table[name] = {_SHORT[key[0]]: table[name]}
             table = table[name] if isinstance(name, int) else table.setdefault(name, {})
             if not isinstance(table, dict | list):
                 raise ConfigError(f"{OPTION} {'.'.join(assignment.names)}: {name} is a value, not a table")
         table[key[-1]] = _parse_value(assignment.value, _find_setting(key))
     return keys
+
+
+# Tables of free names -> the key that a line NAME = "..." in it sets.
+_SHORT: Mapping[Any, str] = {"special": "role", "metadata": "type"}
 
 
 def _iterate_keys(content: Mapping[str, Any], assignment: Assignment) -> Iterator[Key]:
@@ -85,7 +89,7 @@ def _iterate_keys(content: Mapping[str, Any], assignment: Assignment) -> Iterato
 def _find_setting(key: Key) -> Setting | None:
     """What the build file's tables say of a key; None for one that they do not know, or whose name is free."""
     name, *rest = (part for part in key if isinstance(part, str))
-    if name == "special":
+    if name in _SHORT:
         rest = rest[1:]
     if name not in TABLES or len(rest) != 1:
         return None

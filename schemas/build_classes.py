@@ -84,6 +84,18 @@ class Source:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Metadata:
+    """[metadata] NAME = "TYPE", or { ... }: fields that go with each document into shards; no id depends on them"""
+
+    # of the column
+    type: Literal["string", "bool", "int32", "int64", "float32", "float64"]
+    # where a record has none: a text, a number, true or false; not set: null
+    default: str | bool | Number | None = None
+    # a record that has none, and for which there is no default, is rejected
+    required: bool | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Map:
     """[[map]]: your own code over documents, before filters; commands run it only with --allow-code"""
 

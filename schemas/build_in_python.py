@@ -23,6 +23,7 @@ from tokcore_schemas.build_classes import (
     Learn,
     Map,
     Mask,
+    Metadata,
     Mix,
     Mixture,
     Normalize,
@@ -72,6 +73,7 @@ class Build(BuildKeys):
 
     base: str | None = None  # where relative paths start, which no file says; not set: the current folder
     sources: Sequence[Source]
+    metadata: Mapping[str, str | Metadata] | None = None
     maps: Sequence[Map] | None = None
     mask: Mask | None = None
     filters: Sequence[Filter] | None = None
@@ -160,7 +162,7 @@ def _make_class(name: str, table: Any) -> Any:
     cls = getattr(build_classes, name_class(name))
     if name in SEVERAL:
         return [cls(**one) for one in table]
-    if name == "special":
+    if name in ("special", "metadata"):
         return {text: one if isinstance(one, str) else cls(**one) for text, one in table.items()}
     attributes = {one.name.rstrip("_"): one.name for one in dataclasses.fields(cls)}
     return cls(**{attributes[key]: value for key, value in table.items()})

@@ -17,6 +17,7 @@ from typing import Any, Literal, get_args
 
 from tokcore.errors import ConfigError
 from tokcore.files.canonical_json import hash_sha256, write_canonical_json
+from tokcore.formats.metadata import TYPES
 from tokcore.learn import language_weights as mixing
 from tokcore.models import DEFAULT_MODEL, MODELS
 from tokcore.models.model import DEFAULT_COVERAGE
@@ -38,7 +39,7 @@ from tokcore_schemas.document import normalize_lang
 from tokcore_schemas.encodings import ENCODINGS, OTHER_ENCODING_NAMES, UTF8
 from tokcore_schemas.input_format import FileFormat
 from tokcore_schemas.input_format import find_format as find_input_format
-from tokcore_schemas.plan import FieldOfRecord, FilterRule, MapRule, MaskRule, Overlap
+from tokcore_schemas.plan import FieldOfRecord, FilterRule, MapRule, MaskRule, MetadataField, Overlap
 from tokcore_schemas.prefer import SOURCE_ORDER, TEXT, parse_preferences
 from tokcore_schemas.setting import REQUIRED, Limits, Setting, key
 from tokcore_schemas.stage_manifests import (
@@ -90,6 +91,16 @@ def _list_defaults(name: str) -> str:
     values = {model: getattr(one, name) for model, one in MODELS.items()}
     said = {model: one if isinstance(one, str) else ", ".join(one) for model, one in values.items()}
     return ", ".join(f"{model}: {one}" for model, one in said.items() if values[model] != values[DEFAULT_MODEL])
+
+
+# What others call the types of metadata.
+OTHER_TYPE_NAMES = (
+    *((name, "string") for name in ("str", "text", "utf8", "varchar")),
+    *((name, "bool") for name in ("boolean",)),
+    *((name, "int64") for name in ("int", "integer", "long", "bigint")),
+    *((name, "float32") for name in ("real",)),
+    *((name, "float64") for name in ("float", "double", "number")),
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +181,16 @@ class Source:
 
     def __repr__(self) -> str:
         return _show_settings(self)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataTable:
+    """[metadata] NAME = "TYPE", or { ... }: fields that go with each document into shards; no id depends on them"""
+
+    name: str
+    type: str = key(REQUIRED, "of the column", options=tuple(TYPES), meant=OTHER_TYPE_NAMES)
+    default: object = key(None, "where a record has none: a text, a number, true or false; not set: null")
+    required: bool = key(False, "a record that has none, and for which there is no default, is rejected")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -825,6 +846,7 @@ DEFAULT_SPECIAL = (SpecialTable(text=END_OF_TEXT, role="document_end"),)
 TABLES: Mapping[str, tuple[str, type]] = {
     "build": ("build", BuildTable),
     "source": ("sources", Source),
+    "metadata": ("metadata", MetadataTable),
     "map": ("maps", MapTable),
     "mask": ("mask", MaskTable),
     "filter": ("filters", FilterTable),
@@ -863,6 +885,7 @@ class BuildConfig:
     base: str  # its folder, absolute: where relative paths start
     build: BuildTable
     sources: tuple[Source, ...]
+    metadata: tuple[MetadataTable, ...] = ()
     maps: tuple[MapTable, ...] = ()
     mask: MaskTable = MaskTable()
     filters: tuple[FilterTable, ...] = ()
@@ -909,6 +932,19 @@ class BuildConfig:
     def as_argument(self) -> str:
         """The build file as a command names it, with what this command line sets."""
         return " ".join([self.path, *(f"{OPTION} {shlex.quote(one)}" for one in self.assigned)])
+
+    @property
+    def metadata_fields(self) -> tuple[MetadataField, ...]:
+        """The fields of [metadata] as plans have them, by name."""
+        return tuple(
+            MetadataField(one.name, one.type, spell_default(one.default), one.required)
+            for one in sorted(self.metadata, key=lambda one: one.name)
+        )
+
+    @property
+    def metadata_columns(self) -> tuple[tuple[str, str], ...]:
+        """(name, type) of each column of [metadata], by name."""
+        return tuple((one.name, one.type) for one in self.metadata_fields)
 
     @property
     def map_rules(self) -> tuple[MapRule, ...]:
@@ -1042,6 +1078,7 @@ class BuildConfig:
         # Whether what came later is there.
         later = {
             "maps": bool(self.maps),
+            "metadata": bool(self.metadata),
             "filters": bool(self.filters),
             "mask": self.mask_rule is not None,
             "dedup": self.dedup.by is not None,
@@ -1213,6 +1250,7 @@ class BuildConfig:
             dropout=spell_plain(self.encode.dropout) if self.encode.dropout else "",
             sampling=spell_plain(self.encode.sampling["theta"]) if self.encode.sampling else "",
             epoch=self.encode.epoch if self.draws else None,
+            metadata=self.metadata_columns,
         )
 
     def mixture_identity(self) -> MixtureConfig | None:
@@ -1234,6 +1272,7 @@ class BuildConfig:
             tokens=mixture.tokens,
             max_epochs=spell_plain(mixture.max_epochs) if mixture.max_epochs is not None else "",
             dtype=self._find_dtype(formats),
+            metadata=self.metadata_columns,
         )
 
     def _find_dtype(self, formats: Sequence[str]) -> str:
@@ -1272,6 +1311,17 @@ def name_rules(filters: Sequence[FilterTable]) -> tuple[FilterRule, ...]:
         FilterRule(name, one.keep or "", one.rule or "", _spell_parameters(one), one.langs, _find_overlap(one))
         for name, one in zip(names, filters, strict=True)
     )
+
+
+def spell_default(value: object) -> str:
+    """A default of metadata as JSON; "" if there is none.
+
+    >>> spell_default("en"), spell_default(Decimal("0.50")), spell_default(True), spell_default(None)
+    ('"en"', '0.5', 'true', '')
+    """
+    if value is None:
+        return ""
+    return spell_plain(value) if isinstance(value, Decimal) else write_canonical_json(value).decode().strip()
 
 
 def name_maps(maps: Sequence[MapTable]) -> list[str]:

@@ -143,6 +143,7 @@ def _iterate_settings(config: object) -> Iterator[tuple[str, object]]:
         yield f"the version of {name}", version
     if isinstance(config, ShardsConfig):
         yield "shuffle.seed", config.shuffle
+        yield "[metadata]", ", ".join(f"{name}: {kind}" for name, kind in config.metadata)
         yield "encode.sampling.theta", config.sampling
     if isinstance(config, CountsConfig):
         for by in config.apart_by:

@@ -8,9 +8,12 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterable, Sequence, Set
+from decimal import Decimal
 from typing import Any, cast
 
 from tokcore.errors import ConfigError
+from tokcore.formats.metadata import RESERVED as RESERVED_COLUMNS
+from tokcore.formats.metadata import fits_integer
 from tokcore.formats.shard_format import count_most_ids
 from tokcore.learn import language_weights as mixing
 from tokcore.models import DEFAULT_MODEL, MODELS, LearnOptions
@@ -164,6 +167,7 @@ def check(config: BuildConfig, file: BuildFile) -> None:
     _check_empty_tables(file)
     for number, source in enumerate(config.sources):
         _check_source(source, number, file)
+    _check_metadata(config, file)
     _check_maps(config, file)
     check_mask(config, file, _declares_special(config))
     check_dedup(config, file)
@@ -295,6 +299,29 @@ def _check_options(source: Source, formats: Set[str | None], key: tuple[str, int
         )
 
 
+def _check_metadata(config: BuildConfig, file: BuildFile) -> None:
+    for one in config.metadata:
+        key = ("metadata", one.name)
+        if not one.name or one.name in RESERVED_COLUMNS:
+            raise file.error(key, "is a column that shards have already: choose another name for the field.")
+        if has_each(one.name) or is_template(one.name):
+            raise file.error(key, "must name one field, or a path to one, as about.quality.")
+        if one.default is None:
+            continue
+        if not _fits(one.default, one.type):
+            raise file.error((*key, "default"), f"= {show_value(one.default)}: expected a value of type {one.type}.")
+
+
+def _fits(value: object, kind: str) -> bool:
+    """Whether a default is of a type of metadata."""
+    if kind == "string" or isinstance(value, str):
+        return kind == "string" and isinstance(value, str)
+    if kind == "bool" or isinstance(value, bool):
+        return kind == "bool" and isinstance(value, bool)
+    assert isinstance(value, int | Decimal)
+    return not kind.startswith("int") or (value == int(value) and fits_integer(int(value), kind))
+
+
 _FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
@@ -316,7 +343,12 @@ def _check_maps(config: BuildConfig, file: BuildFile) -> None:
 def _check_filters(config: BuildConfig, file: BuildFile) -> None:
     spans = config.mask.spans
     numbers = {(field.name, field.kind) for field in config.compared_fields}
-    kinds: dict[str, tuple[str, int]] = {}
+    kinds: dict[str, tuple[str, str]] = {one.name: (one.kind, "metadata") for one in config.metadata_fields}
+    if spans in kinds:
+        raise file.error(("metadata", spans), "cannot be carried along: it holds the spans of [mask].")
+    for name, (kind, _) in kinds.items():
+        if (name, "number") in numbers and kind != "number":
+            raise file.error(("metadata", name), f"is a {kind}, and dedup.prefer has it as a number.")
     names: dict[str, int] = {}
     for number, (table, rule) in enumerate(zip(config.filters, config.filter_rules, strict=True)):
         key = ("filter", number)
@@ -353,9 +385,9 @@ def _check_filters(config: BuildConfig, file: BuildFile) -> None:
                 raise file.error((*key, "keep"), f"compares {name}, which holds the spans of [mask].")
             if (name, "number") in numbers and kind != "number":
                 raise file.error((*key, "keep"), f"compares {name} as a {kind}, and dedup.prefer as a number.")
-            known, place = kinds.setdefault(name, (kind, number))
+            known, place = kinds.setdefault(name, (kind, f"filter[{number}]"))
             if known != kind:
-                raise file.error((*key, "keep"), f"compares {name} as a {kind}, and filter[{place}] as a {known}.")
+                raise file.error((*key, "keep"), f"compares {name} as a {kind}, and {place} has it as a {known}.")
 
 
 def _check_groups(config: BuildConfig, file: BuildFile) -> None:

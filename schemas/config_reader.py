@@ -28,6 +28,7 @@ from tokcore_schemas.build_tables import (
     TABLES,
     VERSION,
     FilterTable,
+    MetadataTable,
     OverlapTable,
     SpecialTable,
     fields_of,
@@ -143,6 +144,8 @@ def read_tables(file: BuildFile) -> dict[str, Any]:
                 raise file.error((name,), f"must be written [[{name}]], with two brackets: there may be several.")
             read: Any = _read_filter if name == "filter" else functools.partial(_read_table, cls=cls)
             values[attribute] = tuple(read(file, value=one, key=(name, i)) for i, one in enumerate(value))
+        elif name == "metadata":
+            values[attribute] = _read_metadata(file, value)
         elif name == "special":
             values[attribute] = _read_special(file, value)
         else:
@@ -170,6 +173,22 @@ def _read_filter(file: BuildFile, value: Any, key: Key) -> FilterTable:
     if told and rule is None:
         raise file.error((*key, next(iter(told))), "is of a ready rule, and none is named: add rule, or remove it.")
     return dataclasses.replace(table, parameters=told)
+
+
+def _read_metadata(file: BuildFile, value: Any) -> tuple[MetadataTable, ...]:
+    if not isinstance(value, dict):
+        raise file.error(("metadata",), f'= {show_value(value)}: expected a table with lines like quality = "float32".')
+    fields = []
+    for name, about in value.items():
+        if not isinstance(about, (str, dict)):
+            expected = 'a type, or a table { type = "...", default = ... }'
+            raise file.error(("metadata", name), f"= {show_value(about)}: expected {expected}.")
+        told = {"type": about} if isinstance(about, str) else about
+        key = ("metadata", name)
+        if isinstance(about, str):  # the error names the line of the short form
+            _read_value(file, list_settings(MetadataTable)["type"], about, key)
+        fields.append(_read_table(file, MetadataTable, told, key, name=name))
+    return tuple(fields)
 
 
 def _read_special(file: BuildFile, value: Any) -> tuple[SpecialTable, ...]:
@@ -236,6 +255,10 @@ def _read_value(file: BuildFile, setting: Setting, value: Any, key: Key) -> Any:
     if kind is bool:
         if type(value) is not bool:
             raise file.error(key, f"= {show_value(value)}: expected true or false.")
+        return value
+    if kind is object:
+        if not isinstance(value, (str, bool, int, Decimal)):
+            raise file.error(key, f"= {show_value(value)}: expected a text, a number, true or false.")
         return value
     if kind in (int, Decimal):
         return _read_number(file, setting, value, key, whole=kind is int)

@@ -86,6 +86,8 @@ def _spell_type(setting: Setting) -> str:
         return f"{one} | Sequence[{one}]" if setting.limits.or_one or one == "int" else f"Sequence[{one}]"
     if kind is bool or kind is int:
         return str(kind.__name__)
+    if kind is object:
+        return "str | bool | Number"
     if kind is Decimal:
         return "Number"
     if kind is str or setting.options:

@@ -26,6 +26,8 @@ def make_json_schema() -> dict[str, Any]:
     tables["filter"]["properties"] |= {name: _describe_setting(one) for name, one in list_parameters().items()}
     tables["filter"]["oneOf"] = [{"required": [name]} for name in ("keep", "rule", "ngram_overlap")]
     tables |= {name: {"type": "array", "items": tables[name]} for name in ("map", "filter")}
+    either_type = {"anyOf": [tables["metadata"]["properties"]["type"], tables["metadata"]]}
+    tables["metadata"] = {"type": "object", "additionalProperties": either_type}
     role = tables["special"]["properties"]["role"]
     reserved = {"type": "integer", "minimum": 0, "maximum": MAX_RESERVED, "description": RESERVED_TEXT}
     either = {"anyOf": [role, tables["special"]]}
@@ -76,6 +78,8 @@ def _describe_type(setting: Setting) -> dict[str, Any]:
         return {"anyOf": [one, many]} if limits.or_one else many
     if kind is bool:
         return {"type": "boolean"}
+    if kind is object:
+        return {"type": ["string", "number", "boolean"]}
     if kind is int:
         return {"type": "integer", "maximum": MAX_INTEGER, **_describe_limits(setting)}
     if kind is Decimal:

@@ -30,10 +30,26 @@ FieldKind = Literal["string", "number", "boolean", "any", "spans", "name"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FieldOfRecord:
-    """A field that a filter, a mask or deduplication looks at."""
+    """A field that a filter, a mask or deduplication looks at, or that is carried along."""
 
     name: str  # or a path
     kind: FieldKind
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MetadataField:
+    """A field that goes with each document into shards."""
+
+    name: str  # or a path; the name of the column
+    type: str  # tokcore.formats.metadata.TYPES
+    default: str = written_unless("")  # as JSON, where a record has none; empty: null
+    required: bool = written_unless(False)  # a record without one is rejected
+
+    @property
+    def kind(self) -> FieldKind:
+        """What records must hold."""
+        kinds: dict[str, FieldKind] = {"string": "string", "bool": "boolean"}
+        return kinds.get(self.type, "number")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -135,8 +151,9 @@ class ReadSettings:
     decoded_from: str = written_unless("")
     # (a language as records spell it, the code that is meant), sorted; of lang_field.
     lang_map: tuple[tuple[str, str], ...] = written_unless(())
-    # That steps of [[map]], filters, masks and deduplication look at, beside the text.
+    # That filters, masks, deduplication and metadata look at, beside the text.
     fields: tuple[FieldOfRecord, ...] = written_unless(())
+    metadata: tuple[MetadataField, ...] = written_unless(())  # what goes into shards, sorted by name
     maps: tuple[MapRule, ...] = written_unless(())  # what changes or drops documents first, in this order
     mask: MaskRule | None = written_unless(None)  # of all texts then, before filters
     order: int = written_unless(0)  # number of the source, where it decides which of several duplicates stays

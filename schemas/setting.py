@@ -60,7 +60,8 @@ class Setting:
     """One key of a table, as its class declares it."""
 
     attribute: str
-    kind: Any  # str, int, bool, Decimal, Literal[...], tuple[..., ...] or Mapping[str, Decimal | str | bool]; no None
+    # str, int, bool, Decimal, object (any of these), Literal[...], tuple[..., ...], Mapping[str, Decimal | str | bool]
+    kind: Any  # without None
     text: str
     limits: Limits
     default: Any  # dataclasses.MISSING if the key is required

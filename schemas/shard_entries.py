@@ -71,7 +71,8 @@ class WrittenConfig(Protocol):
 def make_shard_settings(config: WrittenConfig, fingerprint: str, vocab_size: int) -> ShardSettings:
     """What formats need to know about a build. fingerprint, vocab_size: of its tokenizer."""
     told = {"dtype": config.dtype} if config.dtype else {}  # else no format asks for it
-    return ShardSettings(fingerprint, vocab_size, config.compression, **told)
+    metadata = tuple(getattr(config, "metadata", ()))  # which packed rows have not: several documents share one
+    return ShardSettings(fingerprint, vocab_size, config.compression, **told, metadata=metadata)
 
 
 class FolderIndex(NamedTuple):

@@ -360,6 +360,7 @@ class ShardsConfig:
     dropout: str = written_unless("")  # exact decimal; empty: none
     sampling: str = written_unless("")  # theta, exact decimal; empty: none
     epoch: int | None = written_unless(None)  # only where ids are drawn
+    metadata: tuple[tuple[str, str], ...] = written_unless(())  # (name, type) of each column of [metadata]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -411,6 +412,7 @@ class MixtureConfig:
     max_epochs: str = written_unless("")  # exact decimal; empty: any number
     dtype: str = written_unless("")  # only where a format leaves the choice
     plugins: Plugins = written_unless(None)  # formats of other distributions
+    metadata: tuple[tuple[str, str], ...] = written_unless(())  # as of ShardsConfig
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -185,7 +185,8 @@ def _make_metadata(shards: ShardsManifest, formats: Sequence[ShardFormat], liste
     readable = next((one for one in formats if one.features), None)
     info: dict[str, Any] = {"config_name": _ALL}
     if readable is not None:
-        info["features"] = [dict(feature) for feature in readable.features]
+        own = [{"name": name, "dtype": kind} for name, kind in shards.config.metadata]
+        info["features"] = [*map(dict, readable.features), *own]
     info["splits"] = [
         {
             "name": split,

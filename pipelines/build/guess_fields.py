@@ -98,6 +98,7 @@ def _read_values(seen: Peek, settings: ReadSettings, field: Field) -> tuple[str,
         lang_map=(),
         forbidden=(),
         fields=(),
+        metadata=(),
         maps=(),
         filters=(),
     )

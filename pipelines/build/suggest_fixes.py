@@ -64,6 +64,7 @@ def find_exact_source(config: BuildConfig, read: ReadSettings) -> int | None:
             read.compression,
             read.forbidden,
             normalizes_langs=config.normalizes_langs,
+            metadata=config.metadata_fields,
             maps=config.map_rules,
             filters=config.filter_rules,
             mask=config.mask_rule,

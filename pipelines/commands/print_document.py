@@ -16,7 +16,7 @@ from rich.cells import cell_len
 
 from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.local.say import say
-from tokcore_pipelines.local.terminal import WIDTH, cut_text
+from tokcore_pipelines.local.terminal import WIDTH, cut_text, make_printable
 from tokcore_pipelines.look.show_document import ShownDocument
 
 # Colours of neighbouring tokens, so that one can see where each ends.
@@ -38,7 +38,8 @@ def print_document(document: ShownDocument, all_lines: bool) -> None:
     screen is cut unless all lines are asked for.
     """
     about = {"id": document.id, "lang": document.lang, "source": document.source, "ordinal": document.ordinal}
-    print_described({name: value for name, value in about.items() if value is not None})
+    own = {name: make_printable(str(value)) for name, value in document.metadata.items()}
+    print_described({name: value for name, value in {**about, **own}.items() if value is not None})
     if document.tokenizer is None:
         say(f"tokens: {len(document.tokens):,}", "")
         say("note: no folder above has its tokenizer; --tokenizer PATH shows the text", err=True)

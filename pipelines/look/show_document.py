@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +41,13 @@ class ShownDocument:
     ordinal: int
     tokens: list[int]
     tokenizer: Tokenizer | None
+    metadata: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """For --json: text is None without a tokenizer; bytes that are no UTF-8 become U+FFFD in it."""
         text = None if self.tokenizer is None else self.tokenizer.decode(self.tokens).decode("utf-8", "replace")
         about = {name: getattr(self, name) for name in ("id", "lang", "source", "ordinal", "tokens")}
-        return {**about, "text": text}
+        return {**about, **({"metadata": self.metadata} if self.metadata else {}), "text": text}
 
 
 def read_document(path: str, row: int, tokenizer: Tokenizer | None) -> ShownDocument:
@@ -72,7 +73,7 @@ def _read_document(path: str, place: Path, row: int, tokenizer: Tokenizer | None
             f"{path}: written with tokenizer {shards.fingerprint}, not with {found.fingerprint}. "
             f"Name the one that wrote it with --tokenizer."
         )
-    return ShownDocument(*document, shards[row].tolist(), found)
+    return ShownDocument(*document, shards[row].tolist(), found, shards.metadata(row))
 
 
 @contextlib.contextmanager

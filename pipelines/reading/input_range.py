@@ -17,6 +17,7 @@ from tokcore.plugins.reader import READERS
 from tokcore_pipelines.reading.as_written import read_as_written
 from tokcore_pipelines.reading.filters import filter_batch
 from tokcore_pipelines.reading.masks import mask_batch
+from tokcore_pipelines.reading.metadata import settle_metadata
 from tokcore_pipelines.reading.records import REASONS, Batch, FileRejected, Reject, settle_langs
 from tokcore_pipelines.reading.streams import Meter
 from tokcore_pipelines.store.storage import FileId
@@ -24,7 +25,7 @@ from tokcore_schemas.document import normalize_lang
 from tokcore_schemas.encodings import UTF8
 from tokcore_schemas.expressions import parse_expression
 from tokcore_schemas.input_format import Compression, FileFormat
-from tokcore_schemas.plan import FieldKind, FieldOfRecord, FilterRule, MapRule, MaskRule, ReadSettings
+from tokcore_schemas.plan import FieldKind, FieldOfRecord, FilterRule, MapRule, MaskRule, MetadataField, ReadSettings
 
 if TYPE_CHECKING:
     from tokcore_schemas.config import Source
@@ -47,6 +48,7 @@ def make_read_settings(
     forbidden: tuple[str, ...] = (),
     *,
     normalizes_langs: bool = True,
+    metadata: tuple[MetadataField, ...] = (),
     maps: tuple[MapRule, ...] = (),
     filters: tuple[FilterRule, ...] = (),
     mask: MaskRule | None = None,
@@ -56,9 +58,10 @@ def make_read_settings(
     """How to read a file of a source of the build file. Settings that its format does not use stay empty.
 
     format, compression: the file's, as in ReadSettings. forbidden: special texts that reject a document.
-    normalizes_langs: as of BuildConfig. maps: steps that change documents. mask: what texts do not keep then. filters:
-    rules that documents must pass. compared: fields that deduplication looks at. order: number of the source, where it
-    matters. Raises ConfigError for one of these that looks at fields, which text files have not.
+    normalizes_langs: as of BuildConfig. metadata: what goes into shards. maps: steps that change documents. mask: what
+    texts do not keep then. filters: rules that documents must pass. compared: fields that deduplication looks at.
+    order: number of the source, where it matters. Raises ConfigError for one of these that looks at fields, which text
+    files have not.
     """
     has_fields = format != "text"
     is_delimited = format in ("csv", "tsv")
@@ -100,7 +103,8 @@ def make_read_settings(
         lang_normalize="bcp47" if normalizes_langs and (source.lang_field or maps) else "",
         plugin=READERS.find_version(format) if format not in get_args(FileFormat) else "",
         lang_map=tuple(sorted((source.lang_map or {}).items())) if source.lang_field else (),
-        fields=fields,
+        fields=_add_metadata(fields, metadata) if has_fields else (),
+        metadata=metadata,
         maps=maps,
         filters=filters,
         mask=mask,
@@ -123,6 +127,12 @@ def list_looked_at(
     for one in compared:
         if kinds.get(one.name, "any") == "any":
             kinds[one.name] = one.kind
+    return tuple(FieldOfRecord(name, kind) for name, kind in sorted(kinds.items()))
+
+
+def _add_metadata(fields: tuple[FieldOfRecord, ...], metadata: tuple[MetadataField, ...]) -> tuple[FieldOfRecord, ...]:
+    """The fields that rules look at, and those that go into shards, each once, by name."""
+    kinds = {one.name: one.kind for one in fields} | {one.name: one.kind for one in metadata}
     return tuple(FieldOfRecord(name, kind) for name, kind in sorted(kinds.items()))
 
 
@@ -152,6 +162,8 @@ def settle_batch(batch: Batch, settings: ReadSettings, where: str) -> Batch:
         from tokcore_pipelines.reading.maps import map_batch
 
         batch = map_batch(batch, settings, where)
+    if settings.metadata:
+        batch = settle_metadata(batch, settings)
     if settings.mask is not None:
         batch = mask_batch(batch, settings.mask, settings.forbidden)
     return filter_batch(batch, settings.filters) if settings.filters else batch

@@ -29,7 +29,7 @@ MAX_ID_BYTES = 1 << 16
 
 # What a field has to be, by its kind.
 EXPECTED: Mapping[str, str] = {
-    **{kind: f"a filter expects a {kind}" for kind in ("string", "number", "boolean", "any")},
+    **{kind: f"expected a {kind}" for kind in ("string", "number", "boolean", "any")},
     "name": "deduplication expects a string or a whole number",
     "spans": "a mask expects a list of [start, end] or [start, end, kind], in characters of the text",
 }
@@ -46,7 +46,8 @@ REASONS: Mapping[str, str] = {
     "missing_group": "the group field is missing or null",
     "bad_group": f"the group is neither a string nor a 64-bit integer, or is longer than {MAX_ID_BYTES} bytes",
     "bad_lang": "the language field is missing or is not a language code",
-    "bad_field": "a field that a filter or a mask looks at is of another type, or its spans are not inside of the text",
+    "bad_field": "a field that the build file names is of another type, or spans are not inside of the text",
+    "missing_field": "a field that [metadata] requires is missing or null",
     "invalid_utf8": "the bytes are not UTF-8, or not of the source's encoding",
     "lone_surrogate": "an escape names half of a surrogate pair, which UTF-8 cannot hold",
     "document_too_large": "the text is longer than max_document_bytes, or the record is too long to be read",
@@ -112,7 +113,7 @@ class Batch(NamedTuple):
     skipped: kind of record -> number, of what is no document by its kind and was neither accepted nor rejected.
     groups: n groups, which decide about splits, or None if the source has no group field.
     respelled: language -> number of documents whose records spell it in other case.
-    fields: field that filters look at -> n values: str, int, float or bool, None where there is none.
+    fields: field of filters and metadata -> n values: str, int, float or bool, None where there is none.
     filtered: language -> name of a rule and reason -> number of records that were documents and are not kept.
     masked: language -> kind -> number of spans that texts no longer have.
     overlaps: the documents that are not kept because of test items, in order.

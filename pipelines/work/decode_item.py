@@ -16,6 +16,7 @@ from tokcore.shards.token_batch import Offsets
 from tokcore.text.texts import make_texts_from_strings
 from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.reading.input_range import Batch
+from tokcore_pipelines.reading.metadata import make_metadata
 from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.local_copies import copy_if_remote
 from tokcore_pipelines.store.stored_shards import find_main_files, open_provenance
@@ -93,6 +94,7 @@ def _compare_documents(job: DecodeJob, assignment: Assignment, written: WrittenR
     absent: dict[tuple[str, int], str] = {}
     for source, batch in ItemReader(assignment, job.base):
         splits = choose_splits(job.config, batch, slice(0, batch.texts.num_texts), source.settings.validation)
+        own = make_metadata(batch.fields, job.config.metadata, [*range(batch.texts.num_texts)])
         for i in range(batch.texts.num_texts):
             places = written.take(source.uri, int(batch.ordinals[i]) + source.start)
             where = f"{source.uri}, record {int(batch.ordinals[i])}"
@@ -115,6 +117,8 @@ def _compare_documents(job: DecodeJob, assignment: Assignment, written: WrittenR
                     wrong.append(f"{where}: its tokens do not end with {append}")
                 elif found := difference(tokens[start:end]):
                     wrong.append(f"{where}: {found}")
+                elif own is not None and shards.metadata(row) != own.slice(i, 1).to_pylist()[0]:
+                    wrong.append(f"{where}: stored with other metadata, {shards.metadata(row)}")
                 elif document.lang != batch.langs[i] or (batch.ids is not None and document.id != batch.ids[i]):
                     wrong.append(f"{where}: stored with lang {document.lang!r} and id {document.id!r}")
             compared += 1

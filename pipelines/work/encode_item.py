@@ -25,6 +25,7 @@ from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
 from tokcore_pipelines.local.worker import report_progress
 from tokcore_pipelines.reading.input_range import Batch
+from tokcore_pipelines.reading.metadata import make_metadata
 from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.work.choose_splits import choose_splits
@@ -197,6 +198,7 @@ def encode_texts(
             sources=repeat_label(source.uri, len(at)),
             # The record's number in its range, plus the range's first byte: unique and ascending within a file.
             ordinals=batch.ordinals[at] + source.start,
+            metadata=make_metadata(batch.fields, job.settings.metadata, at),
         ),
         pretokens,
     )

@@ -66,6 +66,7 @@ def plan_inputs(
             compression,
             forbidden,
             normalizes_langs=config.normalizes_langs,
+            metadata=config.metadata_fields,
             maps=maps,
             filters=filters,
             mask=config.mask_rule,

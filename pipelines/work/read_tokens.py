@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import functools
 import heapq
-from collections.abc import Iterator
-from typing import NamedTuple
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,6 +36,7 @@ class _Document(NamedTuple):
     text: bytes
     id: str | None
     lang: str
+    metadata: Mapping[str, Any]
 
 
 class _Held(NamedTuple):
@@ -84,6 +86,7 @@ def _make_batch(held: list[_Document], r: AssignedRange) -> Batch:
         ordinals=np.array([one.ordinal - r.start for one in held], np.int64),
         rejects=[],
         num_records=len(held),
+        fields={one.name: [document.metadata.get(one.name) for document in held] for one in r.settings.metadata},
     )
 
 
@@ -107,7 +110,10 @@ def _decode_shard(part: _Part, shard: ShardRef, r: AssignedRange) -> Iterator[_D
         is_asked = batch.sources.codes == batch.sources.names.index(r.uri)
         found = batch.take(np.flatnonzero(is_asked).tolist())
         texts = decode_texts(part.tokenizer, found, part.around)
-        yield from map(_Document, found.ordinals.tolist(), texts, found.ids, found.langs)
+        own: Iterable[Mapping[str, Any]] = (
+            found.metadata.to_pylist() if found.metadata is not None else itertools.repeat({})
+        )
+        yield from map(_Document, found.ordinals.tolist(), texts, found.ids, found.langs, own)
 
 
 @functools.lru_cache(maxsize=4)

@@ -16,6 +16,7 @@ import pyarrow as pa
 from tokcore.errors import LedgerError
 from tokcore.files.arrow_files import Sink
 from tokcore.files.canonical_json import Sha256Writer, hash_sha256
+from tokcore.formats.arrow_columns import make_own_arrays, take_own_columns
 from tokcore.formats.provenance import PLACE_BYTES, Places
 from tokcore.shards.labels import label_arrow
 from tokcore.shards.token_batch import TokenBatch, join_batches
@@ -111,7 +112,7 @@ def read_scattered(attempts: Attempts, ref: ScatteredRun) -> Iterator[Scattered]
     if hash_sha256(data) != run.sha256:
         raise LedgerError(f"{redact(url)}: at byte {run.offset}: not the documents that were written there")
     for batch in pa.ipc.open_stream(pa.BufferReader(data)):
-        place, tokens, ids, langs, sources, ordinals, pretokens, is_validation = batch.columns
+        place, tokens, ids, langs, sources, ordinals, pretokens, is_validation, *_ = batch.columns
         offsets = tokens.offsets.to_numpy()
         yield Scattered(
             TokenBatch(
@@ -121,6 +122,7 @@ def read_scattered(attempts: Attempts, ref: ScatteredRun) -> Iterator[Scattered]
                 label_arrow(langs),
                 label_arrow(sources),
                 ordinals.to_numpy(),
+                take_own_columns(batch, len(_SCHEMA)),
             ),
             pretokens.to_numpy(),
             is_validation.to_numpy(zero_copy_only=False),
@@ -130,17 +132,19 @@ def read_scattered(attempts: Attempts, ref: ScatteredRun) -> Iterator[Scattered]
 
 def _write_section(file: Sha256Writer, documents: Scattered) -> None:
     options = pa.ipc.IpcWriteOptions(compression=pa.Codec("lz4"), use_threads=False)
-    with pa.ipc.new_stream(Sink(file), _SCHEMA, options=options) as writer:
+    own = documents.tokens.metadata
+    schema = _SCHEMA if own is None else pa.schema([*_SCHEMA, *own.schema])
+    with pa.ipc.new_stream(Sink(file), schema, options=options) as writer:
         offsets = documents.tokens.offsets
         start, num = 0, documents.tokens.num_documents
         while start < num:
             reached = int(np.searchsorted(offsets, offsets[start] + _BATCH_TOKENS, side="left"))
             end = min(max(reached, start + 1), start + _BATCH_DOCUMENTS, num)
-            writer.write_batch(_make_record_batch(documents.slice(start, end)))
+            writer.write_batch(_make_record_batch(documents.slice(start, end), schema))
             start = end
 
 
-def _make_record_batch(own: Scattered) -> pa.RecordBatch:
+def _make_record_batch(own: Scattered, schema: pa.Schema) -> pa.RecordBatch:
     tokens = own.tokens
     places = pa.py_buffer(np.ascontiguousarray(own.places))
     arrays = [
@@ -152,5 +156,6 @@ def _make_record_batch(own: Scattered) -> pa.RecordBatch:
         pa.array(tokens.ordinals, pa.int64()),
         pa.array(own.pretokens, pa.int64()),
         pa.array(own.is_validation, pa.bool_()),
+        *make_own_arrays(tokens),
     ]
-    return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

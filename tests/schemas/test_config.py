@@ -864,7 +864,7 @@ def test_the_schema_names_every_key():
         found = schema[name]
         if name in SEVERAL:
             found = found["items"]
-        elif name == "special":
+        elif name in ("special", "metadata"):
             found = found["additionalProperties"]["anyOf"][1]
         more = set(list_parameters()) if name == "filter" else set()
         assert set(found["properties"]) == set(list_settings(table)) | more
@@ -887,7 +887,7 @@ def test_the_schema_names_every_key():
 def _type_in_words(setting: Any) -> str:
     if setting.options:
         return "list" if "tuple" in str(setting.kind) else "one of"
-    for kind, words in ((str, "string"), (int, "integer"), (bool, "boolean"), (Decimal, "number")):
+    for kind, words in ((str, "string"), (int, "integer"), (bool, "boolean"), (Decimal, "number"), (object, "any")):
         if setting.kind is kind:
             return words
     one = "integer" if "int" in str(setting.kind) else "string"
@@ -913,7 +913,7 @@ def readme_rows() -> list[str]:
             default = _default_in_words(setting)
             code = default if default in ("", "required") else "`" + default.replace("|", "\\|") + "`"
             options = f" ({' '.join(f'`{one}`' for one in setting.options)})" if setting.options else ""
-            place = f'special."TEXT".{key}' if name == "special" else f"{name}.{key}"
+            place = {"special": f'special."TEXT".{key}', "metadata": f"metadata.NAME.{key}"}.get(name, f"{name}.{key}")
             rows.append(f"| `{place}` | {_type_in_words(setting)} | {code} | {setting.text}{options} |")
     return rows
 

@@ -5,7 +5,7 @@ parquet_shards: Parquet. saved_datasets: Hugging Face datasets. row_shards: a ro
 arrow_columns: Arrow files of documents. megatron: Megatron. nanogpt: nanoGPT. llmc: llm.c. olmo: OLMo-core.
 datatrove: datatrove. litdata: litdata. mds: MosaicML's streaming. flat_ids: ids back to back.
 array_record: Grain and MaxText. riegeli: its blocks and chunks. varints: its integers.
-protobuf: messages, read strictly. documents: documents files.
+protobuf: messages, read strictly. documents: documents files. metadata: columns of the user's own.
 provenance: where the documents of a shuffled build came from. pieces: what packed rows are made of.
 files_beside_shards: finds these three. foreign_rows: rows that others wrote.
 """

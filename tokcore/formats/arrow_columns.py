@@ -22,6 +22,7 @@ from tokcore.errors import FormatError, VersionError
 from tokcore.files.arrow_files import Sink
 from tokcore.files.ranged_files import find_ranged
 from tokcore.files.shortage import raise_shortage
+from tokcore.formats.metadata import tell_fields
 from tokcore.shards.token_batch import Rechunker, TokenBatch
 
 FORMAT_VERSION = "1"
@@ -102,6 +103,16 @@ def make_column_arrays(chunk: TokenBatch) -> list[pa.Array]:
     ]
 
 
+def make_own_arrays(chunk: TokenBatch) -> list[pa.Array]:
+    """The values of the user's own columns."""
+    return [] if chunk.metadata is None else [*chunk.metadata.columns]
+
+
+def take_own_columns(batch: pa.RecordBatch, first: int) -> pa.RecordBatch | None:
+    """The user's own columns of a batch, from the first on; None if there are none."""
+    return batch.select(batch.schema.names[first:]).replace_schema_metadata() if batch.num_columns > first else None
+
+
 def is_ours(schema: pa.Schema) -> bool:
     """Whether a file with this schema says that tokcore wrote it."""
     return _VERSION_KEY.encode() in (schema.metadata or {})
@@ -121,6 +132,7 @@ class ColumnFile:
         self.path = path = batches.path
         self._batches = batches
         self.metadata = _check_metadata(path, self._batches.schema, pa.schema(list(fields)), what)
+        self.told = tell_fields(list(self._batches.schema)[len(fields) :]) or ()  # the user's own columns
 
     def __len__(self) -> int:
         return self._starts[-1]
@@ -136,6 +148,18 @@ class ColumnFile:
         batch = self._name_batches[number]
         name, lang, source, ordinal = (column[i].as_py() for column in batch.columns)
         return name, lang, source, ordinal
+
+    def metadata_of(self, row: int) -> dict[str, Any]:
+        """Name -> value of the user's own columns of a document; None where it has none."""
+        if not self.told:
+            return {}
+        number, i = self._find(row)
+        batch = self._own_batches[number]
+        return {name: column[i].as_py() for name, column in zip(batch.schema.names, batch.columns, strict=True)}
+
+    @functools.cached_property
+    def _own_batches(self) -> Batches:
+        return self._batches.only(*(name for name, _ in self.told))
 
     @functools.cached_property
     def _starts(self) -> list[int]:
@@ -248,7 +272,9 @@ def _check_metadata(path: str, found: pa.Schema, expected: pa.Schema, what: str)
         raise FormatError(f"{path}: not a tokcore shard: its schema names no format version")
     if version != FORMAT_VERSION:
         raise VersionError(f"{path}: format version {version}, this release reads {FORMAT_VERSION}: upgrade tokcore")
-    if not found.equals(expected):
+    own = list(found)[len(expected) :]
+    is_ours = pa.schema(list(found)[: len(expected)]).equals(expected) and len({*names}) == len(names)
+    if not is_ours or tell_fields(own) is None:
         raise FormatError(f"{path}: its columns are {names}, expected {expected.names} of the types of a {what}")
     if _FINGERPRINT_KEY not in metadata:
         raise FormatError(f"{path}: its schema does not name the tokenizer's fingerprint")

@@ -1,6 +1,7 @@
 """Token shards as Arrow IPC files: one row per document, readable by anything that reads Arrow.
 
     tokens: list<int32>   id: string (or null)   lang: string   source: string   ordinal: int64
+    and the user's own columns (tokcore.formats.metadata), if there are any
 
 tokcore.formats.arrow_columns has what they share with documents files, tokcore.formats.row_shards what they share with
 other formats of rows.
@@ -11,8 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import BinaryIO
 
+import pyarrow as pa
+
 from tokcore.formats.arrow_columns import RecordBatches, open_writer
 from tokcore.formats.documents import Documents
+from tokcore.formats.metadata import Told
 from tokcore.formats.row_shards import RowFormat, RowShard, RowShardWriter, describe_feature, make_fields
 from tokcore.formats.shard_format import ShardSettings
 
@@ -23,9 +27,13 @@ IDS = "tokens"  # the column of ids
 class ArrowShardWriter(RowShardWriter):
     """Writes one shard to an open binary file; close() ends the file's content, not the file."""
 
-    def __init__(self, file: BinaryIO, fingerprint: str, compression: str) -> None:
-        """compression: zstd (level 1), lz4 or none."""
-        super().__init__(lambda schema: open_writer(file, schema, compression), IDS, fingerprint, "an Arrow shard")
+    def __init__(self, file: BinaryIO, fingerprint: str, compression: str, metadata: Told = ()) -> None:
+        """compression: zstd (level 1), lz4 or none. metadata: the user's own columns."""
+
+        def open_file(schema: pa.Schema) -> pa.RecordBatchFileWriter:
+            return open_writer(file, schema, compression)
+
+        super().__init__(open_file, IDS, fingerprint, "an Arrow shard", metadata=metadata)
 
 
 class ArrowShard(RowShard):
@@ -82,7 +90,7 @@ class ArrowFormat(RowFormat):
 
     def open_writer(self, files: Sequence[BinaryIO], settings: ShardSettings) -> ArrowShardWriter:
         (file,) = files
-        return ArrowShardWriter(file, settings.fingerprint, settings.compression)
+        return ArrowShardWriter(file, settings.fingerprint, settings.compression, settings.metadata)
 
     def open_reader(self, path: str, documents: Documents | None) -> ArrowShard:
         return ArrowShard(path)

@@ -1,6 +1,7 @@
 """Documents files: id, lang, source, ordinal and length of each document of a shard, for formats that lack them.
 
     id: string (or null)   lang: string   source: string   ordinal: int64   length: int64, ids of the document
+    and the user's own columns (tokcore.formats.metadata), if there are any
 
 No format owns it: a shard has one documents file, `documents/[LANG/]NAME.documents`, whichever formats use it. It is an
 Arrow file that does not say so in its name: a search for *.arrow finds the documents themselves, each once.
@@ -23,10 +24,13 @@ from tokcore.formats.arrow_columns import (
     RecordBatches,
     make_column_arrays,
     make_columns_schema,
+    make_own_arrays,
     make_rechunker,
     open_writer,
+    take_own_columns,
 )
 from tokcore.formats.files_beside_shards import find_beside
+from tokcore.formats.metadata import Told, make_metadata_fields
 from tokcore.shards.labels import label_arrow
 from tokcore.shards.token_batch import Offsets, TokenBatch
 
@@ -57,9 +61,12 @@ def find_documents(path: str, suffixes: tuple[str, ...]) -> Documents | None:
 class DocumentsWriter:
     """Writes the documents file of one shard to an open binary file; close() ends its content, not the file."""
 
-    def __init__(self, file: BinaryIO, fingerprint: str, vocab_size: int, compression: str) -> None:
-        """compression: zstd (level 1), lz4 or none."""
-        self._schema = make_columns_schema(_FIELDS, fingerprint, vocab_size=str(vocab_size))
+    def __init__(
+        self, file: BinaryIO, fingerprint: str, vocab_size: int, compression: str, metadata: Told = ()
+    ) -> None:
+        """compression: zstd (level 1), lz4 or none. metadata: the user's own columns."""
+        fields = (*_FIELDS, *make_metadata_fields(metadata))
+        self._schema = make_columns_schema(fields, fingerprint, vocab_size=str(vocab_size))
         self._writer = open_writer(file, self._schema, compression)
         self._rechunker = make_rechunker()
         self._lengths = np.zeros(0, np.int64)  # of the documents that wait in the rechunker
@@ -79,7 +86,7 @@ class DocumentsWriter:
     def _write(self, chunk: TokenBatch) -> None:
         num = chunk.num_documents
         lengths, self._lengths = self._lengths[:num], self._lengths[num:]
-        arrays = [*make_column_arrays(chunk), pa.array(lengths, pa.int64())]
+        arrays = [*make_column_arrays(chunk), pa.array(lengths, pa.int64()), *make_own_arrays(chunk)]
         self._writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
 
 
@@ -105,7 +112,8 @@ class Documents(ColumnFile):
         """All documents, a record batch at a time, as if all were empty, and their lengths."""
         start = 0
         for number in range(len(self._batches)):
-            ids, langs, sources, ordinals, lengths = self._batches[number].columns
+            batch = self._batches[number]
+            ids, langs, sources, ordinals, lengths, *_ = batch.columns
             num = len(lengths)
             names = TokenBatch(
                 np.zeros(0, np.int32),
@@ -114,6 +122,7 @@ class Documents(ColumnFile):
                 label_arrow(langs),
                 label_arrow(sources),
                 ordinals.to_numpy(zero_copy_only=True),
+                take_own_columns(batch, len(_FIELDS)),
             )
             yield names, self._checked_lengths(lengths.to_numpy(zero_copy_only=True), start)
             start += num

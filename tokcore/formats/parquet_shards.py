@@ -1,6 +1,7 @@
 """Token shards as Parquet files: one row per document, readable by anything that reads Parquet.
 
     input_ids: list<int32>   id: string (or null)   lang: string   source: string   ordinal: int64
+    and the user's own columns (tokcore.formats.metadata), if there are any
 
 A row group is what a record batch is in an Arrow shard. Pages have checksums. The column has the name by which trainers
 of the Hugging Face family know ids. A file's bytes follow from its documents, the codec and pyarrow's version.
@@ -20,6 +21,7 @@ from tokcore.files.ranged_files import RangedFile, find_ranged
 from tokcore.files.shortage import raise_shortage
 from tokcore.formats.arrow_columns import Batches
 from tokcore.formats.documents import Documents
+from tokcore.formats.metadata import Told
 from tokcore.formats.row_shards import RowFormat, RowShard, RowShardWriter, describe_feature, make_fields
 from tokcore.formats.shard_format import ShardSettings
 
@@ -39,23 +41,24 @@ _CODECS: Mapping[str, Mapping[str, Any]] = {
 class ParquetShardWriter(RowShardWriter):
     """Writes one shard to an open binary file; close() ends the file's content, not the file."""
 
-    def __init__(self, file: BinaryIO, fingerprint: str, compression: str) -> None:
-        """compression: zstd (level 1), lz4 or none."""
+    def __init__(self, file: BinaryIO, fingerprint: str, compression: str, metadata: Told = ()) -> None:
+        """compression: zstd (level 1), lz4 or none. metadata: the user's own columns."""
+        texts = [name for name, kind in metadata if kind == "string"]
 
         def open_writer(schema: pa.Schema) -> Any:
             return pq.ParquetWriter(
                 Sink(file),
                 schema,
-                use_dictionary=_LABELS,
+                use_dictionary=[*_LABELS, *texts],
                 column_encoding={f"{IDS}.list.element": _ENCODING},
-                write_statistics=_LABELS,
+                write_statistics=[*_LABELS, *(name for name, _ in metadata)],
                 write_page_checksum=True,
                 write_batch_size=_LEVELS_AT_ONCE,
                 store_schema=True,
                 **_CODECS[compression],
             )
 
-        super().__init__(open_writer, IDS, fingerprint, "a Parquet shard", MAX_DOCUMENT_TOKENS)
+        super().__init__(open_writer, IDS, fingerprint, "a Parquet shard", MAX_DOCUMENT_TOKENS, metadata)
 
 
 class RowGroups(Batches):
@@ -121,7 +124,7 @@ class ParquetFormat(RowFormat):
 
     def open_writer(self, files: Sequence[BinaryIO], settings: ShardSettings) -> ParquetShardWriter:
         (file,) = files
-        return ParquetShardWriter(file, settings.fingerprint, settings.compression)
+        return ParquetShardWriter(file, settings.fingerprint, settings.compression, settings.metadata)
 
     def open_reader(self, path: str, documents: Documents | None) -> RowShard:
         return RowShard(RowGroups(path), IDS)

@@ -17,9 +17,12 @@ from tokcore.formats.arrow_columns import (
     ColumnFile,
     make_column_arrays,
     make_columns_schema,
+    make_own_arrays,
     make_rechunker,
+    take_own_columns,
 )
 from tokcore.formats.flat_ids import find_bounds_in
+from tokcore.formats.metadata import Told, make_metadata_fields
 from tokcore.formats.shard_format import ShardFormat, ShardSettings, check_lengths
 from tokcore.shards.labels import label_arrow
 from tokcore.shards.token_batch import Ids, Offsets, TokenBatch
@@ -38,9 +41,10 @@ def make_fields(ids_name: str) -> tuple[pa.Field, ...]:
     return (pa.field(ids_name, pa.list_(_ITEMS), nullable=False), *COLUMNS)
 
 
-def make_schema(ids_name: str, fingerprint: str) -> pa.Schema:
-    """The schema of a shard. ids_name: of the column of ids."""
-    return make_columns_schema(make_fields(ids_name), fingerprint, dtype=DTYPE)
+def make_schema(ids_name: str, fingerprint: str, metadata: Told = ()) -> pa.Schema:
+    """The schema of a shard. ids_name: of the column of ids. metadata: the user's own columns."""
+    fields = (*make_fields(ids_name), *make_metadata_fields(metadata))
+    return make_columns_schema(fields, fingerprint, dtype=DTYPE)
 
 
 def describe_feature(field: pa.Field) -> Mapping[str, str]:
@@ -75,12 +79,13 @@ class RowShardWriter:
         fingerprint: str,
         format_name: str,
         most_tokens: int = MAX_DOCUMENT_TOKENS,
+        metadata: Told = (),
     ) -> None:
         """open_writer: gives what has write_batch and close. ids_name: of the column of ids.
 
-        most_tokens: of a document that the format, format_name in errors, can hold.
+        most_tokens: of a document that the format, format_name in errors, can hold. metadata: the user's own columns.
         """
-        self._schema = make_schema(ids_name, fingerprint)
+        self._schema = make_schema(ids_name, fingerprint, metadata)
         self._writer = open_writer(self._schema)
         self._rechunker = make_rechunker()
         self._format_name = format_name
@@ -102,7 +107,8 @@ class RowShardWriter:
         start, end = int(chunk.offsets[0]), int(chunk.offsets[-1])
         offsets = pa.array((chunk.offsets - start).astype(np.int32))
         lists = pa.ListArray.from_arrays(offsets, pa.array(chunk.tokens[start:end]), type=self._schema.field(0).type)
-        self._writer.write_batch(pa.RecordBatch.from_arrays([lists, *make_column_arrays(chunk)], schema=self._schema))
+        arrays = [lists, *make_column_arrays(chunk), *make_own_arrays(chunk)]
+        self._writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
 
 
 class RowShard(ColumnFile):
@@ -187,7 +193,8 @@ class RowShard(ColumnFile):
     def batches(self) -> Iterator[TokenBatch]:
         """All documents, a record batch at a time."""
         for number in range(len(self._batches)):
-            lists, ids, langs, sources, ordinals = self._batches[number].columns
+            batch = self._batches[number]
+            lists, ids, langs, sources, ordinals, *_ = batch.columns
             yield TokenBatch(
                 lists.values.to_numpy(zero_copy_only=True),
                 lists.offsets.to_numpy().astype(np.int64),
@@ -195,4 +202,5 @@ class RowShard(ColumnFile):
                 label_arrow(langs),
                 label_arrow(sources),
                 ordinals.to_numpy(zero_copy_only=True),
+                take_own_columns(batch, 1 + len(COLUMNS)),
             )

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from tokcore.errors import FormatError
 from tokcore.formats.arrow_columns import BATCH_DOCUMENTS, BATCH_TOKENS, Batches
 from tokcore.formats.documents import Documents
+from tokcore.formats.metadata import Told
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.shards.labels import repeat_label
 from tokcore.shards.token_batch import Ids, Offsets, TokenBatch
@@ -33,6 +34,7 @@ class ShardSettings(NamedTuple):
     vocab_size: int  # every id is below it
     compression: str  # of Arrow files: zstd, lz4 or none
     dtype: str = "int32"  # of the ids in formats that leave the choice
+    metadata: Told = ()  # the user's own columns, in formats that have columns, and in documents files
 
 
 class StoredShard(NamedTuple):
@@ -246,6 +248,15 @@ class ShardWithDocuments:
     def columns(self, row: int) -> tuple[str | None, str, str, int]:
         """(id, lang, source, ordinal) of a document. Raises FormatError if there is no documents file."""
         return self._checked_documents().columns(row)
+
+    @property
+    def told(self) -> Told:
+        """The user's own columns of the documents file."""
+        return self._documents.told if self._documents is not None else ()
+
+    def metadata_of(self, row: int) -> dict[str, Any]:
+        """Name -> value of the user's own columns of a document; empty if there is no documents file."""
+        return self._documents.metadata_of(row) if self._documents is not None else {}
 
     def batches(self) -> Iterator[TokenBatch]:
         """All documents, BATCH_TOKENS ids or one document at a time.

@@ -19,6 +19,7 @@ from tokcore.errors import ConfigError, FormatError, IdentityError
 from tokcore.formats.documents import SUFFIX as DOCUMENTS
 from tokcore.formats.documents import get_documents_path
 from tokcore.formats.foreign_rows import ForeignRows, open_foreign_rows
+from tokcore.formats.metadata import Told
 from tokcore.formats.pieces import SUFFIX as PIECES
 from tokcore.formats.pieces import PiecesFile, PiecesWriter
 from tokcore.formats.shard_facts import ShardFacts
@@ -80,6 +81,7 @@ class OpenOrigin(NamedTuple):
     vocab_size: int | None
     notes: tuple[str, ...]  # what it does not say
     batches: Callable[[], Iterator[TokenBatch]]
+    told: Told = ()  # the user's own columns
 
 
 def list_origins(files: Sequence[FormatFile], root: str) -> list[Origin]:
@@ -124,7 +126,8 @@ def open_origin(origin: Origin, reading: Reading) -> OpenOrigin:
         return OpenOrigin("", None, (note,), batches)
     provenance = origin.file.find_provenance()
     batches = reader.batches if provenance is None else lambda: provenance.restore_all(reader.batches())
-    return OpenOrigin(reader.fingerprint, _find_vocab_size(reader), (), batches)
+    told = getattr(reader, "told", ())
+    return OpenOrigin(reader.fingerprint, _find_vocab_size(reader), (), batches, told)
 
 
 def _find_vocab_size(reader: ShardReader) -> int | None:
@@ -215,6 +218,7 @@ def find_settings(
     dtype that the format lacks or that does not hold every id, and for rows whose documents would get other ids.
     """
     vocab_size = vocab_size if new_ids is None else new_ids.vocab_size
+    metadata: dict[str, str] = {}  # the user's own columns
     fingerprints: dict[str, str] = {}
     told = vocab_size or 0
     for origin in origins:
@@ -225,6 +229,9 @@ def find_settings(
                 f"{origin.file.path}: holds rows of one length, which other ids would change. Convert the documents "
                 f"that they were made of, and make rows of these"
             )
+        for name, kind in opened.told:
+            if metadata.setdefault(name, kind) != kind:
+                raise FormatError(f"{origin.file.path}: column {name} is {kind}, in an earlier shard {metadata[name]}")
         if vocab_size is None:
             told = max(told, opened.vocab_size or _count_ids(opened))
     if len(fingerprints) > 1:
@@ -245,7 +252,7 @@ def find_settings(
         raise ConfigError(
             f"--dtype {dtype}: holds {count_most_ids(dtype)} ids, the vocabulary has {told}. Leave --dtype out"
         )
-    settings = ShardSettings(fingerprint, told, compression)
+    settings = ShardSettings(fingerprint, told, compression, metadata=tuple(sorted(metadata.items())))
     return settings._replace(dtype=dtype) if dtype else settings
 
 

@@ -216,6 +216,16 @@ class Shards(Sequence[Ids]):
             source, ordinal = provenance.sources[row], int(provenance.ordinals[row])
         return ShardDocument(id, lang, source, ordinal)
 
+    def metadata(self, index: int) -> dict[str, Any]:
+        """What [metadata] of the build file carries beside a document: name -> value, None where it has none.
+
+        >>> shards.metadata(1)
+        {}
+        """
+        number, row = self._place(index)
+        told: dict[str, Any] = getattr(self._shard(number), "metadata_of", lambda row: {})(row)
+        return told
+
     def __len__(self) -> int:
         return self._starts[-1]
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import BinaryIO
 
 from tokcore.formats.documents import DocumentsWriter, get_documents_path
+from tokcore.formats.metadata import fit_metadata
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.formats.shard_format import ShardSettings, ShardWriter
 from tokcore.shards.format_table import find_format, list_paths, needs_documents
@@ -21,6 +22,7 @@ class ShardInFormats:
     ) -> None:
         """empty: the shard as it begins. new: a file to write, by its path below the folder of all shards."""
         self._empty = empty
+        self._metadata = settings.metadata
         self.content = ShardContent()
         stem = empty.stem
         self._writers: list[ShardWriter] = [
@@ -29,10 +31,13 @@ class ShardInFormats:
         ]
         if needs_documents(formats):
             file = new(get_documents_path(stem))
-            self._writers.append(DocumentsWriter(file, settings.fingerprint, settings.vocab_size, settings.compression))
+            told = (settings.fingerprint, settings.vocab_size, settings.compression, settings.metadata)
+            self._writers.append(DocumentsWriter(file, *told))
 
     def write(self, documents: TokenBatch) -> list[bytes]:
         """Append documents, as the shard has them; return their digests."""
+        own = fit_metadata(documents.metadata, self._metadata, documents.num_documents)
+        documents = documents._replace(metadata=own)
         for writer in self._writers:
             writer.write(documents)
         digests = compute_document_digests(documents.langs, documents.tokens, documents.offsets)

@@ -9,8 +9,10 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from tokcore.errors import FormatError
+from tokcore.formats.metadata import count_chars, pack_values
 from tokcore.shards.labels import Labels, join_labels
 
 Ids = npt.NDArray[np.int32]
@@ -34,6 +36,7 @@ class TokenBatch(NamedTuple):
     tokens: int32, the ids of all of them, back to back. offsets: int64, n + 1 positions in tokens.
     ids: document ids, None where the source names none. langs, sources: n each, coded.
     ordinals: int64, n; with the source it says where the document came from.
+    metadata: n rows of the user's own columns (tokcore.formats.metadata); None: there are none.
     """
 
     tokens: Ids
@@ -42,6 +45,7 @@ class TokenBatch(NamedTuple):
     langs: Labels
     sources: Labels
     ordinals: Offsets
+    metadata: pa.RecordBatch | None = None
 
     @property
     def num_documents(self) -> int:
@@ -63,6 +67,7 @@ class TokenBatch(NamedTuple):
             self.langs[start:end],
             self.sources[start:end],
             self.ordinals[start:end],
+            None if self.metadata is None else self.metadata.slice(start, end - start),
         )
 
     def without_tokens(self) -> TokenBatch:
@@ -90,6 +95,7 @@ class TokenBatch(NamedTuple):
             self.langs.take(where),
             self.sources.take(where),
             self.ordinals[where],
+            None if self.metadata is None else self.metadata.take(pa.array(where, pa.int64())),
         )
 
 
@@ -117,7 +123,15 @@ def join_batches(batches: Sequence[TokenBatch]) -> TokenBatch:
         join_labels([batch.langs for batch in batches]),
         join_labels([batch.sources for batch in batches]),
         np.concatenate([batch.ordinals for batch in batches]) if batches else np.zeros(0, np.int64),
+        _join_metadata([batch.metadata for batch in batches if batch.metadata is not None]),
     )
+
+
+def _join_metadata(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:
+    if not parts:
+        return None
+    columns = [pa.concat_arrays([part.column(i) for part in parts]) for i in range(parts[0].num_columns)]
+    return pa.RecordBatch.from_arrays(columns, schema=parts[0].schema)
 
 
 def add_ids(ids: Ids, offsets: Offsets, prepend: Sequence[int], append: Sequence[int]) -> tuple[Ids, Offsets]:
@@ -142,7 +156,8 @@ class Rechunker:
     """Cuts a stream of documents into batches whose bounds depend on the documents alone, not on how they arrive.
 
     A batch ends with the first document with which it reaches max_tokens, max_documents or max_chars, the characters
-    of ids, langs and sources. What waits are views of the arrays that were added: do not write to them any more.
+    of ids, langs, sources and metadata. What waits are views of the arrays that were added: do not write to them any
+    more.
     """
 
     def __init__(self, max_tokens: int, max_documents: int, max_chars: int) -> None:
@@ -156,6 +171,8 @@ class Rechunker:
         lengths = np.fromiter((len(name or "") for name in batch.ids), np.int64, num)
         for labels in (batch.langs, batch.sources):
             lengths += np.fromiter(map(len, labels.names), np.int64, len(labels.names))[labels.codes]
+        if batch.metadata is not None:
+            lengths += count_chars(batch.metadata)
         chars = np.zeros(num + 1, np.int64)
         np.cumsum(lengths, out=chars[1:])
         measures = (batch.offsets, np.arange(num + 1), chars)
@@ -186,11 +203,13 @@ class ShardContent:
 
     sha256 of "tokcore-shard-v1" and the sha256 of each column's stream, in this order: document_digests, 32 bytes each,
     ids, langs, sources (each value: a byte 1 if it is there, else 0; its UTF-8 length as uint32; the UTF-8), ordinals
-    (int64); integers little-endian. Tokens are in it by the documents' digests, so that they are hashed once.
+    (int64); integers little-endian. Tokens are in it by the documents' digests, so that they are hashed once. Of
+    metadata follow, column by column in the order of names, the sha256 of the name and of what pack_values gives.
     """
 
     def __init__(self) -> None:
         self._columns = [hashlib.sha256() for _ in range(5)]
+        self._metadata: dict[str, list[hashlib._Hash]] = {}
         self.num_documents = 0
         self.num_tokens = 0
         self.max_token_id = -1
@@ -207,13 +226,22 @@ class ShardContent:
         )
         for column, part in zip(self._columns, parts, strict=True):
             column.update(part)
+        if batch.metadata is not None and batch.num_documents:
+            for name, values in zip(batch.metadata.schema.names, batch.metadata.columns, strict=True):
+                packed = [*pack_values(values)]
+                own = self._metadata.setdefault(name, [hashlib.sha256() for _ in packed])
+                for hasher, part in zip(own, packed, strict=True):
+                    hasher.update(part)
         self.num_documents += batch.num_documents
         self.num_tokens += len(tokens)
         if len(tokens):
             self.max_token_id = max(self.max_token_id, int(tokens.max()))
 
     def hexdigest(self) -> str:
-        return hashlib.sha256(_CONTENT_PREFIX + b"".join(column.digest() for column in self._columns)).hexdigest()
+        digests = [column.digest() for column in self._columns]
+        for name, own in sorted(self._metadata.items()):
+            digests += [hashlib.sha256(name.encode()).digest(), *(part.digest() for part in own)]
+        return hashlib.sha256(_CONTENT_PREFIX + b"".join(digests)).hexdigest()
 
 
 def compute_document_digests(langs: Labels, tokens: Ids, offsets: Offsets) -> list[bytes]:

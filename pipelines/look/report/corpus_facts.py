@@ -52,6 +52,7 @@ def tell_corpus(build: BuildManifest, read: ShardPass, is_lossless: bool) -> dic
             }
             for lang, one in sorted(build.languages.items())
         },
+        **({"metadata": read.metadata} if read.metadata else {}),
         **_tell_sources(read, is_lossless),
         "mask": list(build.config.counts.mask) if build.config.counts is not None else [],
     }

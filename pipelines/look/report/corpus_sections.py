@@ -37,7 +37,8 @@ def write_corpus(report: Mapping[str, Any]) -> Html:
         parts.append(_write_validation(told["validation"]))
     if told["mixture"] is not None:
         parts += _write_mixture(told["mixture"])
-    parts += [_write_sources(told), _write_rejects(told), *_write_dropped(told), _write_copies(told["copies"], order)]
+    parts += [_write_sources(told), *_write_metadata(told), _write_rejects(told), *_write_dropped(told)]
+    parts += [_write_copies(told["copies"], order)]
     if told["mask"]:
         parts.append(_write_masked(told, order))
     parts.append(_write_invisible(told["invisible"]))
@@ -189,6 +190,21 @@ def _write_rejects(told: Mapping[str, Any]) -> Html:
     else:
         parts.append(tag("p", "No text spells a special token."))
     return join(parts)
+
+
+def _write_metadata(told: Mapping[str, Any]) -> list[Html]:
+    """The columns of [metadata]; nothing if there are none."""
+    rows: Rows = []
+    for name, one in told.get("metadata", {}).items():
+        if "least" in one:
+            held = "" if one["least"] is None else f"{one['least']:.6g} to {one['most']:.6g}"
+        else:
+            values = ", ".join(f"{value}: {number:,}" for value, number in one["values"].items())
+            more = "" if one["different"] == len(one["values"]) else ", ..."
+            held = "too many different ones to tell" if one["different"] is None else values + more
+        rows.append([name, one["type"], Number(one["documents"]), held])
+    note = "Exact, over all documents: those that have a value, and what the values are."
+    return [write_table("Metadata", ["field", "type", "documents", "values"], rows, note=note)] if rows else []
 
 
 def _write_dropped(told: Mapping[str, Any]) -> list[Html]:

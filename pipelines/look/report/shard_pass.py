@@ -10,7 +10,7 @@ import dataclasses
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from tokcore.models.model import Ids
 from tokcore.shards.labels import Labels
 from tokcore.shards.token_batch import TokenBatch, compute_document_digests
 from tokcore.tokenizer.tokenizer import Tokenizer
+from tokcore_pipelines.look.report.metadata_tally import MetadataTally
 from tokcore_pipelines.store.stored_shards import copy_shard_if_remote, find_main_files, open_provenance
 from tokcore_schemas.refs import ShardRef
 from tokcore_schemas.shard_entries import list_named_shards
@@ -65,6 +66,7 @@ class ShardPass(NamedTuple):
     drawn: dict[str, list[DrawnText]]  # language -> by key
     is_whole: dict[str, bool]  # language -> whether every text was drawn
     by_split: dict[tuple[str, str], Amount]  # (split, language) ->
+    metadata: dict[str, dict[str, Any]]  # as MetadataTally.finish gives it
 
 
 class _Draw:
@@ -111,8 +113,10 @@ def read_all_shards(
     by_split: defaultdict[tuple[str, str], Amount] = defaultdict(Amount)
     fits: dict[str, list[int]] = {}
     draws: dict[str, _Draw] = {}
+    metadata = MetadataTally()
     batches = itertools.chain.from_iterable(_read_batches(url, list_named_shards(made)) for url, made in parts)
     for split, batch in batches:
+        metadata.add(batch.metadata)
         lengths = np.diff(batch.offsets)
         text_bytes = sizes.add_up(batch)
         for lang, where in batch.langs.by_label().items():
@@ -126,7 +130,7 @@ def read_all_shards(
         advance(batch.num_documents)
     drawn = {lang: draw.finish() for lang, draw in sorted(draws.items())}
     is_whole = {lang: draw.is_whole for lang, draw in draws.items()}
-    return ShardPass(dict(amounts), fits, drawn, is_whole, dict(by_split))
+    return ShardPass(dict(amounts), fits, drawn, is_whole, dict(by_split), metadata.finish())
 
 
 def _draw_texts(batch: TokenBatch, added: tuple[int, int], sample: int, draws: dict[str, _Draw]) -> None:

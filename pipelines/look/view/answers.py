@@ -104,7 +104,9 @@ def read_document(shelf: Shelf, question: Question) -> dict[str, Any]:
     ids = shards[number]
     shown = show_tokens(volume, ids.tolist(), max(start, 0))
     named = {name: value if isinstance(value, int) else _spell(value) for name, value in about._asdict().items()}
-    return {"number": number, **named, **shown}
+    told = shards.metadata(number)
+    own = {_spell(name): _spell(str(value)) for name, value in told.items() if value is not None}
+    return {"number": number, **named, "metadata": own, **shown}
 
 
 def find_place(shelf: Shelf, question: Question) -> dict[str, Any]:

@@ -28,6 +28,22 @@ DEFECTS = (
         in_tests("pipelines/test_masks.py::test_a_text_that_spells_a_special_token_once_masked_is_rejected"),
     ),
     Defect(
+        "metadata-required",
+        "a record without a field that is required is a document",
+        "settle_metadata",
+        "if field.required and default is None:",
+        "if field.required and default is not None:",
+        in_tests("pipelines/test_metadata.py::test_a_missing_required_field_rejects_the_record"),
+    ),
+    Defect(
+        "metadata-not-thinned",
+        "columns keep the rows of documents that are left out",
+        "make_metadata",
+        "[fields[one.name][i] for i in where]",
+        "fields[one.name][: len(where)]",
+        in_tests("pipelines/test_metadata.py::test_every_format_and_polars_have_the_columns"),
+    ),
+    Defect(
         "map-runs-unasked",
         "a function of the build file runs although nobody allowed it",
         "find_step",

@@ -20,6 +20,14 @@ DEFECTS = (
         in_tests("tokcore/test_masked_texts.py::test_spans_are_replaced_as_byte_by_byte"),
     ),
     Defect(
+        "metadata-not-hashed",
+        "the digest of a shard's content leaves its metadata out",
+        "ShardContent.hexdigest",
+        "digests += [hashlib.sha256(name.encode()).digest(), *(part.digest() for part in own)]",
+        "digests += [hashlib.sha256(name.encode()).digest()]",
+        in_tests("tokcore/test_own_columns.py::test_content_depends_on_each_value"),
+    ),
+    Defect(
         "runs-cut-twice",
         "groups that a later step would cut are taken as they are",
         "_list_regions",

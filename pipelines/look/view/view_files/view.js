@@ -132,7 +132,9 @@
       const told = await ask("document", { volume, number: place, start });
       byId("number").value = String(place);
       const about = `document ${number(told.number)} of ${number(shelf[volume].documents)}, language ${told.lang}, from ${told.source}, record ${number(told.ordinal)}`;
-      byId("document").replaceChildren(text(about, "p", "meta"), drawCut(told, told.id === null ? "(no id)" : told.id, chooseToken(volume), token - start));
+      const own = Object.entries(told.metadata).map(([name, value]) => `${name} ${value}`).join(", ");
+      const lines = [about, own].filter(Boolean).map((line) => text(line, "p", "meta"));
+      byId("document").replaceChildren(...lines, drawCut(told, told.id === null ? "(no id)" : told.id, chooseToken(volume), token - start));
       const wanted = byId("document").querySelector(".wanted");
       if (wanted) wanted.scrollIntoView({ block: "center" });
     } catch (error) {
