@@ -300,6 +300,9 @@ def _check_options(source: Source, formats: Set[str | None], key: tuple[str, int
 
 
 def _check_metadata(config: BuildConfig, file: BuildFile) -> None:
+    for name in (*config.shards.formats, *config.mixture.formats) if config.metadata else ():
+        if SHARD_FORMATS[name].has_columns and not SHARD_FORMATS[name].holds_metadata:
+            raise file.error(("metadata",), f"has no place in the format {name}: leave one of the two out.")
     for one in config.metadata:
         key = ("metadata", one.name)
         if not one.name or one.name in RESERVED_COLUMNS:

@@ -18,6 +18,7 @@ from tokcore_schemas.build_tables import (
     BuildTable,
     CountTable,
     EncodeTable,
+    MetadataTable,
     NormalizeTable,
     PlanTable,
     PretokenizeTable,
@@ -60,8 +61,12 @@ def read_stored_config(log: Log, base: str = "") -> BuildConfig:
 
 
 def describe_encoding(shards: ShardsConfig) -> dict[str, Any]:
-    """The tables that say how documents were encoded, and written, without [shuffle]."""
+    """The tables that say how documents were encoded, and written, without [shuffle].
+
+    Of metadata the columns: defaults, and what is required, are in the plan.
+    """
     return {
+        "metadata": tuple(MetadataTable(name=name, type=kind) for name, kind in shards.metadata),
         "encode": EncodeTable(
             prepend=shards.prepend,
             append=shards.append,

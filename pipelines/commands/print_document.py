@@ -38,7 +38,7 @@ def print_document(document: ShownDocument, all_lines: bool) -> None:
     screen is cut unless all lines are asked for.
     """
     about = {"id": document.id, "lang": document.lang, "source": document.source, "ordinal": document.ordinal}
-    own = {name: make_printable(str(value)) for name, value in document.metadata.items()}
+    own = {name: make_printable(str(value)) for name, value in document.metadata.items() if value is not None}
     print_described({name: value for name, value in {**about, **own}.items() if value is not None})
     if document.tokenizer is None:
         say(f"tokens: {len(document.tokens):,}", "")

@@ -76,9 +76,11 @@ def make_read_settings(
             f"mask: text files have no fields, and mask.spans = {mask.spans!r} names one: write their documents as "
             f"jsonl or Parquet, or mask by presets and regex"
         )
-    if fields and not has_fields:
+    known = {one.name for one in metadata}  # which [[map]] may fill
+    unknown = [one.name for one in fields if one.name not in known]
+    if unknown and not has_fields:
         raise ConfigError(
-            f"filter: text files have no fields, and a filter looks at {fields[0].name!r}: write their documents as "
+            f"filter: text files have no fields, and a filter looks at {unknown[0]!r}: write their documents as "
             f"jsonl or Parquet, or filter by a ready rule"
         )
     unit = "" if has_fields else source.unit or ("separator" if source.separator else "file")
@@ -103,7 +105,7 @@ def make_read_settings(
         lang_normalize="bcp47" if normalizes_langs and (source.lang_field or maps) else "",
         plugin=READERS.find_version(format) if format not in get_args(FileFormat) else "",
         lang_map=tuple(sorted((source.lang_map or {}).items())) if source.lang_field else (),
-        fields=_add_metadata(fields, metadata) if has_fields else (),
+        fields=_add_metadata(fields, metadata),
         metadata=metadata,
         maps=maps,
         filters=filters,

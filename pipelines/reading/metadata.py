@@ -36,7 +36,7 @@ def settle_metadata(batch: Batch, settings: ReadSettings) -> Batch:
         convert = _CONVERT[field.type]
         values: list[Any] = [default] * num
         shown = make_printable(field.name.encode())
-        for i, value in enumerate(batch.fields.get(field.name, ())):
+        for i, value in enumerate(batch.fields[field.name]):
             if value is not None:
                 try:
                     values[i] = convert(value)

@@ -33,6 +33,7 @@ def read_plain_text(blocks: Iterable[bytes], settings: ReadSettings) -> Iterator
         "separator": lambda: _split_at_separators(blocks, settings.separator.encode(), limit),
     }[settings.unit]()
     builder = BatchBuilder(settings)
+    nothing = [None] * len(settings.fields)  # which [[map]] may fill
     for piece in pieces:
         if isinstance(piece, LongPiece):
             detail = f"a record of {piece.size_bytes} bytes, max_document_bytes = {settings.max_document_bytes}"
@@ -40,7 +41,7 @@ def read_plain_text(blocks: Iterable[bytes], settings: ReadSettings) -> Iterator
         elif (text := encode_utf8(piece, settings)) is None:
             builder.reject("invalid_utf8", describe_not_utf8(piece, settings), piece)
         else:
-            builder.accept(text, "", settings.lang)
+            builder.accept(text, "", settings.lang, values=nothing)
         if builder.is_full:
             yield builder.take()
     yield builder.take()

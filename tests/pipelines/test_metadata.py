@@ -18,7 +18,7 @@ from tokcore.errors import ConfigError
 from tokcore.shards.conversion import Reading, convert, find_settings, list_origins
 from tokcore.shards.format_table import SHARD_FORMATS
 from tokcore.shards.opened_shards import find_shard_files
-from tokcore_pipelines import report, update
+from tokcore_pipelines import build, remove, report, update
 from tokcore_pipelines.build.commit import require_manifest
 from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.look.report.metadata_tally import MOST_VALUES, MetadataTally
@@ -52,8 +52,8 @@ DOCUMENTS = [
     for i, text in enumerate(texts(lang, 30))
 ]
 SOURCES = '[[source]]\nlang_field = "l"\nid = "id"\nfiles = ["a*.jsonl", "b.parquet"]\n'
-FORMATS = ["arrow", "megatron", "parquet"]
-SETTINGS = '[learn]\nvocab_size = 300\n[shards]\nformats = ["arrow", "megatron", "parquet"]\ntarget_tokens = 1500\n'
+FORMATS = ["arrow", "huggingface", "mds", "megatron", "parquet"]
+SETTINGS = f"[learn]\nvocab_size = 300\n[shards]\nformats = {json.dumps(FORMATS)}\ntarget_tokens = 1500\n"
 
 
 def corpus(folder, documents=DOCUMENTS):
@@ -159,6 +159,20 @@ def test_an_update_and_another_type(folder, tmp_path):
     write(tmp_path / "a2.jsonl", jsonl(more))
     update(path, workers=1)
     assert list_metadata(tmp_path / "out") == {**expect(), **expect(more)}
+    found = verify(str(tmp_path / "out"), decode=None, base=str(tmp_path))
+    assert found.problems == ()
+    name = sorted(expect())[0]
+    remove(tmp_path / "out", ids=[name], workers=1)
+    assert list_metadata(tmp_path / "out") == {
+        other: told for other, told in {**expect(), **expect(more)}.items() if other != name
+    }
+    (tmp_path / "b.parquet").rename(tmp_path / "gone")  # its documents are decoded from tokens now
+    other = next(one["id"] for one in DOCUMENTS[1::2] if one["id"] in expect())
+    assert other != name
+    remove(tmp_path / "out", ids=[other], workers=1)
+    left = {one: told for one, told in {**expect(), **expect(more)}.items() if one not in (name, other)}
+    assert list_metadata(tmp_path / "out") == left
+    (tmp_path / "gone").rename(tmp_path / "b.parquet")
     (tmp_path / "a2.jsonl").unlink()
     path.write_text(path.read_text().replace('type = "int32"', 'type = "int64"'))
     with pytest.raises(ConfigError, match="metadata"):
@@ -234,6 +248,30 @@ def test_values_of_a_type(tmp_path, kind, good, bad):
         (len(good) + i, "bad_field") for i in range(len(bad))
     ]
     assert batch.num_records == len(records)
+
+
+MAP = """
+import pyarrow as pa
+def measure(batch):
+    lengths = [len(one) / 4 for one in batch["text"].to_pylist()]
+    return batch.set_column(batch.schema.get_field_index("size"), "size", pa.array(lengths))
+"""
+
+
+def test_a_step_fills_a_field_that_a_filter_looks_at(tmp_path, monkeypatch):
+    """Also of text files, which have no fields."""
+    (tmp_path / "measure_texts.py").write_text(MAP)
+    monkeypatch.syspath_prepend(tmp_path)
+    lines = texts("en", 40)
+    write(tmp_path / "a.txt", b"\n".join(text.replace("\n", " ").encode() for text in lines))
+    steps = '[metadata]\nsize = "float64"\n[[map]]\nrun = "measure_texts:measure"\n[[filter]]\nkeep = "size < 46"\n'
+    sources = '[[source]]\nlang = "en"\nfiles = "a.txt"\nunit = "line"\n'
+    made = build(build_file(tmp_path, sources + steps, SETTINGS), workers=1, allow_code=True)
+    shards = made.open_shards()
+    sizes = [len(one) / 4 for one in lines]
+    assert [shards.metadata(i)["size"] for i in range(len(shards))] == [one for one in sizes if one < 46]
+    assert 0 < len(shards) < 40
+    assert made.totals.records.filtered == {"en": {"keep": 40 - len(shards)}}
 
 
 def test_text_files_have_defaults(tmp_path):

@@ -59,6 +59,7 @@ class RowFormat(ShardFormat):
 
     suffixes: tuple[str]
     has_columns = True
+    holds_metadata = True
 
     def dtype(self, settings: ShardSettings) -> str:
         return DTYPE

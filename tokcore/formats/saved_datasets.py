@@ -1,7 +1,7 @@
 """Token shards as Hugging Face datasets saves them: Arrow streams, mapped without a copy by `load_from_disk`.
 
     .arrow              an Arrow stream, uncompressed: input_ids list<int32>, id string (or null), lang string,
-                        source string, ordinal int64
+                        source string, ordinal int64; and the user's own columns (tokcore.formats.metadata)
     dataset_dict.json   the splits
     SPLIT/state.json    the files of a split, and its fingerprint
     SPLIT/dataset_info.json   the features, which are the columns' types
@@ -24,6 +24,7 @@ from tokcore.files.canonical_json import write_canonical_json
 from tokcore.files.shortage import raise_shortage
 from tokcore.formats.arrow_columns import Batches, map_arrow_file
 from tokcore.formats.documents import Documents
+from tokcore.formats.metadata import Told, make_metadata_fields
 from tokcore.formats.row_shards import RowFormat, RowShard, RowShardWriter, describe_feature, make_fields
 from tokcore.formats.shard_format import (
     IndexEntry,
@@ -45,11 +46,15 @@ _FINGERPRINT_DIGITS = 16
 class SavedShardWriter(RowShardWriter):
     """Writes one shard to an open binary file; close() ends the file's content, not the file."""
 
-    def __init__(self, file: BinaryIO, fingerprint: str) -> None:
+    def __init__(self, file: BinaryIO, fingerprint: str, metadata: Told = ()) -> None:
         # Uncompressed: datasets maps it.
         options = pa.ipc.IpcWriteOptions(use_threads=False)
         super().__init__(
-            lambda schema: pa.ipc.new_stream(Sink(file), schema, options=options), IDS, fingerprint, "an Arrow shard"
+            lambda schema: pa.ipc.new_stream(Sink(file), schema, options=options),
+            IDS,
+            fingerprint,
+            "an Arrow shard",
+            metadata=metadata,
         )
 
 
@@ -138,7 +143,7 @@ class SavedDatasetFormat(RowFormat):
 
     def open_writer(self, files: Sequence[BinaryIO], settings: ShardSettings) -> SavedShardWriter:
         (file,) = files
-        return SavedShardWriter(file, settings.fingerprint)
+        return SavedShardWriter(file, settings.fingerprint, settings.metadata)
 
     def open_reader(self, path: str, documents: Documents | None) -> RowShard:
         return RowShard(StreamBatches(path), IDS)
@@ -146,7 +151,8 @@ class SavedDatasetFormat(RowFormat):
     def folder_index(self, shards: Sequence[StoredShard], settings: ShardSettings) -> Mapping[str, bytes]:
         """dataset_dict.json, and of each split state.json and dataset_info.json; none without shards."""
         splits = group_by_split(shards)
-        features = {field.name: _make_feature(field) for field in make_fields(IDS)}
+        fields = (*make_fields(IDS), *make_metadata_fields(settings.metadata))
+        features = {field.name: _make_feature(field) for field in fields}
         files: dict[str, Any] = {SPLITS: {"splits": list(splits)}} if splits else {}
         for split, own in splits.items():
             told = "".join(shard.content_sha256 for shard in own)

@@ -144,6 +144,8 @@ class ShardFormat(ABC):
 
     # Whether its files hold id, lang, source and ordinal. If not, a build writes the documents file, too.
     has_columns: bool = False
+    # Whether they hold settings.metadata, too. A format without columns has it in the documents file.
+    holds_metadata: bool = False
     # Whether a document of int32 ids is a view of the file. open_shards prefers such a format.
     maps_ids: bool = False
     # Whether its reader opens a file at a URL by tokcore.files.ranged_files. If not, whole files are copied.

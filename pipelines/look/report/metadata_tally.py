@@ -41,7 +41,7 @@ class _Column:
         self._documents += len(column) - column.null_count
         if pa.types.is_integer(self._kind) or pa.types.is_floating(self._kind):
             found = pc.min_max(column).as_py().values()
-            known = [value for value in (*self._limits, *found) if value is not None and not math.isnan(value)]
+            known = [value for value in (*self._limits, *found) if value is not None and math.isfinite(value)]
             self._limits = [min(known), max(known)] if known else []
         elif self._values is not None:
             for one in pc.value_counts(column.drop_null()).to_pylist():
