@@ -190,8 +190,10 @@ def make_candidates(
     langs = sorted({batch.langs.names[code] for code in np.unique(batch.langs.codes).tolist()})
     number_of = np.array([langs.index(name) if name in langs else 0 for name in batch.langs.names], np.uint32)
     rows["lang"] = number_of[batch.langs.codes][which] if len(which) else 0
-    keys = b"".join(batch.compute_key(i)[:DIGEST_BYTES] for i in which.tolist())
-    rows["key_head"], rows["key_tail"] = _split_numbers(keys)
+    # Without ids, keys of equal texts are equal, and to hash all text again is half of the work.
+    if batch.ids is not None or config.by != TEXT or config.normalize:
+        keys = b"".join(batch.compute_key(i)[:DIGEST_BYTES] for i in which.tolist())
+        rows["key_head"], rows["key_tail"] = _split_numbers(keys)
     rows["item"], rows["range"] = place
     rows["ordinal"] = batch.ordinals[which]
     return Candidates(rows, tuple(langs))
