@@ -48,11 +48,17 @@ _MOST_NAMED = 3
 _SCRATCH = "commit"  # in the folder of unfinished work
 
 
-def require_parts_apart(log: Log, what: str) -> None:
-    """Raise ConfigError if a stage of the build follows from all documents together. what: is then not possible."""
+def require_parts_apart(log: Log, what: str, made_whole: bool = False) -> None:
+    """Raise ConfigError if a stage of the build follows from all documents together. what: is then not possible.
+
+    made_whole: whether all documents are read again, so that duplicates among them can be found again.
+    """
     config = log.build.config
     whole = {
-        "[dedup]": (config.dedup is not None, "which documents are duplicates follows from all of them"),
+        "[dedup]": (
+            config.dedup is not None and not made_whole,
+            "which documents are duplicates follows from all of them",
+        ),
         "[shuffle]": (config.shards.shuffle is not None, "any document may be in any shard"),
         "[mixture]": (config.mixed is not None, "its shares follow from all documents"),
         "[pack]": (config.packed is not None, "rows are filled with documents of all shards"),

@@ -267,7 +267,7 @@ class Update:
                 f"{redact(self.output)}: holds a different build: {'; '.join(reasons)}. An update keeps all settings "
                 f"and the tokenizer: correct the build file, or build into a new output."
             )
-        require_parts_apart(log, "updated")
+        require_parts_apart(log, "updated", made_whole=not self.grows)
 
     def _compare(self, plan: Plan) -> Changes:
         held, stripped = self.held, [*map(strip_settings, plan.settings)]
@@ -290,6 +290,8 @@ class Update:
         removed = gone if self.vanished == "remove" else []
         going = {*changed, *removed}
         dropped = {held[uri].part for uri in going}
+        if self._is_whole and (new or going):  # which documents are duplicates follows from all of them
+            dropped = {*held.parts}
         others = [
             file.uri for path in held.parts if path in dropped for file in held.parts[path] if file.uri not in going
         ]
@@ -297,8 +299,8 @@ class Update:
         changes = Changes(plan, new, changed, removed, others, sorted(dropped))
         if lost := self._find_lost(changes):
             self.stuck = (
-                f"{name_some(lost)}: vanished, and is read with {name_some([*changed, *removed])}, so it would have "
-                f"to be read again. Put it back, or remove its documents: --vanished remove. Nothing was changed."
+                f"{name_some(lost)}: vanished, and is read with {name_some([*changed, *removed, *new])}, so it would "
+                f"have to be read again. Put it back, or remove its documents: --vanished remove. Nothing was changed."
             )
             if not self.grows:
                 raise StageError(self.stuck)
@@ -307,6 +309,11 @@ class Update:
             others = [uri for uri in others if held[uri].part not in parts]
             return Changes(plan, new, changed, removed, others, sorted(dropped - parts))
         return changes
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether any change has all documents read again, into one part."""
+        return self.config.dedup_identity() is not None
 
     def _list_restored(self) -> Iterator[str]:
         """The uris of files that lack documents whose tombstones were taken back."""
@@ -340,7 +347,7 @@ class Update:
     def _plan_parts(self, changes: Changes) -> list[NewPart]:
         """The parts that the changes make."""
         held = self.held
-        if not self.takes_over:
+        if not self.takes_over or self._is_whole:
             plan = self._choose_files(changes.plan, changes.wanted)
             return [NewPart(plan, None)] if changes.wanted else []
         dropped: dict[str, list[str]] = {one.path: [] for one in self.log.parts() if one.path in changes.dropped}

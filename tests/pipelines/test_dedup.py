@@ -314,13 +314,50 @@ def test_another_output_takes_it_over(folder, tmp_path):
     assert list_ids(tmp_path / "again") == KEPT
 
 
-def test_an_output_is_not_updated(folder):
+def test_an_update_is_a_build_of_all_files(tmp_path):
+    """Copies in new files win where they are preferred, and what a file hid comes back when it goes."""
+    first, rest = DOCUMENTS[:200], DOCUMENTS[200:]
+    source = corpus(tmp_path, first).replace('"a.jsonl"', '"*.jsonl"')
+    path = build_file(tmp_path, source + DEDUPED, SETTINGS)
+    run(path, tmp_path / "out")
+    write(tmp_path / "new.jsonl", jsonl(rest))
+    updated = tokcore("update", path, "--output", tmp_path / "out", cwd=tmp_path)
+    assert updated.returncode == 0, updated.stderr
+    run(path, tmp_path / "fresh")
+    assert list_ids(tmp_path / "out") == list_ids(tmp_path / "fresh")
+    before = {one["id"] for one in first}
+    texts_of = {one["id"]: one["text"] for one in DOCUMENTS}
+    kept = {texts_of[name]: name for name in list_ids(tmp_path / "out")}
+    assert len(kept) == len({*texts_of.values()}), "each text once"
+    assert any(kept[one["text"]] not in before for one in first), "a new copy won"
+    assert verify(str(tmp_path / "out"), decode=None, base=str(tmp_path)).problems == ()
+    (tmp_path / "a.jsonl").unlink()
+    removed = tokcore("update", path, "--output", tmp_path / "out", "--vanished", "remove", cwd=tmp_path)
+    assert removed.returncode == 0, removed.stderr
+    run(path, tmp_path / "again")
+    assert list_ids(tmp_path / "out") == list_ids(tmp_path / "again")
+    assert tokcore("update", path, "--output", tmp_path / "out", cwd=tmp_path).returncode == 0
+    assert len(list((tmp_path / "out" / "log").iterdir())) == 2, "nothing has changed since"
+
+
+def test_what_cannot_be_read_again_is_not_updated(tmp_path):
+    path = build_file(tmp_path, corpus(tmp_path).replace('"a.jsonl"', '"*.jsonl"') + DEDUPED, SETTINGS)
+    write(tmp_path / "old.jsonl", jsonl(DOCUMENTS[:3]))
+    run(path, tmp_path / "out")
+    (tmp_path / "old.jsonl").unlink()
+    write(tmp_path / "new.jsonl", jsonl([{**DOCUMENTS[0], "id": "new", "text": "new"}]))
+    refused = tokcore("update", path, "--output", tmp_path / "out", cwd=tmp_path)
+    assert refused.returncode != 0
+    assert "old.jsonl: vanished" in refused.stderr
+
+
+def test_an_output_is_not_changed_in_parts(folder):
     for command in (
-        ("update", folder / "build.toml", "--output", folder / "out"),
         ("remove", folder / "out", "--lang", "de"),
+        ("compact", folder / "out"),
     ):
         refused = tokcore(*command, cwd=folder)
-        assert refused.returncode == 2
+        assert refused.returncode == 2, command
         assert "built with [dedup]" in refused.stderr
 
 

@@ -4,6 +4,14 @@ from mutants.defect import Defect, in_tests
 
 DEFECTS = (
     Defect(
+        "duplicates-by-part",
+        "an update of an output without duplicates compares new documents with each other alone",
+        "Update._compare",
+        "if self._is_whole and (new or going):",
+        "if self._is_whole and going:",
+        in_tests("pipelines/test_dedup.py::test_an_update_is_a_build_of_all_files"),
+    ),
+    Defect(
         "worker-keeps-files",
         "a watcher's worker grows with every file that it reads",
         "make_small_part",
