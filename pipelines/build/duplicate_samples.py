@@ -30,7 +30,7 @@ def tell_duplicates(config: DedupConfig | None, samples: Sequence[SourceSample])
         for uri, batch in read_sampled([sample]):
             parts.append(make_candidates(config, preferences, r, batch, (0, len(batches))))
             batches.append((uri, batch))
-    rows = sort_candidates(join_candidates(parts, len(preferences)).rows)
+    rows = sort_candidates(join_candidates(parts, 1 + len(preferences)).rows)
     stays = find_staying(rows)
     firsts = np.maximum.accumulate(np.where(stays, np.arange(len(rows)), 0))
 

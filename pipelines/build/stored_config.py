@@ -17,6 +17,7 @@ from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.build_tables import (
     BuildTable,
     CountTable,
+    DedupTable,
     EncodeTable,
     MetadataTable,
     NormalizeTable,
@@ -27,7 +28,7 @@ from tokcore_schemas.build_tables import (
 )
 from tokcore_schemas.config import BuildConfig
 from tokcore_schemas.setting import MAX_INTEGER
-from tokcore_schemas.stage_manifests import CountsConfig, ShardsConfig
+from tokcore_schemas.stage_manifests import CountsConfig, DedupConfig, ShardsConfig
 from tokcore_schemas.stage_table import PLAN
 
 
@@ -50,14 +51,23 @@ def read_stored_config(log: Log, base: str = "") -> BuildConfig:
         sources=(),
         plan=PlanTable(range_bytes=require_manifest(output, PLAN, "build").config.range_bytes),
         **describe_encoding(shards),
+        dedup=describe_dedup(log.build.config.dedup),
         # A part takes over the tokenizer, and counts if the build did.
         tokenizer=TokenizerTable(from_=output) if counts is None else None,
     )
     if counts is not None:
         config = _with_counting(config, counts)
-    if (config.encode_identity(), config.count_identity() if counts is not None else None) != (shards, counts):
+    made = (config.encode_identity(), config.count_identity() if counts is not None else None, config.dedup_identity())
+    if made != (shards, counts, log.build.config.dedup):
         raise ConfigError(f"{redact(output)}: has settings that this release cannot take from manifests: upgrade")
     return config
+
+
+def describe_dedup(dedup: DedupConfig | None) -> DedupTable:
+    """The table that says which documents are duplicates."""
+    if dedup is None:
+        return DedupTable()
+    return DedupTable(by=dedup.by, normalize=dedup.normalize, prefer=dedup.prefer)
 
 
 def describe_encoding(shards: ShardsConfig) -> dict[str, Any]:

@@ -104,13 +104,23 @@ class Remove:
         """
         while True:
             log = read_log(self.output)
-            require_parts_apart(log, "changed")
+            require_parts_apart(log, "changed", made_whole=True)
+            is_whole = log.build.config.dedup is not None
+            if is_whole and self.sources:
+                raise ConfigError(
+                    f"{redact(self.output)}: was built with [dedup], so documents of other files may stand for those "
+                    f"of a file. Take the file out of the inputs, and run `tokcore update --vanished remove`; or "
+                    f"remove its documents by their ids"
+                )
             with self.progress.stage("look", minor=True):
                 held = read_held(self.output, log.parts())
                 matched = {pattern: match_files(pattern, held) for pattern in self.sources}
                 names = self._name_all(log, [uri for uris in matched.values() for uri in uris])
                 wanted = self._make_tombstones(log, names)
                 holding = self._find(log, held, wanted)
+            if is_whole and holding.documents:  # what is a duplicate follows from all documents
+                documents = {part.path: holding.documents.get(part.path, 0) for part in log.parts()}
+                holding = dataclasses.replace(holding, documents=documents)
             if not self.allow_missing:
                 self._refuse_missing(log, names, matched, holding)
             done = Removed(
@@ -138,9 +148,9 @@ class Remove:
             done = done._replace(read_again=sum(len(one.list_read()) for one in parts))
             if self.dry_run:
                 return done
-            added = self._make_parts(log, parts, holding)
+            added, num_documents = self._make_parts(log, parts, holding)
+            done = done._replace(documents=num_documents)
             reach("remove.built")
-            num_documents = sum(holding.documents.values())
             vanished = len(holding.files)
             reason = Reason("remove", vanished=vanished, read_again=done.read_again, removed=num_documents)
             if (commit := create_commit(log, reason, added, holding.dropped, new)) is not None:
@@ -230,6 +240,14 @@ class Remove:
         """The parts of files that stay, without what was removed."""
         config = read_stored_config(log, self.base)
         held = {one.file.uri: one for one in again}
+        if log.build.config.dedup is not None and again:
+            if lost := find_changed([one.file for one in again], config.base):
+                raise StageError(
+                    f"{name_some(lost)}: gone, or not as when {redact(self.output)} was built with [dedup], and all "
+                    f"files have to be read again. Put back what was read, or let `tokcore update` follow the files "
+                    f"first (--vanished remove for those that are gone). Nothing was changed."
+                )
+            return [NewPart(make_plan_again(again, removed, config.plan.range_bytes), None)]
         dropped: dict[str, list[str]] = {one.path: [] for one in log.parts() if one.path in holding.documents}
         for one in again:
             dropped[one.part].append(one.file.uri)
@@ -248,15 +266,17 @@ class Remove:
             parts = plan(lost)
         return parts
 
-    def _make_parts(self, log: Log, parts: Sequence[NewPart], holding: _Holding) -> list[Part]:
+    def _make_parts(self, log: Log, parts: Sequence[NewPart], holding: _Holding) -> tuple[list[Part], int]:
+        """The parts, and how many documents they have no more: with [dedup] also those equal to what was named."""
         config = read_stored_config(log, self.base)
         builder = PartBuilder(config, self.output, self.options, self.progress)
         made = [builder.build(one) for one in parts]
         dropped = [one for one in log.parts() if one.path in holding.dropped]
         had, has = (sum(read_part(self.output, one).totals.records.documents for one in of) for of in (dropped, made))
-        if (gone := sum(holding.documents.values())) != had - has:
+        gone = sum(holding.documents.values())
+        if gone > had - has or (gone < had - has and log.build.config.dedup is None):
             raise LedgerError(
                 f"{redact(self.output)}: parts of {had:,} documents, {gone:,} of them to be removed, were made again "
                 f"with {has:,} documents. Nothing was changed."
             )
-        return made
+        return made, had - has

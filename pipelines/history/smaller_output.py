@@ -19,14 +19,13 @@ from tokcore_pipelines.build.plan_corpus import make_plan_key
 from tokcore_pipelines.build.read_log import has_commits, read_log
 from tokcore_pipelines.build.stage import StageKey
 from tokcore_pipelines.build.stored import Stored
-from tokcore_pipelines.build.stored_config import describe_encoding, read_stored_config
+from tokcore_pipelines.build.stored_config import describe_dedup, describe_encoding, read_stored_config
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.build_tables import (
     BuildConfig,
     BuildTable,
-    DedupTable,
     MixtureTable,
     PackTable,
     PlanTable,
@@ -132,9 +131,10 @@ def _read_config(output: str, built: StageConfigs, vocab_size: int) -> BuildConf
 
 def _describe_derived(built: StageConfigs) -> dict[str, Any]:
     """The tables of deduplication, a shuffle, a mixture and rows."""
-    tables: dict[str, Any] = {"shuffle": ShuffleTable(seed=built.shards.shuffle)}
-    if (dedup := built.dedup) is not None:
-        tables["dedup"] = DedupTable(by=dedup.by, normalize=dedup.normalize, prefer=dedup.prefer)
+    tables: dict[str, Any] = {
+        "dedup": describe_dedup(built.dedup),
+        "shuffle": ShuffleTable(seed=built.shards.shuffle),
+    }
     if (mixed := built.mixed) is not None:
         tables["mixture"] = MixtureTable(
             strategy=mixed.strategy,

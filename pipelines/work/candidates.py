@@ -25,7 +25,7 @@ DIGEST_BYTES = 16
 
 
 def make_row_type(num_ranks: int) -> np.dtype[Any]:
-    """The columns of a candidate. num_ranks: of dedup.prefer; the smaller one stays.
+    """The columns of a candidate. num_ranks: of DedupJob.num_ranks; the smaller one stays.
 
     After these, the smaller language stays, then the smaller document key (of which 16 bytes are here), then the
     document that comes first in the plan.

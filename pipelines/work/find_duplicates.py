@@ -38,7 +38,7 @@ from tokcore_pipelines.work.candidates import (
 )
 from tokcore_pipelines.work.choose_splits import choose_splits
 from tokcore_pipelines.work.drop_lists import write_drops
-from tokcore_pipelines.work.item_reader import ItemReader
+from tokcore_pipelines.work.item_reader import ItemReader, mark_removed
 from tokcore_schemas.plan import AssignedRange, Assignment
 from tokcore_schemas.prefer import TEXT, Preference, parse_preferences
 from tokcore_schemas.refs import (
@@ -52,6 +52,7 @@ from tokcore_schemas.refs import (
 )
 from tokcore_schemas.shuffle import SPAN
 from tokcore_schemas.stage_manifests import DedupConfig
+from tokcore_schemas.tombstones import Tombstones
 
 # What waits in memory: about 80 MB of rows.
 SPILL_DOCUMENTS = 1 << 20
@@ -68,6 +69,11 @@ class DedupJob:
     num_buckets: int
     result_key: str  # in the names of files
     max_languages: int = 0  # of a work item; 0: no limit
+
+    @property
+    def num_ranks(self) -> int:
+        """Of each candidate: whether it was removed, then what is preferred."""
+        return 1 + len(self.config.prefer)
 
 
 def make_digested_key(item: int) -> str:
@@ -108,7 +114,7 @@ def digest_item(job: DedupJob, assignment: Assignment) -> ItemDigested:
     with job.attempts.new_file(f"{key}.digests") as new:
 
         def spill() -> None:
-            joined = join_candidates(waiting, len(preferences))
+            joined = join_candidates(waiting, job.num_ranks)
             waiting.clear()
             rows = sort_candidates(joined.rows)
             stays = find_staying(rows)
@@ -121,9 +127,10 @@ def digest_item(job: DedupJob, assignment: Assignment) -> ItemDigested:
                 runs.append(write_rows(new.file, new.attempt, bucket, own))
 
         number_of = {(r.file, r.start): number for number, r in enumerate(assignment.ranges)}
-        for r, batch in ItemReader(assignment, job.base, max_languages=job.max_languages):
+        for r, batch in ItemReader(_with_removed(assignment), job.base, max_languages=job.max_languages):
             place = assignment.number, number_of[r.file, r.start]
-            found = make_candidates(job.config, preferences, r, batch, place)
+            removed = assignment.ranges[place[1]].settings.removed
+            found = make_candidates(job.config, preferences, r, batch, place, removed)
             waiting.append(found)
             num_waiting += len(found.rows)
             num_documents += len(found.rows)
@@ -146,8 +153,8 @@ def judge_part(job: DedupJob, part: JudgePart) -> PartJudged:
     key = make_judged_key(part.number)
     if (done := job.attempts.result(key, PartJudged)) is not None:
         return done
-    num_ranks = len(job.config.prefer)
-    joined = join_candidates([read_rows(job.attempts, one.run, num_ranks) for one in part.runs], num_ranks)
+    runs = [read_rows(job.attempts, one.run, job.num_ranks) for one in part.runs]
+    joined = join_candidates(runs, job.num_ranks)
     rows = sort_candidates(joined.rows)
     rows = rows[~find_staying(rows)]
     rows = rows[np.argsort(rows["item"], kind="stable")]
@@ -175,17 +182,33 @@ def list_drops(job: DedupJob, piece: DropPiece) -> ItemDropped:
 
 def make_rows(num: int, preferences: Sequence[Preference]) -> Rows:
     """Rows that are zero."""
-    return np.zeros(num, make_row_type(len(preferences)))
+    return np.zeros(num, make_row_type(1 + len(preferences)))
+
+
+def _with_removed(assignment: Assignment) -> Assignment:
+    """The work item with the documents that were removed from the output, whose duplicates stay away with them."""
+    ranges = (dataclasses.replace(r, settings=dataclasses.replace(r.settings, removed=None)) for r in assignment.ranges)
+    return dataclasses.replace(assignment, ranges=tuple(ranges))
 
 
 def make_candidates(
-    config: DedupConfig, preferences: Sequence[Preference], r: AssignedRange, batch: Batch, place: tuple[int, int]
+    config: DedupConfig,
+    preferences: Sequence[Preference],
+    r: AssignedRange,
+    batch: Batch,
+    place: tuple[int, int],
+    removed: Tombstones | None = None,
 ) -> Candidates:
-    """The candidates of a batch: a document without the field that is compared is none. place: item and range."""
+    """The candidates of a batch: a document without the field that is compared is none. place: item and range.
+
+    removed: documents that come first, whatever is preferred, so that no duplicate of theirs takes their place.
+    """
     which, digests = _digest_batch(config, batch)
     rows = make_rows(len(which), preferences)
     rows["head"], rows["tail"] = _split_numbers(digests)
-    for number, preference in enumerate(preferences):
+    if removed is not None:
+        rows["prefer"][:, 0] = ~mark_removed(batch.ids, batch.langs, removed)[which]
+    for number, preference in enumerate(preferences, 1):
         rows["prefer"][:, number] = _RANKS[preference.kind](preference, config, r, batch)[which]
     langs = sorted({batch.langs.names[code] for code in np.unique(batch.langs.codes).tolist()})
     number_of = np.array([langs.index(name) if name in langs else 0 for name in batch.langs.names], np.uint32)

@@ -340,6 +340,43 @@ def test_an_update_is_a_build_of_all_files(tmp_path):
     assert len(list((tmp_path / "out" / "log").iterdir())) == 2, "nothing has changed since"
 
 
+def test_a_removal_takes_all_documents_of_a_text(tmp_path):
+    """Copies that were dropped as duplicates stay away, now and in updates, until the tombstone is taken back."""
+    path = build_file(tmp_path, corpus(tmp_path).replace('"a.jsonl"', '"*.jsonl"') + DEDUPED, SETTINGS)
+    run(path, tmp_path / "out")
+    text_of = {one["id"]: one["text"] for one in DOCUMENTS}
+    times = Counter(text_of.values())
+    gone = [name for name in KEPT if times[text_of[name]] > 2][:3]
+    write(tmp_path / "ids.txt", "\n".join(gone).encode())
+    removed = tokcore("remove", tmp_path / "out", "--ids", tmp_path / "ids.txt", cwd=tmp_path)
+    assert removed.returncode == 0, removed.stderr
+    left = sorted({*KEPT} - {*gone})
+    assert list_ids(tmp_path / "out") == left
+    # A copy that would win, since it has the best quality, in a new file.
+    more = [{**DOCUMENTS[0], "id": f"new-{i}", "text": text_of[name], "quality": 99} for i, name in enumerate(gone)]
+    write(tmp_path / "new.jsonl", jsonl([*more, {**more[0], "id": "other", "text": "a text that is new"}]))
+    updated = tokcore("update", path, "--output", tmp_path / "out", cwd=tmp_path)
+    assert updated.returncode == 0, updated.stderr
+    assert list_ids(tmp_path / "out") == sorted([*left, "other"])
+    assert verify(str(tmp_path / "out"), decode=None, base=str(tmp_path)).problems == ()
+    restored = tokcore("restore", tmp_path / "out", "--ids", tmp_path / "ids.txt", cwd=tmp_path)
+    assert restored.returncode == 0, restored.stderr
+    assert tokcore("update", path, "--output", tmp_path / "out", cwd=tmp_path).returncode == 0
+    run(path, tmp_path / "fresh")
+    assert list_ids(tmp_path / "out") == list_ids(tmp_path / "fresh")
+
+
+def test_a_removed_language_takes_equal_texts_of_others(tmp_path):
+    path = build_file(tmp_path, corpus(tmp_path) + DEDUPED, SETTINGS)
+    run(path, tmp_path / "out")
+    removed = tokcore("remove", tmp_path / "out", "--lang", "de", cwd=tmp_path)
+    assert removed.returncode == 0, removed.stderr
+    in_german = {one["text"] for one in DOCUMENTS if one["l"] == "de"}
+    left = [name for name in KEPT if {one["id"]: one["text"] for one in DOCUMENTS}[name] not in in_german]
+    assert list_ids(tmp_path / "out") == left
+    assert verify(str(tmp_path / "out"), decode=None, base=str(tmp_path)).problems == ()
+
+
 def test_what_cannot_be_read_again_is_not_updated(tmp_path):
     path = build_file(tmp_path, corpus(tmp_path).replace('"a.jsonl"', '"*.jsonl"') + DEDUPED, SETTINGS)
     write(tmp_path / "old.jsonl", jsonl(DOCUMENTS[:3]))
@@ -353,7 +390,7 @@ def test_what_cannot_be_read_again_is_not_updated(tmp_path):
 
 def test_an_output_is_not_changed_in_parts(folder):
     for command in (
-        ("remove", folder / "out", "--lang", "de"),
+        ("remove", folder / "out", "--source", "a.jsonl"),
         ("compact", folder / "out"),
     ):
         refused = tokcore(*command, cwd=folder)

@@ -4,6 +4,14 @@ from mutants.defect import Defect, in_tests
 
 DEFECTS = (
     Defect(
+        "removed-text-comes-back",
+        "another copy takes the place of a document that was removed",
+        "make_candidates",
+        'rows["prefer"][:, 0] = ~mark_removed(batch.ids, batch.langs, removed)[which]',
+        "pass",
+        in_tests("pipelines/test_dedup.py::test_a_removal_takes_all_documents_of_a_text"),
+    ),
+    Defect(
         "duplicate-rank-ignored",
         "which of several equal documents stays does not follow from what is preferred",
         "sort_candidates",
