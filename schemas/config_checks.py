@@ -332,7 +332,7 @@ def _check_maps(config: BuildConfig, file: BuildFile) -> None:
     names: dict[str, str] = {rule.name: f"filter[{number}]" for number, rule in enumerate(config.filter_rules)}
     for number, (table, name) in enumerate(zip(config.maps, name_maps(config.maps), strict=True)):
         key = ("map", number)
-        if _FUNCTION.fullmatch(table.run) is None and table.run not in MAPS:
+        if _FUNCTION.fullmatch(table.run) is None and table.run not in MAPS.list_others():
             others = f", or one of {', '.join(MAPS.list_others())}" if MAPS.list_others() else ""
             raise file.error(
                 (*key, "run"), f"= {show_value(table.run)}: expected MODULE:FUNCTION, as my_package.clean:keep{others}."

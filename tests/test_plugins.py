@@ -134,8 +134,11 @@ def test_a_step_runs_where_it_is_allowed_and_its_version_is_in_the_identity(toy,
     (corpus / "a.jsonl").write_text('{"text": "one"}\n{"text": "why?"}\n{"text": "two"}\n')
     source = '[[source]]\nlang = "en"\nfiles = "*.jsonl"\n[[map]]\nrun = "shout"\n'
     build_file(corpus, source, '[learn]\nmodel = "byte"')
+    with (toy / "toy_plugins.py").open("a") as file:
+        file.write("open('ran', 'w').close()\n")
     refused = run(toy, corpus, "build", "build.toml", "--output", "out")
     assert refused.returncode != 0
+    assert not (corpus / "ran").exists(), "it is not imported either"
     assert "[[map]] would run shout" in refused.stderr
     done = run(toy, corpus, "build", "build.toml", "--output", "out", "--allow-code")
     assert done.returncode == 0, done.stderr
@@ -144,6 +147,10 @@ def test_a_step_runs_where_it_is_allowed_and_its_version_is_in_the_identity(toy,
     assert (rule["name"], rule["distribution"]) == ("shout", "tokcore-toy 1.2")
     found = run(toy, corpus, "verify", "out", "--decode", "all", "--allow-code")
     assert "2 documents decoded and equal to their source" in found.stdout
+    with (toy / "toy_plugins.py").open("a") as file:
+        file.write("# nothing says which files the distribution has, as of one that is being worked on\n")
+    done = run(toy, corpus, "build", "build.toml", "--output", "out", "--allow-code")
+    assert "[[map]] was" in done.stderr
     (toy / "tokcore_toy-1.2.dist-info" / "METADATA").write_text(METADATA.format("tokcore-toy", 2))
     done = run(toy, corpus, "build", "build.toml", "--output", "out", "--allow-code")
     assert done.returncode != 0

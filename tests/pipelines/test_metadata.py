@@ -23,6 +23,7 @@ from tokcore_pipelines.build.commit import require_manifest
 from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.look.report.metadata_tally import MOST_VALUES, MetadataTally
 from tokcore_pipelines.reading.input_range import read_documents
+from tokcore_pipelines.reading.metadata import make_metadata
 from tokcore_pipelines.store import storage
 from tokcore_schemas.build_in_python import Build
 from tokcore_schemas.config import load_config, parse_config
@@ -272,6 +273,14 @@ def test_a_step_fills_a_field_that_a_filter_looks_at(tmp_path, monkeypatch):
     assert [shards.metadata(i)["size"] for i in range(len(shards))] == [one for one in sizes if one < 46]
     assert 0 < len(shards) < 40
     assert made.totals.records.filtered == {"en": {"keep": 40 - len(shards)}}
+
+
+def test_columns_are_those_of_the_documents_asked_for():
+    fields = {"x": [1, 2, None, 4], "y": ["a", "b", "c", "d"], "z": [0] * 4}
+    made = make_metadata(fields, (("x", "int32"), ("y", "string")), [3, 2])
+    assert made.to_pylist() == [{"x": 4, "y": "d"}, {"x": None, "y": "c"}]
+    assert made.schema.types == [pa.int32(), pa.string()]
+    assert make_metadata(fields, (), [0]) is None
 
 
 def test_text_files_have_defaults(tmp_path):

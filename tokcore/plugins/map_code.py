@@ -30,7 +30,7 @@ class Code(NamedTuple):
 def identify_code(run: str) -> Code:
     """The code of MODULE:FUNCTION, or of an entry point.
 
-    If the module belongs to an installed distribution, the hash is that of its name and version, and of those of all
+    If its module belongs to an installed distribution, the hash is that of its name and version, and of those of all
     that it depends on. Else it is that of the module's file, or of all files of its topmost package. What such a file
     imports from elsewhere is not in it. Raises ConfigError if the module is not there.
 
@@ -38,13 +38,11 @@ def identify_code(run: str) -> Code:
     True
     """
     module, colon, _ = run.partition(":")
-    if not colon:
-        version = MAPS.find_version(run)
-        return _identify_distribution(_find_distribution(version.partition(" ")[0]))
+    module, named = (module, "") if colon else MAPS.find_module(run)
     place, folders = _locate(module)
     if (owner := _find_owner(module, place)) is not None:
         return _identify_distribution(owner)
-    return Code(hash_sha256(write_canonical_json(dict(_hash_files(place, folders)))), "")
+    return Code(hash_sha256(write_canonical_json({"": named, **dict(_hash_files(place, folders))})), named)
 
 
 def _locate(module: str) -> tuple[Path, Sequence[str]]:

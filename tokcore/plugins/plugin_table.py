@@ -57,6 +57,12 @@ class PluginTable(Mapping[str, Row], Generic[Row]):
             return ""
         return _describe(_find_entries(self._group)[name][0])
 
+    def find_module(self, name: str) -> tuple[str, str]:
+        """(module, distribution and version) of a row of others, which is not imported. Raises ConfigError for none."""
+        if not (entries := _find_entries(self._group).get(name, ())):
+            raise ConfigError(f"no distribution that is installed has an entry point {name!r} of {self._group}")
+        return entries[0].module, _describe(entries[0])
+
     def find_versions(self, names: Iterable[str]) -> dict[str, str] | None:
         """Name -> distribution and version, of those that are not ours; None if all are."""
         return {name: version for name in sorted(names) if (version := self.find_version(name))} or None
