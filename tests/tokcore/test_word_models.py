@@ -17,6 +17,7 @@ from transformers import AutoTokenizer, ByT5Tokenizer, CanineTokenizer
 from tokcore import kernel
 from tokcore.errors import FormatError, IdentityError, LearnError
 from tokcore.formats.tokenizers.exports import EXPORTS
+from tokcore.formats.tokenizers.huggingface import read_tokenizer_json, write_tokenizer_json
 from tokcore.look.odd_tokens import find_unreachable_tokens
 from tokcore.models import MODELS, LearnOptions
 from tokcore.models.byte import LAYOUTS as BYTE_LAYOUTS
@@ -273,3 +274,14 @@ def test_code_points_in_files(codepoint):
         codepoint.decode([97, 0xD800])
     with pytest.raises(FormatError, match="no merges of bytes give these"):
         EXPORTS["huggingface"].files(codepoint.spec)
+
+
+def test_a_text_is_one_word_where_nothing_splits_it():
+    special = [{"id": 0, "content": "[UNK]", "special": True, "normalized": False}]
+    flags = {"single_word": False, "lstrip": False, "rstrip": False}
+    model = {"type": "WordLevel", "unk_token": "[UNK]", "vocab": {"[UNK]": 0, "a": 1, "a b": 2}}
+    content = {"version": "1.0", "added_tokens": [special[0] | flags], "pre_tokenizer": None, "model": model}
+    spec = read_tokenizer_json(json.dumps(content).encode(), "x")
+    again = tokenizers.Tokenizer.from_str(write_tokenizer_json(spec).decode())
+    for text in ("a b", "a  b", "", "a", "a b[UNK]a"):
+        assert Tokenizer(spec).encode(text, "all").tolist() == again.encode(text).ids

@@ -159,9 +159,9 @@ class AddedTokens:
     def cut_text(self, text: bytes, allowed: Mapping[str, int]) -> list[bytes | int] | None:
         """One text cut around allowed special tokens: bytes and ids in turn. Of texts that nothing changes.
 
-        None where tokens are looked for in normalized text, for which cut() is.
+        None where tokens are looked for in normalized text, or with what is around them, for which cut() is.
         """
-        if self._normalized:
+        if self._normalized or self._flagged:
             return None
         matcher = self._special_matcher if allowed is self.special_ids else _compile_matcher(tuple(allowed))
         parts: list[bytes | int] = []

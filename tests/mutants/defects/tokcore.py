@@ -28,6 +28,14 @@ DEFECTS = (
         in_tests("tokcore/test_own_columns.py::test_content_depends_on_each_value"),
     ),
     Defect(
+        "one-text-ignores-flags",
+        "a single text is cut around special tokens whatever their flags are",
+        "AddedTokens.cut_text",
+        "if self._normalized or self._flagged:",
+        "if self._normalized:",
+        in_tests("tokcore/formats/test_added_tokens.py::test_any_added_tokens_give_their_ids"),
+    ),
+    Defect(
         "runs-cut-twice",
         "groups that a later step would cut are taken as they are",
         "_list_regions",

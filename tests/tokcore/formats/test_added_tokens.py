@@ -168,6 +168,8 @@ tokens = st.lists(
 @examples(150)
 @example("Lowercase", [AddedToken("a!", normalized=True, special=False)], "A!")  # only its normalized form is the token
 @example("Lowercase", [AddedToken("!a", normalized=True), AddedToken("a!", normalized=False)], "!a!")
+@example(None, [AddedToken("a!", normalized=False, special=True, single_word=True)], "<a! a!a!")  # without always ones
+@example(None, [AddedToken("a!", normalized=False, special=True, lstrip=True, rstrip=True)], "!a  a!  ")
 @given(st.sampled_from([None, "NFC", "Lowercase"]), tokens, st.lists(parts, max_size=12).map("".join))
 def test_any_added_tokens_give_their_ids(normalizer, tokens, text):
     """Special or not, of raw and of normalized text, one within another."""
@@ -182,6 +184,31 @@ def test_any_added_tokens_give_their_ids(normalizer, tokens, text):
 def test_tokens_that_normalize_to_one_are_refused():
     with pytest.raises(FormatError, match=r"'X!' is looked for in normalized text, and becomes 'x!'"):
         both("Lowercase", [AddedToken("x!"), AddedToken("X!")])
+
+
+def test_what_is_around_them_is_not_looked_at_in_names_of_bytes():
+    content = json.loads(learned(None)) | {"normalizer": {"type": "ByteLevel"}}
+    flags = {
+        "id": len(content["model"]["vocab"]),
+        "content": "<x>",
+        "special": True,
+        "lstrip": True,
+        "rstrip": False,
+        "single_word": False,
+    }
+    for normalized in (True, False):
+        content["added_tokens"] = [flags | {"normalized": normalized}]
+        content["pre_tokenizer"] = {"type": "Split", "pattern": {"Regex": "b"}, "behavior": "Isolated", "invert": False}
+        data = json.dumps(content).encode()
+        if normalized:
+            with pytest.raises(
+                FormatError, match="'<x>' is looked for behind the normalizer ByteLevel, with what is ar"
+            ):
+                read_tokenizer_json(data, "t.json")
+        else:
+            theirs = tokenizers.Tokenizer.from_str(data.decode())
+            ours = Tokenizer(read_tokenizer_json(data, "t.json"))
+            assert ours.encode("a  <x> é", True).tolist() == theirs.encode("a  <x> é").ids
 
 
 def test_draws_leave_them_whole():

@@ -328,6 +328,12 @@ def _move_byte_level(content: Any) -> Any:
     parts = value.get("normalizers", []) if isinstance(value, dict) and value.get("type") == "Sequence" else [value]
     if not parts or not isinstance(parts[-1], dict) or parts[-1].get("type") != "ByteLevel":
         return content
+    for token in content.get("added_tokens") or []:
+        if token.get("normalized") and any(token.get(flag) for flag in ("lstrip", "rstrip", "single_word")):
+            raise FormatError(
+                f"added token {token.get('content')!r:.80} is looked for behind the normalizer ByteLevel, with what is "
+                f"around it, which are names of bytes there: set normalized to false"
+            )
     steps = content.get("pre_tokenizer")
     names_bytes = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}
     return content | {
@@ -590,6 +596,8 @@ def _read_split(split: Mapping[str, Any], ours: Any, as_before: bool) -> dict[st
 
 def _read_word_pattern(value: Any, ours: Any, as_before: bool) -> dict[str, str]:
     """Pretokenizer.spec of a WordLevel model's pre_tokenizer. ours: the pattern that our export names."""
+    if value is None:  # a text is one word
+        return {"steps": StepList([]).text}
     kind = _find_kind(value, "pre_tokenizer")
     if kind != "Split" or not _is_one_pattern(value):
         listed = StepList(value)
