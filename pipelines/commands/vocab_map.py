@@ -13,6 +13,7 @@ from tokcore_pipelines.commands.command_options import JSON, command
 from tokcore_pipelines.commands.named_tokenizers import load_tokenizer, split_pattern
 from tokcore_pipelines.local.say import say
 from tokcore_pipelines.look.vocab_map import Mapped, write_for_mergekit, write_vocab_map
+from tokcore_pipelines.store import storage
 
 
 @command(
@@ -46,9 +47,11 @@ def vocab_map(old: str, new: str, target: str, counts: str | None, as_json: bool
 
 
 def _find_folder(named: str) -> str:
-    """The folder that mergekit reads, for a folder or a file in one."""
+    """The folder that mergekit reads, for one, a file in one, or an output."""
     folder, _, name = named.rpartition("/")
-    return (folder or ".") if name.endswith((".json", ".tiktoken")) else named
+    if name.endswith((".json", ".tiktoken")):
+        return folder or "."
+    return f"{named}/tokenizer" if storage.exists(f"{make_absolute(named)}/tokenizer/tokenizer.json") else named
 
 
 def print_mapped(target: str, report: Mapped) -> None:

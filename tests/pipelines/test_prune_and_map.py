@@ -141,7 +141,7 @@ def merge_embeddings(part, old_embeddings, old_vocab, new_vocab):
 
 def test_mergekit_takes_the_old_embedding_of_each_token_that_is_one_old_one(outputs, tmp_path):
     old, new = outputs / "400" / "tokenizer", outputs / "330" / "tokenizer"
-    done = tokcore("vocab-map", old, new, "-o", tmp_path / "map.yml")
+    done = tokcore("vocab-map", old / "tokenizer.json", outputs / "330", "-o", tmp_path / "map.yml")
     assert done.returncode == 0, done.stderr
     part = yaml.safe_load((tmp_path / "map.yml").read_text())["tokenizer"]
     assert part["source"] == str(new)
