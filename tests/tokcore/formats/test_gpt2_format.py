@@ -78,7 +78,7 @@ BYTES = {to_printable(bytes([byte])): byte for byte in range(256)}
         ("[]", "", "x: vocab.json is not an object of tokens and their ids"),
         ("{}", "", "x: vocab.json is not an object of tokens and their ids"),
         ('{"a": "b"}', "", "x: vocab.json is not an object of tokens and their ids"),
-        (json.dumps(BYTES | {"a</w>": 256}), "", "tokens that end with </w>: ends of words are not supported"),
+        (json.dumps(BYTES | {"a</w>": 256}), "", "tokens that end with </w>: what comes of white space"),
         (json.dumps(BYTES), "#version: 0.2\na b\n", r"x: merge 0 = \('a', 'b'\): makes no token"),
         (json.dumps(BYTES | {"ab": 256}), "a b\nab\n", "x: merges.txt:2: 'ab': expected two tokens"),
         (json.dumps(BYTES | {"ab": 256}), "a b\n\nb a\n", "x: merges.txt:2: '': expected two tokens"),

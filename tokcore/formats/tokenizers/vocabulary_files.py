@@ -48,7 +48,10 @@ def _parse_vocabulary(data: bytes) -> dict[str, int]:
     if not isinstance(ids, dict) or not ids or not all(type(id) is int for id in ids.values()):
         raise FormatError("vocab.json is not an object of tokens and their ids")
     if any(text.endswith(_WORD_END) and len(text) > len(_WORD_END) for text in ids):
-        raise FormatError(f"vocab.json has tokens that end with {_WORD_END}: ends of words are not supported")
+        raise FormatError(
+            f"vocab.json has tokens that end with {_WORD_END}: what comes of white space between words, these files do "
+            f"not say. Load the tokenizer.json of the same vocabulary"
+        )
     return ids
 
 
