@@ -340,7 +340,9 @@ def _check_maps(config: BuildConfig, file: BuildFile) -> None:
         if not is_valid_lang(name):
             raise file.error((*key, "name"), f"= {show_value(name)}: expected letters, digits and . _ + -.")
         if names.setdefault(name, f"map[{number}]") != f"map[{number}]":
-            raise file.error((*key, "name"), f"= {show_value(name)}: {names[name]} is called so, too. Give one another name.")
+            raise file.error(
+                (*key, "name"), f"= {show_value(name)}: {names[name]} is called so, too. Give one another name."
+            )
 
 
 def _check_filters(config: BuildConfig, file: BuildFile) -> None:
@@ -369,7 +371,8 @@ def _check_filters(config: BuildConfig, file: BuildFile) -> None:
             raise file.error((*key, "name"), f"= {show_value(rule.name)}: expected letters, digits and . _ + -.")
         if names.setdefault(rule.name, number) != number:
             raise file.error(
-                (*key, "name"), f"= {show_value(rule.name)}: filter[{names[rule.name]}] is called so, too. Give one another name."
+                (*key, "name"),
+                f"= {show_value(rule.name)}: filter[{names[rule.name]}] is called so, too. Give one another name.",
             )
         if rule.name == MASK_REASON and config.mask_rule is not None:
             raise file.error((*key, "name"), f"= {show_value(rule.name)}: ledgers call [mask] so.")

@@ -38,6 +38,7 @@ _WORKER_MODULES = ("tokcore_pipelines.check.verify_tasks",)
 # Less than this is done before workers have started.
 WORTH_BYTES = 16 << 20
 _RECORDS_AT_ONCE = 256
+_ON_ENGINES = 8  # workers that an engine may be expected to have
 _VERSION = 1  # of pieces and records
 
 
@@ -92,6 +93,13 @@ class Verification:
         while some := list(itertools.islice(of_all, _RECORDS_AT_ONCE)):
             records = read_records(self.job.attempts, map(make_piece_key, some), cls)
             yield from zip(some, records, strict=True)
+
+    @property
+    def num_at_once(self) -> int:
+        """How many pieces are done at a time, at least; for slices the same on all hosts."""
+        if self.session is not None:
+            return self.session.share.of
+        return self.options.num_workers if self.options.is_local else _ON_ENGINES
 
     def _find_left(self, pieces: PiecesOf) -> PiecesOf:
         """Those that no earlier run has done. Slices deal all of them, and look for records themselves."""

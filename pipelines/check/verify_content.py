@@ -76,7 +76,7 @@ def check_content(run: Verification, parts: Sequence[Part], quick: bool, decode:
             _make_all_again(run, name, work, own)
     if decode != 0:
         of = {part.path: part for part in _sound(parts)}
-        pieces = _of([*of.values()], lambda part: list_items_to_decode(part, decode))
+        pieces = _of([*of.values()], lambda part: list_items_to_decode(part, decode, run.num_at_once))
         for piece, decoded in run.do("decode", decode_documents, pieces, ItemsDecoded):
             of[piece.part].num_decoded += decoded.documents
             of[piece.part].problems.extend(decoded.problems)

@@ -30,7 +30,6 @@ from tokcore_schemas.verified import FilesToHash, FileToHash, ItemsToDecode, Pie
 _HASHED_BYTES = 64 << 20  # that a piece has, at least, of small files
 HASHED_FILES = 500
 _DECODED_DOCUMENTS = 1 << 21  # of shuffled shards, that a worker compares in one go
-_LEAST_DECODED = 4  # such pieces
 
 
 @dataclasses.dataclass(slots=True)
@@ -170,10 +169,10 @@ def list_pieces_to_measure(part: Part, made: AnyManifest, num: int) -> Iterator[
         yield PieceToMake(part.path, made.stage, number, (), seen, size_bytes)
 
 
-def list_items_to_decode(part: Part, limit: int | None) -> Iterator[ItemsToDecode]:
+def list_items_to_decode(part: Part, limit: int | None, num_at_once: int) -> Iterator[ItemsToDecode]:
     """Work items, each with its shards; of a shuffle many together, whose documents may be in all shards.
 
-    limit: documents to compare, spread over the work items; None: all.
+    limit: documents to compare, spread over the work items; None: all. num_at_once: pieces that are done at a time.
     """
     made, plan = part.stored.get(SHARDS), part.stored.plan
     config, num = made.config, len(plan.items)
@@ -181,7 +180,7 @@ def list_items_to_decode(part: Part, limit: int | None) -> Iterator[ItemsToDecod
     if config.shuffle is not None:
         num_parts = choose_num_parts(made.totals.tokens, config.target_tokens)
         seen = part.hash_all_versions("decode")
-        num_pieces = min(num, max(_LEAST_DECODED, made.totals.records.documents // _DECODED_DOCUMENTS))
+        num_pieces = min(num, max(num_at_once, made.totals.records.documents // _DECODED_DOCUMENTS))
         for number in range(num_pieces):
             items = tuple(plan.assignment(item) for item in plan.items[number::num_pieces])
             yield ItemsToDecode(part.path, config, items, (), num_parts, of_each, seen)

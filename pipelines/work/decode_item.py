@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from tokcore.formats.provenance import Provenance
+from tokcore.kernel import Ids
 from tokcore.shards.format_table import FormatFile
-from tokcore.shards.labels import Labels, label_strings
+from tokcore.shards.labels import Labels
 from tokcore.shards.opened_shards import Shards, open_shards
-from tokcore.shards.token_batch import Offsets
+from tokcore.shards.token_batch import Offsets, TokenBatch, join_batches
 from tokcore.text.texts import make_texts_from_strings
 from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.reading.input_range import Batch
@@ -87,43 +90,51 @@ def _find_parts(job: DecodeJob, seed: int) -> list[tuple[ShardRef, ...]]:
 
 def _compare_documents(job: DecodeJob, assignment: Assignment, written: WrittenRows) -> tuple[int, list[str]]:
     tokenizer = load_tokenizer(job.output)
-    prepend = list(find_special_ids(tokenizer.spec, "prepend", job.config.prepend))
-    append = list(find_special_ids(tokenizer.spec, "append", job.config.append))
+    prepend = find_special_ids(tokenizer.spec, "prepend", job.config.prepend)
+    append = find_special_ids(tokenizer.spec, "append", job.config.append)
+    limit = sys.maxsize if job.limit is None else job.limit
     compared = 0
     wrong: list[str] = []
     absent: dict[tuple[str, int], str] = {}
     for source, batch in ItemReader(assignment, job.base):
         splits = choose_splits(job.config, batch, slice(0, batch.texts.num_texts), source.settings.validation)
         own = make_metadata(batch.fields, job.config.metadata, [*range(batch.texts.num_texts)])
-        for i in range(batch.texts.num_texts):
-            places = written.take(source.uri, int(batch.ordinals[i]) + source.start)
-            where = f"{source.uri}, record {int(batch.ordinals[i])}"
+        bodies: list[tuple[int, Ids]] = []  # (document, its tokens without those that were added), each once
+        for i, ordinal in enumerate(batch.ordinals.tolist()):
+            if compared >= limit:
+                break
+            places = written.take(source.uri, ordinal + source.start)
+            where = f"{source.uri}, record {ordinal}"
             if len(places) != len(job.config.formats):
                 said = f"{where}: stored {len(places)} times, in {len(job.config.formats)} format(s)"
                 if not places:
-                    absent[source.uri, int(batch.ordinals[i]) + source.start] = said
+                    absent[source.uri, ordinal + source.start] = said
                     continue
                 wrong.append(said)
-            difference = _make_comparer(job.config, tokenizer, batch, i)
-            for shards, row in places:
-                if not Path(shards.paths[0]).name.startswith(f"{splits[i]}-"):
+            for file, row in places:
+                if not file.name.startswith(f"{splits[i]}-"):
                     wrong.append(f"{where}: not stored in the {splits[i]} split, to which it belongs")
-                tokens = shards[row].tolist()
+                tokens = file.shards[row]
                 start, end = len(prepend), len(tokens) - len(append)
-                document = shards.document(row)
-                if end < start or tokens[:start] != prepend:
-                    wrong.append(f"{where}: its tokens do not begin with {prepend}")
-                elif tokens[end:] != append:
-                    wrong.append(f"{where}: its tokens do not end with {append}")
-                elif found := difference(tokens[start:end]):
-                    wrong.append(f"{where}: {found}")
-                elif own is not None and shards.metadata(row) != own.slice(i, 1).to_pylist()[0]:
-                    wrong.append(f"{where}: stored with other metadata, {shards.metadata(row)}")
-                elif document.lang != batch.langs[i] or (batch.ids is not None and document.id != batch.ids[i]):
-                    wrong.append(f"{where}: stored with lang {document.lang!r} and id {document.id!r}")
+                if end < start or tuple(tokens[:start].tolist()) != prepend:
+                    wrong.append(f"{where}: its tokens do not begin with {list(prepend)}")
+                    continue
+                if tuple(tokens[end:].tolist()) != append:
+                    wrong.append(f"{where}: its tokens do not end with {list(append)}")
+                    continue
+                body = tokens[start:end]
+                if not bodies or bodies[-1][0] != i or not np.array_equal(bodies[-1][1], body):
+                    bodies.append((i, body))
+                lang, name = file.describe(row)
+                if lang != batch.langs[i] or (batch.ids is not None and name != batch.ids[i]):
+                    wrong.append(f"{where}: stored with lang {lang!r} and id {name!r}")
+                if own is not None and file.shards.metadata(row) != own.slice(i, 1).to_pylist()[0]:
+                    wrong.append(f"{where}: stored with other metadata, {file.shards.metadata(row)}")
             compared += 1
-            if job.limit is not None and compared >= job.limit:
-                return compared, wrong + _list_lost(job, assignment, absent)
+        for i, found in _find_others(job.config, tokenizer, batch, bodies):
+            wrong.append(f"{source.uri}, record {int(batch.ordinals[i])}: {found}")
+        if compared >= limit:
+            break
     return compared, wrong + _list_lost(job, assignment, absent)
 
 
@@ -144,40 +155,67 @@ def _list_lost(job: DecodeJob, assignment: Assignment, absent: Mapping[tuple[str
     return [said for place, said in absent.items() if place in taken]
 
 
-def _make_comparer(config: ShardsConfig, tokenizer: Tokenizer, batch: Batch, i: int) -> Callable[[list[int]], str]:
-    """A function that says what is wrong with tokens of a document; "" if nothing is.
+def _find_others(
+    config: ShardsConfig, tokenizer: Tokenizer, batch: Batch, bodies: Sequence[tuple[int, Ids]]
+) -> Iterator[tuple[int, str]]:
+    """(document, what is wrong) where tokens are not those of the document's text. bodies: (document, tokens).
 
     Tokens of a lossless tokenizer must decode to the text. Those of another must be what the text is encoded to, drawn
     again if they were drawn: that is all there is to compare, as several texts may share them.
     """
     with_special = config.special_text == "special"
+    if not tokenizer.lossless:
+        for i, tokens in bodies:
+            if not np.array_equal(tokens, _encode(config, tokenizer, batch, i, with_special)):
+                yield i, "its tokens are not those of the text"
+        return
+    offsets = np.zeros(len(bodies) + 1, np.int64)
+    np.cumsum([len(tokens) for _, tokens in bodies], out=offsets[1:])
+    where = np.array([i for i, _ in bodies], np.int64)
+    decoded = tokenizer.decode_texts(np.concatenate([np.zeros(0, np.int32), *(ids for _, ids in bodies)]), offsets)
+    expected = tokenizer.normalized_texts(batch.texts.take(where), with_special)
+    for place, i in enumerate(where.tolist()):
+        if decoded.text(place) != expected.text(place):
+            yield i, "its tokens decode to another text"
+
+
+def _encode(config: ShardsConfig, tokenizer: Tokenizer, batch: Batch, i: int, with_special: bool) -> Ids:
     text = batch.texts.text(i)
-    if tokenizer.lossless:
-        expected = tokenizer.normalized(text, with_special=with_special)
-        return lambda tokens: "" if tokenizer.decode(tokens) == expected else "its tokens decode to another text"
-    if (randomness := make_randomness(config)) is not None:
-        seed = compute_draw_seed(config.seed or 0, config.epoch or 0, batch.compute_key(i))
-        seeds = np.array([seed], np.uint64)
-        texts = make_texts_from_strings([text])
-        encoded = tokenizer.draw_texts(texts, randomness, seeds, with_special=with_special).ids.tolist()
-    else:
-        encoded = tokenizer.encode(text, allow_special="all" if with_special else ()).tolist()
-    return lambda tokens: "" if tokens == encoded else "its tokens are not those of the text"
+    if (randomness := make_randomness(config)) is None:
+        return tokenizer.encode(text, allow_special="all" if with_special else ())
+    seed = compute_draw_seed(config.seed or 0, config.epoch or 0, batch.compute_key(i))
+    texts = make_texts_from_strings([text])
+    return tokenizer.draw_texts(texts, randomness, np.array([seed], np.uint64), with_special=with_special).ids
+
+
+class WrittenFile(NamedTuple):
+    """A shard in one format."""
+
+    name: str
+    shards: Shards
+    columns: TokenBatch | None  # of its documents, without tokens; None: they are asked for one by one
+
+    def describe(self, row: int) -> tuple[str, str | None]:
+        """Language and id of a document."""
+        if self.columns is None:
+            document = self.shards.document(row)
+            return document.lang, document.id
+        return self.columns.langs[row], self.columns.ids[row]
 
 
 class WrittenRows:
     """(source, ordinal) -> where it is stored, one place per format; 17 bytes for each place."""
 
     def __init__(self) -> None:
-        self._files: list[Shards] = []
+        self._files: list[WrittenFile] = []
         self._sources: dict[str, int] = {}
         self._parts: list[tuple[Offsets, Offsets, Offsets, Offsets]] = []
 
-    def add(self, shards: Shards, sources: Labels, ordinals: Offsets, rows: Offsets) -> None:
+    def add(self, file: WrittenFile, sources: Labels, ordinals: Offsets, rows: Offsets) -> None:
         """Some rows of a shard, and the records that they came from. Call close() after the last."""
         codes = np.array([self._sources.setdefault(name, len(self._sources)) for name in sources.names], np.int64)
         files = np.full(len(rows), len(self._files), np.int64)
-        self._files.append(shards)
+        self._files.append(file)
         self._parts.append((codes[sources.codes] if len(rows) else rows, ordinals, files, rows))
 
     def close(self) -> None:
@@ -190,7 +228,7 @@ class WrittenRows:
         self._bounds = np.searchsorted(sources[order], np.arange(len(self._sources) + 1))
         self._is_taken = np.zeros(len(order), bool)
 
-    def take(self, source: str, ordinal: int) -> list[tuple[Shards, int]]:
+    def take(self, source: str, ordinal: int) -> list[tuple[WrittenFile, int]]:
         """Where a record is stored, unless it was asked for before: (shard, row) of each."""
         if (code := self._sources.get(source)) is None:
             return []
@@ -218,12 +256,12 @@ def _index_written(job: DecodeJob, files: Iterable[FormatFile]) -> WrittenRows:
         if job.config.shuffle is not None:
             provenance = open_provenance(file)
             rows = _find_rows(job.assignments, provenance)
-            written.add(shards, provenance.sources.take(rows), provenance.ordinals[rows], rows)
+            one = WrittenFile(Path(file.path).name, shards, None)
+            written.add(one, provenance.sources.take(rows), provenance.ordinals[rows], rows)
         else:
-            documents = [shards.document(row) for row in range(len(shards))]
-            sources = label_strings([document.source for document in documents])
-            ordinals = np.array([document.ordinal for document in documents], np.int64)
-            written.add(shards, sources, ordinals, np.arange(len(documents)))
+            columns = join_batches([batch.without_tokens() for batch in file.open().batches()])
+            rows = np.arange(columns.num_documents)
+            written.add(WrittenFile(Path(file.path).name, shards, columns), columns.sources, columns.ordinals, rows)
     written.close()
     return written
 

@@ -396,6 +396,16 @@ def test_normalizer_comes_first():
     assert tokenizer.normalized(b"A") == b"a"
 
 
+@pytest.mark.parametrize("pattern", [{"name": "cl100k"}, {"name": "bert"}], ids=["cuts", "leaves blanks out"])
+@pytest.mark.parametrize("steps", [[], ["nfc"], ["lowercase"]])
+@pytest.mark.parametrize("with_special", [False, True])
+def test_texts_are_normalized_as_each_by_itself(pattern, steps, with_special):
+    tokenizer = Tokenizer(spec_of_merges([], pattern, steps, SPECIAL))
+    texts = [b"", b"A<|end|>b", "E\u0301 A".encode(), b"\xff A", b"  x  "]
+    found = tokenizer.normalized_texts(make_texts_from_strings(texts), with_special)
+    assert [found.text(i) for i in range(len(texts))] == [tokenizer.normalized(text, with_special) for text in texts]
+
+
 def test_user_pattern():
     tokenizer = Tokenizer(spec_of_merges([Merge(b"a", b"b", 5), Merge(b"ab", b"ab", 5)], {"regex": "ab|."}, [], []))
     assert tokenizer.encode("abab").tolist() == [256, 256]

@@ -762,6 +762,18 @@ class Tokenizer(Vocabulary):
             for id, part in self.cut_added(text, with_special=with_special)
         )
 
+    def normalized_texts(self, texts: Texts, with_special: bool = False) -> Texts:
+        """normalized of each text.
+
+        >>> tokenizer.normalized_texts(tokenizer.decode_texts(np.array([257, 259]), np.array([0, 1, 2]))).text(1)
+        b'er'
+        """
+        shared = self._shared
+        if shared.pretokenizer.keeps_text and not (with_special or shared.added.has_always):
+            return shared.normalizer.apply(texts)
+        found = [self.normalized(texts.text(i), with_special) for i in range(texts.num_texts)]
+        return make_texts_from_strings(found)
+
     def cut_added(self, text: str | bytes, *, with_special: bool = False) -> list[tuple[int | None, bytes]]:
         """The parts of a text: (id, b"") of an added token that it spells, (None, normalized text) between them.
 
