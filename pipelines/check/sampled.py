@@ -16,7 +16,7 @@ from typing import Any
 from tokcore.errors import ConfigError
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore_pipelines.build.commit import get_path_below
-from tokcore_pipelines.store.storage import Listed
+from tokcore_pipelines.store.storage import Footprint
 from tokcore_schemas.manifest import AnyManifest, FileEntry
 from tokcore_schemas.stage_manifests import TableAbout
 
@@ -76,7 +76,7 @@ def count_pieces(manifests: Collection[AnyManifest]) -> int:
     return sum(len({piece for e in made.files if (piece := get_piece(e)) is not None}) for made in manifests)
 
 
-def check_sizes(there: Mapping[str, Listed], files: Iterable[tuple[str, FileEntry[Any]]]) -> Iterator[str]:
+def check_sizes(there: Mapping[str, Footprint], files: Iterable[tuple[str, FileEntry[Any]]]) -> Iterator[str]:
     """What is wrong with the sizes of files that were not drawn. there: as they are listed."""
     for stage, entry in files:
         path = get_path_below(stage, entry.path)

@@ -33,7 +33,7 @@ from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.attempts import FOLDER, WATCHERS
 from tokcore_pipelines.store.redaction import redact
-from tokcore_pipelines.store.storage import Listed
+from tokcore_pipelines.store.storage import Footprint
 from tokcore_schemas.commit_log import OWN, PARTS, hash_parts, is_of_history, name_commit
 from tokcore_schemas.stage_manifests import ShardsManifest
 from tokcore_schemas.stage_table import BUILD, SHARDS, TOKENIZER
@@ -95,7 +95,7 @@ def verify(
             progress.say(f"look       at what manifest.json names: {build.totals.shards:,} shards, and all other files")
         written = None if build is not None else _find_written(output)
         chain = read_chain(output, first)
-        there = storage.list_versions(output)
+        there = storage.list_footprints(output)
     if written is not None and (decode != 0 or at is not None):
         raise ConfigError(f"{redact(output)}: WriteShards made it: it has no commits, and no sources to decode")
     log, problems, own, removed = chain.log, [*chain.breaks], chain.own, None
@@ -177,7 +177,7 @@ def _list_unnamed(log: Log, there: Sequence[str]) -> Iterator[str]:
 
 
 def _look(
-    output: str, path: str, made: Manifests, there: Mapping[str, Listed], apart: Collection[str], base: str
+    output: str, path: str, made: Manifests, there: Mapping[str, Footprint], apart: Collection[str], base: str
 ) -> Part:
     """A part of the output. there: all that is below the output. apart: as Part has it."""
     below = "" if path == OWN else f"{path}/"

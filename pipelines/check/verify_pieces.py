@@ -17,7 +17,7 @@ from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.check.chain import Manifests
 from tokcore_pipelines.check.sampled import Drawn, get_piece
 from tokcore_pipelines.store.attempts import FOLDER
-from tokcore_pipelines.store.storage import Listed
+from tokcore_pipelines.store.storage import Footprint
 from tokcore_schemas.manifest import AnyManifest
 from tokcore_schemas.plan import Assignment
 from tokcore_schemas.refs import ShardRef
@@ -39,7 +39,7 @@ class Part:
     path: str  # below the output; OWN is the output itself
     made: Manifests
     stored: Stored
-    there: Mapping[str, Listed]  # all that is in its folder
+    there: Mapping[str, Footprint]  # all that is in its folder
     apart: Collection[str]  # paths of files that are not of this build any more
     removed: Tombstones | None = None  # what its shards must not hold
     drawn: Drawn | None = None  # what is looked at; None: all
@@ -87,8 +87,8 @@ class Part:
 
     def hash_all_versions(self, *more: object) -> str:
         """A hash over the versions of all files of the part, but its unfinished work."""
-        kept = sorted((path, *at) for path, at in self.there.items() if not may_be_unnamed(path))
-        return hash_sha256(write_canonical_json([*map(list, kept), *more]))
+        kept = sorted(path for path in self.there if not may_be_unnamed(path))
+        return hash_sha256(write_canonical_json([[[path, self.find_version(path)] for path in kept], *more]))
 
 
 def list_files_to_hash(part: Part) -> Iterator[FilesToHash]:

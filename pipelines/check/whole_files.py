@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from tokcore.errors import TokError
 from tokcore_pipelines.build.commit import get_folder, get_path_below, name_once
 from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.parallel_requests import run_at_once
 from tokcore_schemas.manifest import FileEntry
 from tokcore_schemas.refs import StoredFile
 from tokcore_schemas.verified import FileToHash
@@ -22,9 +22,8 @@ def check_files(
     output: str, files: Sequence[tuple[str, FileEntry[Any]]], num_threads: int
 ) -> Iterator[tuple[str, FileEntry[Any], list[str]]]:
     """(stage, file, what is wrong with it) of each file, in their order. files: with the stages that name them."""
-    with ThreadPoolExecutor(num_threads) as threads:
-        found = threads.map(lambda one: check_file(output, *one), files)
-        yield from ((stage, file, wrong) for (stage, file), wrong in zip(files, found, strict=True))
+    found = run_at_once(lambda one: check_file(output, *one), files, num_threads)
+    return ((stage, file, wrong) for (stage, file), wrong in zip(files, found, strict=True))
 
 
 def check_file(output: str, stage: str, entry: AnyFile) -> list[str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from tokcore_pipelines.store.crashpoints import reach
-from tokcore_pipelines.store.pins import Footprint, Listed
+from tokcore_pipelines.store.pins import Footprint
 from tokcore_pipelines.store.read_file import require_same
 
 T = TypeVar("T")
@@ -25,15 +25,10 @@ _SCRATCH = set[str]()  # folders that are removed soon
 
 
 def read_footprint(path: Path) -> Footprint:
-    """Size and last change; of a symbolic link, the link's own."""
+    """Size, last change and version; of a symbolic link, the link's own."""
     facts = path.lstat()
-    return Footprint(facts.st_size, max(facts.st_mtime, facts.st_ctime))
-
-
-def read_listed(path: Path) -> Listed:
-    """Size and version; of a symbolic link, the link's own."""
-    facts = path.lstat()
-    return Listed(facts.st_size, f"changed_ns:{max(facts.st_mtime_ns, facts.st_ctime_ns)}")
+    changed_ns = max(facts.st_mtime_ns, facts.st_ctime_ns)
+    return Footprint(facts.st_size, changed_ns / 1e9, f"changed_ns:{changed_ns}")
 
 
 @contextlib.contextmanager

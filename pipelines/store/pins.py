@@ -20,12 +20,6 @@ class Footprint(NamedTuple):
 
     size_bytes: int
     changed: float  # seconds since the epoch; now, if the store does not say
-
-
-class Listed(NamedTuple):
-    """A file as a listing has it."""
-
-    size_bytes: int
     version: str  # as FileId has it; on a disk it changes with anything about the file
 
 

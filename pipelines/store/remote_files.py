@@ -17,7 +17,7 @@ from tokcore_pipelines.store import objects
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.store.listing import find_kind, list_everything_below
 from tokcore_pipelines.store.parallel_requests import run_at_once
-from tokcore_pipelines.store.pins import Footprint, Listed, find_version, stat
+from tokcore_pipelines.store.pins import Footprint, find_version, stat
 from tokcore_pipelines.store.read_file import read_bytes
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.store.retries import retry
@@ -40,10 +40,10 @@ def _get_footprint(info: Mapping[str, Any]) -> Footprint:
             with contextlib.suppress(ValueError):
                 changed = datetime.datetime.fromisoformat(changed)
         if isinstance(changed, datetime.datetime):
-            return Footprint(int(info["size"]), changed.timestamp())
+            return Footprint(int(info["size"]), changed.timestamp(), find_version(info))
         if isinstance(changed, int | float):
-            return Footprint(int(info["size"]), float(changed))
-    return Footprint(int(info["size"]), time.time())
+            return Footprint(int(info["size"]), float(changed), find_version(info))
+    return Footprint(int(info["size"]), time.time(), find_version(info))
 
 
 def exists(url: str) -> bool:
@@ -133,19 +133,6 @@ def list_footprints(url: str) -> dict[str, Footprint]:
         system.invalidate_cache()
         found = list_everything_below(system, folder)
         return {str(one["name"])[len(folder) + 1 :]: _get_footprint(one) for one in found if one["type"] != "directory"}
-
-    return retry("list", url, listing)
-
-
-def list_versions(url: str) -> dict[str, Listed]:
-    """Relative name -> size and version of all objects below a folder, as one listing says."""
-    system, path = open_file_system(url)
-    folder = path.rstrip("/")
-
-    def listing() -> dict[str, Listed]:
-        system.invalidate_cache()
-        found = (one for one in list_everything_below(system, folder) if one["type"] != "directory")
-        return {str(one["name"])[len(folder) + 1 :]: Listed(int(one["size"]), find_version(one)) for one in found}
 
     return retry("list", url, listing)
 

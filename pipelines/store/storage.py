@@ -26,7 +26,7 @@ from tokcore.errors import ConfigError, StageError
 from tokcore_pipelines.store import local_files, objects, remote_files
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.store.listing import find_kind, list_files, require_bucket
-from tokcore_pipelines.store.pins import FileId, Footprint, Listed, find_pin, stat
+from tokcore_pipelines.store.pins import FileId, Footprint, find_pin, stat
 from tokcore_pipelines.store.read_ahead import forget_fetched, read_ahead
 from tokcore_pipelines.store.read_file import (
     ReadFile,
@@ -47,7 +47,6 @@ from tokcore_pipelines.store.urls import check_relative, get_local_path, is_loca
 __all__ = [
     "FileId",
     "Footprint",
-    "Listed",
     "ReadFile",
     "Upload",
     "abort_uploads",
@@ -267,7 +266,7 @@ def remove_empty_folders(url: str) -> None:
 
 
 def list_footprints(url: str) -> dict[str, Footprint]:
-    """Size and last change of every file below a folder, by its path below it, as one listing says. See list_tree."""
+    """Footprint of every file below a folder, by its path below it, as one listing says. See list_tree."""
     if not is_local(url):
         with name_errors("list", url):
             return remote_files.list_footprints(url)
@@ -276,19 +275,6 @@ def list_footprints(url: str) -> dict[str, Footprint]:
     for path in list_tree(url):
         with contextlib.suppress(FileNotFoundError):  # another process has just removed it
             found[path] = local_files.read_footprint(root / path)
-    return found
-
-
-def list_versions(url: str) -> dict[str, Listed]:
-    """Size and version of every file below a folder, by its path below it, as one listing says. See list_tree."""
-    if not is_local(url):
-        with name_errors("list", url):
-            return remote_files.list_versions(url)
-    root = get_local_path(url)
-    found = {}
-    for path in list_tree(url):
-        with contextlib.suppress(FileNotFoundError):  # another process has just removed it
-            found[path] = local_files.read_listed(root / path)
     return found
 
 

@@ -109,13 +109,13 @@ def list_records(work: Path) -> dict[str, dict]:
 def test_records_hold_size_and_version_of_each_file(output, tmp_path):
     assert not verify(str(output), work=str(tmp_path / "work")).problems
     seen = [file for record in list_records(tmp_path / "work").values() for file in record.get("files", ())]
-    listed = storage.list_versions(str(output))
+    listed = storage.list_footprints(str(output))
     named = {path for path in listed if not path.endswith(("manifest.json", "run.json"))}
     assert {file["path"] for file in seen} == named
     assert len(seen) == len(named)
     for file in seen:
-        size, version = listed[file["path"]]
-        assert (file["size_bytes"], file["version"]) == (size, f"{size} {version}")
+        there = listed[file["path"]]
+        assert (file["size_bytes"], file["version"]) == (there.size_bytes, f"{there.size_bytes} {there.version}")
 
 
 def test_what_was_verified_is_not_read_again_unless_it_changed(output, tmp_path, monkeypatch):
@@ -159,7 +159,7 @@ def test_a_run_that_was_killed_goes_on(output, tmp_path, monkeypatch):
     most = 0
     assert not verify(str(output), work=str(tmp_path / "work")).problems
     assert len(done) == len(set(done)), "a file was read twice"
-    named = {path for path in storage.list_versions(str(output)) if not path.endswith(("manifest.json", "run.json"))}
+    named = {path for path in storage.list_footprints(str(output)) if not path.endswith(("manifest.json", "run.json"))}
     assert len(done) == len(named)
 
 

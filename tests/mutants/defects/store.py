@@ -368,8 +368,8 @@ DEFECTS = (
         "copied-file-is-old",
         "gc takes a file for old that was copied with its time",
         "read_footprint",
-        "return Footprint(facts.st_size, max(facts.st_mtime, facts.st_ctime))",
-        "return Footprint(facts.st_size, facts.st_mtime)",
+        "changed_ns = max(facts.st_mtime_ns, facts.st_ctime_ns)",
+        "changed_ns = facts.st_mtime_ns",
         in_tests("pipelines/test_gc.py::test_nothing_young_goes"),
     ),
     Defect(
