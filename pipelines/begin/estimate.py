@@ -16,7 +16,7 @@ from tokcore.text.normalize import Normalizer
 from tokcore.text.texts import Texts
 from tokcore_pipelines.build.samples import Seen, SourceSample
 from tokcore_pipelines.reading.records import BATCH_BYTES, BATCH_RECORDS, Batch
-from tokcore_pipelines.work.learn_memory import ROW_BYTES
+from tokcore_pipelines.work.learn_memory import find_row_bytes
 from tokcore_schemas.config import BuildConfig, make_pretokenizer
 from tokcore_schemas.input_format import COLUMN_FORMATS
 
@@ -84,7 +84,9 @@ def estimate(config: BuildConfig, samples: Sequence[SourceSample], workers: int)
     text_bytes, pretokens = estimate_sum("taken_bytes"), estimate_sum("pretokens")
     growth = max(1.0, pretokens / max(1, counter.num_pretokens))
     distinct, table_bytes = counter.num_rows, round(counter.memory_bytes * growth)
-    least, most, bound = _estimate_vocabulary(config, counter, workers, 1.0 if is_whole else growth)
+    rows, growth = counter.take(), 1.0 if is_whole else growth
+    row_bytes = find_row_bytes(config, distinct, rows.keys.size_bytes)
+    least, most, bound = _estimate_vocabulary(config, rows.seen_in(config.learn.min_documents), workers, growth)
     rate = sample_bytes / max(sum(one.seconds for one in told), 1e-6) * max(1, workers)
     return Estimate(
         sample_bytes=sample_bytes,
@@ -97,7 +99,7 @@ def estimate(config: BuildConfig, samples: Sequence[SourceSample], workers: int)
         distinct=distinct,
         seconds=round(_START_SECONDS + 2 * text_bytes / rate),  # counting, and encoding, which takes about as long
         memory_bytes=workers * (_WORKER_BYTES + min(config.count.memory_bytes, table_bytes)),
-        learn_bytes=ROW_BYTES * round(distinct * (1.0 if is_whole else growth)) if config.tokenizer is None else 0,
+        learn_bytes=0 if config.tokenizer else row_bytes * round(distinct * growth),
         vocab_least=least,
         vocab_most=most,
         vocab_bound=bound,
@@ -129,16 +131,13 @@ def _count_sample(config: BuildConfig, sample: SourceSample, counter: kernel.Cou
     return _Sampled(is_whole, stored, in_text, taken_bytes, counted, documents, pretokens, seconds)
 
 
-def _estimate_vocabulary(
-    config: BuildConfig, counter: kernel.Counter, threads: int, growth: float
-) -> tuple[int, int, int]:
+def _estimate_vocabulary(config: BuildConfig, rows: CountRows, threads: int, growth: float) -> tuple[int, int, int]:
     """(tokens that the counted text gives, tokens that growth times as much would give, what it gives at most).
 
     Zeros if none are learned, or if they are learned after those of another tokenizer.
     """
     if config.tokenizer is not None or config.extended is not None:
         return 0, 0, 0
-    rows = counter.take().seen_in(config.learn.min_documents)
     given = 256 + len(config.special)  # however little text there is
     bound = given + max(1, 2 * rows.keys.size_bytes)  # of a character there may be two tokens
     least = _find_largest_vocabulary(config, rows, bound, threads)

@@ -189,7 +189,7 @@ def learn_from(run: BuildRun, sizes: tuple[int, ...], counted: CountedParts, att
     if not run.options.is_local:
         job = LearnJob(attempts, run.config, sizes, pin_parts(counted))
         learned_from = dataclasses.replace(counted, split=run.config.learned_splits)
-        return _learn_on_engine(run, job, estimate_memory(learned_from.most_rows))
+        return _learn_on_engine(run, job, estimate_memory(run.config, learned_from.most_rows, learned_from.most_bytes))
     merges_done = np.zeros(1, np.int64)
     extended = run.config.extended
     of_bytes = NUM_SYMBOLS if run.config.end_of_word else 256

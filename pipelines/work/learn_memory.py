@@ -8,22 +8,32 @@ from collections.abc import Iterable
 from tokcore.count.pretoken_tables import BLOCK_ROWS
 from tokcore.count.sum_of_runs import MOST_OPEN
 from tokcore.errors import StageError
+from tokcore.models import MODELS, ModelType
 from tokcore_pipelines.local.memory import Available, find_available
 from tokcore_pipelines.local.terminal import format_number, format_size
+from tokcore_schemas.config import BuildConfig
 
-# Of memory, for each row of the count tables; tests/benchmarks/README.md has what was measured.
-ROW_BYTES = 190
 # For each row that is read at a time while tables are weighed: the first block of each table that is open.
 _READ_ROW_BYTES = 80
 _LEAST_LEFT_BYTES = 8 << 20  # for the next rows, while tables are weighed
 
 
-def require_memory(num_rows: int, held_bytes: int = 0, available: Available | None = None) -> None:
+def find_row_bytes(config: BuildConfig, num_rows: int, pretoken_bytes: int) -> int:
+    """The memory in bytes that learning takes for each row of the count tables, the rows themselves included.
+
+    pretoken_bytes: of num_rows pre-tokens together, from which the mean is taken.
+    """
+    each, of_byte = (ModelType if config.extended else MODELS[config.learn.model]).learn_row_bytes
+    return each + -(-of_byte * pretoken_bytes // max(1, num_rows))
+
+
+def require_memory(num_rows: int, row_bytes: int, held_bytes: int = 0, available: Available | None = None) -> None:
     """Raise StageError if learning from so many distinct pre-tokens needs more memory than there is.
 
-    held_bytes: what this process already holds of it. available: found here if None.
+    row_bytes: as find_row_bytes tells. held_bytes: what this process already holds of the need. available: found here
+    if None.
     """
-    needed = ROW_BYTES * num_rows - held_bytes
+    needed = row_bytes * num_rows - held_bytes
     _require(needed, f"{format_number(num_rows)} distinct pre-tokens need about {format_size(needed)}", available)
 
 
@@ -35,18 +45,20 @@ def require_memory_to_read(rows_of_tables: Iterable[int], available: Available |
     return needed
 
 
-def require_memory_to_go_on(num_rows: int, most_rows: int, held_bytes: int, available: Available | None = None) -> None:
+def require_memory_to_go_on(
+    num_rows: int, most_rows: int, row_bytes: int, held_bytes: int, available: Available | None = None
+) -> None:
     """As require_memory, while rows are read, of which there are most_rows at most; also raises if hardly any is left.
 
     held_bytes: what is held of learning's memory, and what is given up when all rows are read.
     """
     if num_rows == most_rows:
-        require_memory(num_rows, held_bytes, available)
+        require_memory(num_rows, row_bytes, held_bytes, available)
         return
-    needed = max(ROW_BYTES * num_rows - held_bytes, _LEAST_LEFT_BYTES)
+    needed = max(row_bytes * num_rows - held_bytes, _LEAST_LEFT_BYTES)
     said = (
         f"{format_number(num_rows)} to {format_number(most_rows)} distinct pre-tokens need "
-        f"{format_size(ROW_BYTES * num_rows)} to {format_size(ROW_BYTES * most_rows)}, {format_size(held_bytes)} of it "
+        f"{format_size(row_bytes * num_rows)} to {format_size(row_bytes * most_rows)}, {format_size(held_bytes)} of it "
         f"held,"
     )
     _require(needed, said, available)

@@ -23,7 +23,12 @@ from tokcore.tokenizer.tokenizer_spec import TokenizerSpec, make_learned_spec
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.store import storage
 from tokcore_pipelines.work.counted_parts import CountedParts
-from tokcore_pipelines.work.learn_memory import require_memory, require_memory_to_go_on, require_memory_to_read
+from tokcore_pipelines.work.learn_memory import (
+    find_row_bytes,
+    require_memory,
+    require_memory_to_go_on,
+    require_memory_to_read,
+)
 from tokcore_pipelines.work.make_jobs import make_special_tokens
 from tokcore_schemas.config import BuildConfig, check_dtype_of, make_pretokenizer
 from tokcore_schemas.stage_manifests import CountedLanguage, MixedLanguage
@@ -147,8 +152,9 @@ def _weight_rows(
     Raises LearnError if learn.min_documents leaves none, StageError if there is not the memory to learn from them.
     """
     tables = [(lang, url) for lang, url in counted.tables if lang in weights]
+    row_bytes = find_row_bytes(config, counted.most_rows, counted.most_bytes)
     if config.learn.min_documents <= 1:  # these rows are distinct
-        require_memory(counted.least_rows)
+        require_memory(counted.least_rows, row_bytes)
     read_bytes = require_memory_to_read(counted.rows_of_tables)
     with progress.stage("weigh", counted.most_rows, "rows", minor=True) as shown:
         read = [_read_table(url, shown.advance) for _, url in tables]
@@ -157,9 +163,9 @@ def _weight_rows(
             counted.most_rows,
             counted.most_bytes,
             config.learn.min_documents,
-            lambda rows, held: require_memory_to_go_on(rows, counted.most_rows, held + read_bytes),
+            lambda rows, held: require_memory_to_go_on(rows, counted.most_rows, row_bytes, held + read_bytes),
         )
-    require_memory(len(weighted), texts.size_bytes + texts.offsets.nbytes + weighted.nbytes)
+    require_memory(len(weighted), row_bytes, texts.size_bytes + texts.offsets.nbytes + weighted.nbytes)
     return texts, weighted
 
 

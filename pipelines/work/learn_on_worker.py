@@ -14,7 +14,7 @@ from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.work.counted_parts import Pins, read_pinned_parts
-from tokcore_pipelines.work.learn_memory import ROW_BYTES
+from tokcore_pipelines.work.learn_memory import find_row_bytes
 from tokcore_pipelines.work.learn_model import Learned, learn_tokenizers
 from tokcore_schemas.config import BuildConfig
 from tokcore_schemas.refs import StoredFile
@@ -43,9 +43,9 @@ class LearnedFiles:
     languages: dict[str, MixedLanguage]
 
 
-def estimate_memory(num_rows: int) -> int:
-    """Bytes of memory that learning takes, about. num_rows: of all count tables."""
-    return _WORKER_BYTES + ROW_BYTES * num_rows
+def estimate_memory(config: BuildConfig, num_rows: int, pretoken_bytes: int) -> int:
+    """Bytes of memory that learning takes, about. num_rows, pretoken_bytes: of all count tables."""
+    return _WORKER_BYTES + find_row_bytes(config, num_rows, pretoken_bytes) * num_rows
 
 
 def learn_on_worker(job: LearnJob, key: str = LEARNED_KEY) -> LearnedFiles:

@@ -157,17 +157,20 @@ def test_local_paths_are_refused_before_anything_is_asked(tmp_path):
 # ------------------------------------------------------------------------------------------------------------ learning
 
 
-def test_the_machine_that_learns_has_the_memory():
-    assert choose_learn_machine(ENGINE, estimate_memory(1_000)) == "n2-highmem-2"
-    assert choose_learn_machine(ENGINE, estimate_memory(126_000_000)) == "n2-highmem-4"
+def test_the_machine_that_learns_has_the_memory(tmp_path):
+    config = load_config(str(build_file(tmp_path)))
+    pieces = dataclasses.replace(config, learn=dataclasses.replace(config.learn, model="unigram"))
+    assert choose_learn_machine(ENGINE, estimate_memory(config, 1_000, 13_000)) == "n2-highmem-2"
+    assert choose_learn_machine(ENGINE, estimate_memory(config, 200_000_000, 2_600_000_000)) == "n2-highmem-4"
+    assert choose_learn_machine(ENGINE, estimate_memory(pieces, 200_000_000, 2_600_000_000)) == "n2-highmem-8"
     assert choose_learn_machine(ENGINE, 700 * 10**9) == "n2-highmem-128"
     with pytest.raises(ConfigError, match=r"learn_machine_type: missing. learning needs about 900.0 GB"):
         choose_learn_machine(ENGINE, 900 * 10**9)
     named = on_dataflow(learn_machine_type="m1-ultramem-160")
     assert choose_learn_machine(named, 900 * 10**9) == "m1-ultramem-160"
     small = on_dataflow(learn_machine_type="n2-standard-4")
-    with pytest.raises(ConfigError, match=r"'n2-standard-4': learning needs about 24.3 GB, and this machine leaves"):
-        choose_learn_machine(small, estimate_memory(126_000_000))
+    with pytest.raises(ConfigError, match=r"'n2-standard-4': learning needs about 24.4 GB, and this machine leaves"):
+        choose_learn_machine(small, estimate_memory(config, 200_000_000, 2_600_000_000))
     assert find_memory("e2-highmem-8") == 64 << 30
     options = PipelineOptions([*make_dataflow_options(ENGINE), *make_learn_options("n2-highmem-8")])
     workers = options.view_as(WorkerOptions)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,12 @@ from tokcore.errors import StageError
 from tokcore_pipelines.local import memory
 from tokcore_pipelines.local.memory import Available, find_available
 from tokcore_pipelines.work.learn_memory import (
-    ROW_BYTES,
+    find_row_bytes,
     require_memory,
     require_memory_to_go_on,
     require_memory_to_read,
 )
+from tokcore_schemas.config import load_config
 
 MACHINE = "MemTotal:  9 kB\nMemAvailable:  5000 kB\n"
 STAT = "anon 700000\nfile 300000\nactive_file 100000\ninactive_file 200000\n"
@@ -66,16 +68,27 @@ def test_the_least_of_all_limits_is_what_there_is(
 def test_where_the_system_tells_nothing_nothing_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert find_available(tmp_path) is None
     monkeypatch.setattr(memory, "find_available", lambda: None)
-    require_memory(10**6)
+    require_memory(10**6, 190)
+
+
+def test_the_need_follows_from_the_model_and_the_length_of_pretokens(tmp_path: Path):
+    config = load_config(str(build_file(tmp_path)))
+    assert (find_row_bytes(config, 10, 0), find_row_bytes(config, 10, 131), find_row_bytes(config, 0, 0)) == (
+        55,
+        121,
+        55,
+    )
+    pieces = dataclasses.replace(config, learn=dataclasses.replace(config.learn, model="unigram"))
+    assert find_row_bytes(pieces, 10, 131) == 190
 
 
 def test_the_need_is_compared_to_the_byte():
-    require_memory(1000, available=Available(ROW_BYTES * 1000, "this machine"))
-    require_memory(1000, held_bytes=90, available=Available(ROW_BYTES * 1000 - 90, "this machine"))
+    require_memory(1000, 120, available=Available(120 * 1000, "this machine"))
+    require_memory(1000, 120, held_bytes=90, available=Available(120 * 1000 - 90, "this machine"))
     with pytest.raises(
         StageError, match=r"12\.00 M distinct pre-tokens need about 2\.3 GB of memory, and this machine"
     ):
-        require_memory(12_000_000, available=Available(10**9, "this machine"))
+        require_memory(12_000_000, 190, available=Available(10**9, "this machine"))
 
 
 def test_reading_many_tables_is_compared_too():
@@ -88,14 +101,14 @@ def test_reading_many_tables_is_compared_too():
 
 def test_while_rows_are_read_what_is_left_is_compared():
     plenty = Available(1 << 30, "a limit")
-    require_memory_to_go_on(10**6, 2 * 10**6, 0, plenty)
+    require_memory_to_go_on(10**6, 2 * 10**6, 190, 0, plenty)
     with pytest.raises(
         StageError, match=r"7,000,000 to 9,000,000 distinct pre-tokens need 1\.3 GB to 1\.7 GB, 9 bytes of it"
     ):
-        require_memory_to_go_on(7 * 10**6, 9 * 10**6, 9, plenty)
+        require_memory_to_go_on(7 * 10**6, 9 * 10**6, 190, 9, plenty)
     with pytest.raises(StageError, match="10 to 11 distinct pre-tokens"):
-        require_memory_to_go_on(10, 11, 10**6, Available((8 << 20) - 1, "a limit"))
-    require_memory_to_go_on(11, 11, 10**6, Available(0, "a limit"))  # all is read: what reading held is given up
+        require_memory_to_go_on(10, 11, 190, 10**6, Available((8 << 20) - 1, "a limit"))
+    require_memory_to_go_on(11, 11, 190, 10**6, Available(0, "a limit"))  # all is read: what reading held is given up
 
 
 def test_reading_is_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

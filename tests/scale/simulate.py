@@ -52,7 +52,7 @@ vocab_size = 65536
 """
 
 # Measured; tests/benchmarks/README.md says how.
-LEARNER_BYTES = 145  # of memory for each unique pre-token
+LEARNER_BYTES = 106  # of memory for each unique pre-token, by BPE
 RUN_BYTES = 15  # stored, for each unique pre-token of a work item
 REF_BYTES = 450  # of memory for a RunRef, which the driver holds for each section of each work item
 SECTION_S = 1.9e-3  # of a core, to write a section of counts and to read it once, however few rows it has

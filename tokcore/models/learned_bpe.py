@@ -33,6 +33,7 @@ class Bpe(ModelType):
     uses = ("vocab_size", "allow_smaller", "min_count", "min_documents", "max_token_bytes", "end_of_word")
     default_size = "32,768"
     drawn_by = "dropout"
+    learn_row_bytes = (55, 5)
     is_taken_apart = True
     models = (LearnedModel, MergesModel, RanksModel)
 

@@ -259,6 +259,9 @@ class ModelType(ABC):
     drawn_by: str = ""
     # Whether ids under its first tokens follow from those under all: tokcore.tokenizer.smaller.
     is_taken_apart: bool = False
+    # Bytes of memory that learning takes for each row of the count tables, and more for each byte of its pre-token, the
+    # rows themselves included; rounded up. What was measured is in tests/benchmarks/README.md.
+    learn_row_bytes: tuple[int, int] = (190, 0)
     # Whether its pre-tokens have U+2581 for spaces. Its models then normalize and split text themselves.
     marks_spaces: bool = False
     # Whether it learns pre-tokens of other named patterns, too; if it marks spaces, these as bytes.
