@@ -60,8 +60,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (options.min_count > 4) options.min_count = options.min_count % 8 == 5 ? options.min_count : 0;
   options.max_token_bytes = input.below(3) == 0 ? input.below(20) : 0;
   const size_t threads = 2 + input.below(2), max_narrow_ids = 256 + input.below(80);
-  const size_t first_guess = 1 + input.below(20);
-  const uint64_t guessed_count = input.below(4) == 0 ? input.number() : input.below(12);
   Table table;
   std::string bytes;
   std::vector<int64_t> offsets{0};
@@ -89,8 +87,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   options.min_parallel_units = 0;
   options.threads = threads;
   options.max_narrow_ids = max_narrow_ids;
-  options.first_guess = first_guess;
-  options.guessed_count = guessed_count;
+  options.first_guess = 1 + turn % 20;
+  options.guessed_count =
+      turn < 128 || table.counts.empty() ? size % 12 : table.counts[turn % table.counts.size()];
   expect(same(learned(), expected), "threads, the width of symbols and guesses change nothing");
   return 0;
 }

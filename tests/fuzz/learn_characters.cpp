@@ -4,8 +4,8 @@
 #include <set>
 
 #include "input.h"
-#include "wordpiece/character_words.h"
 #include "learning.h"
+#include "wordpiece/character_words.h"
 
 namespace {
 
@@ -113,6 +113,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   options.min_parallel_units = 0;
   options.threads = threads;
   options.max_narrow_ids = max_narrow_ids;
-  expect(same(learned(), expected), "threads and the width of symbols change nothing");
+  options.first_guess = 1 + size % 20;
+  options.guessed_count = counts.empty() ? 0 : counts[size % counts.size()];
+  expect(same(learned(), expected), "threads, the width of symbols and guesses change nothing");
   return 0;
 }
