@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 Told = Sequence[tuple[str, str]]  # (name, type) of each column, in the order of names
 
@@ -75,6 +74,8 @@ def fit_metadata(metadata: pa.RecordBatch | None, told: Told, num: int) -> pa.Re
 
 def count_chars(metadata: pa.RecordBatch) -> npt.NDArray[np.int64]:
     """The bytes of each document's texts: int64."""
+    import pyarrow.compute as pc  # takes long, and few outputs have metadata
+
     total = np.zeros(metadata.num_rows, np.int64)
     for column in metadata.columns:
         if pa.types.is_string(column.type):
@@ -93,5 +94,5 @@ def pack_values(column: pa.Array) -> Iterator[bytes]:
         yield b"".join(_LENGTH.pack(len(one)) for one in texts)
         yield b"".join(texts)
         return
-    values = pc.fill_null(column, pa.scalar(0).cast(column.type)).to_numpy(zero_copy_only=False)
+    values = column.fill_null(pa.scalar(0).cast(column.type)).to_numpy(zero_copy_only=False)
     yield values.astype(values.dtype.newbyteorder("<")).tobytes()
