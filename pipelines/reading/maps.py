@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,8 @@ from tokcore.shards.labels import Labels
 from tokcore.text.texts import Texts
 from tokcore_pipelines.reading.map_again import run_again
 from tokcore_pipelines.reading.records import (
+    BAD,
+    EXPECTED,
     Batch,
     Reject,
     add_filtered,
@@ -31,6 +33,7 @@ from tokcore_pipelines.reading.records import (
     make_printable,
     take_documents,
     to_id,
+    to_value,
 )
 from tokcore_pipelines.store.allowed_code import require_code_allowed
 from tokcore_pipelines.store.redaction import redact
@@ -39,11 +42,11 @@ from tokcore_schemas.plan import FieldKind, MapRule, ReadSettings
 
 _ONE_IN = 64  # batches, which run twice
 
+# Names and spans are texts, too: spans as read_spans takes them.
 _KINDS: Mapping[FieldKind, pa.DataType] = {
-    "string": pa.string(),
+    **dict.fromkeys(("string", "name", "spans"), pa.string()),
     "number": pa.float64(),
-    "boolean": pa.bool_(),
-    "any": pa.bool_(),
+    **dict.fromkeys(("boolean", "any"), pa.bool_()),
 }
 _one_at_a_time = threading.RLock()  # a function need not expect threads, and `tokcore check` reads in several
 _tried: set[MapRule] = set()  # of which this process saw a batch run twice
@@ -100,13 +103,19 @@ def _map_once(batch: Batch, rule: MapRule, settings: ReadSettings, where: str) -
     same = given.take(pa.array(where_kept)) if dropped.any() else given
     taken = take_documents(batch, where_kept) if dropped.any() else batch
     changed = {name for name in kept.schema.names if name != REJECT and not kept.column(name).equals(same.column(name))}
-    return _change(taken, kept, changed, rule, settings, where) if changed else taken
+    return _change(taken, kept, same, changed, rule, settings, where) if changed else taken
 
 
 def _change(
-    batch: Batch, made: pa.RecordBatch, changed: set[str], rule: MapRule, settings: ReadSettings, where: str
+    batch: Batch,
+    made: pa.RecordBatch,
+    given: pa.RecordBatch,
+    changed: set[str],
+    rule: MapRule,
+    settings: ReadSettings,
+    where: str,
 ) -> Batch:
-    """The batch with other values in some columns, without documents whose text may not be."""
+    """The batch with other values in some columns, without documents whose text may not be. given: its rows before."""
 
     def blame(i: int, text: str) -> StageError:
         place = f"{redact(where)}, record {batch.ordinals[i]}"
@@ -130,11 +139,13 @@ def _change(
         names: dict[str, int] = {}
         codes = np.array([names.setdefault(one, len(names)) for one in spelled], np.int32)
         batch = batch._replace(langs=Labels(tuple(names), codes))
-    fields = {
-        one.name: _take_values(made.column(one.name), one.kind)
-        for one in settings.fields
-        if one.name in changed and one.name not in OWN
-    }
+    fields = dict[str, list[Any]]()
+    for one in settings.fields:
+        if one.name in changed and one.name not in OWN:
+            values = _take_values(batch.fields[one.name], given.column(one.name), made.column(one.name), one.kind)
+            if BAD in values:
+                raise blame(values.index(BAD), f"field {one.name}: {EXPECTED[one.kind]}")
+            fields[one.name] = values
     batch = batch._replace(fields={**batch.fields, **fields})
     return _change_texts(batch, made.column(TEXT), settings) if TEXT in changed else batch
 
@@ -208,18 +219,16 @@ def _make_arrow(batch: Batch, settings: ReadSettings) -> pa.RecordBatch:
 
 
 def _make_column(values: list[Any], kind: FieldKind) -> pa.Array:
-    convert: Callable[[Any], Any] = {
-        "string": lambda value: value.encode(errors="replace").decode(),  # half a surrogate pair has no UTF-8
-        "number": float,
-        "boolean": bool,
-        "any": bool,
-    }[kind]
-    return pa.array([None if value is None else convert(value) for value in values], _KINDS[kind])
+    type = _KINDS[kind]
+    if pa.types.is_string(type):  # half a surrogate pair has no UTF-8
+        return pa.array([value and value.encode(errors="replace").decode() for value in values], type)
+    convert = float if pa.types.is_floating(type) else bool
+    return pa.array([None if value is None else convert(value) for value in values], type)
 
 
-def _take_values(column: pa.Array, kind: FieldKind) -> list[Any]:
-    """The values of a field as filters compare them: NaN is none."""
-    values: list[Any] = column.to_pylist()
-    if kind == "any":
-        return [None if value is None else True for value in values]
-    return [None if value is None or value != value else value for value in values]
+def _take_values(values: list[Any], given: pa.Array, made: pa.Array, kind: FieldKind) -> list[Any]:
+    """The values of a field with those that a step changed. The others stay as exact as they are: given is rounded."""
+    return [
+        value if one == other else to_value(other, kind, False)
+        for value, one, other in zip(values, given.to_pylist(), made.to_pylist(), strict=True)
+    ]

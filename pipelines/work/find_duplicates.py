@@ -227,11 +227,16 @@ def _digest_batch(config: DedupConfig, batch: Batch) -> tuple[npt.NDArray[np.int
     if config.by != TEXT:
         values = batch.fields[config.by]
         which = np.array([i for i, value in enumerate(values) if value is not None], np.int64)
-        return which, b"".join(_digest(str(values[i]).encode()) for i in which.tolist())
+        return which, b"".join(_digest(_spell(values[i])) for i in which.tolist())
     texts = Normalizer(config.normalize).apply(batch.texts)
     data, offsets = memoryview(texts.data), texts.offsets.tolist()  # type: ignore[arg-type]
     digests = [_digest(data[start:end]) for start, end in itertools.pairwise(offsets)]
     return np.arange(texts.num_texts), b"".join(digests)
+
+
+def _spell(value: Any) -> bytes:
+    """Whole numbers are equal however they are written."""
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value).encode()
 
 
 def _digest(data: Any) -> bytes:
