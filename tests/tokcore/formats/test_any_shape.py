@@ -54,10 +54,18 @@ def bpe_models(draw, is_of_bytes: bool) -> dict:
     return {"type": "BPE", **options, **unknown, "vocab": vocab, "merges": merges}
 
 
+behaviors = st.sampled_from(["Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"])
 pre_tokenizers = st.lists(
     st.one_of(
-        st.builds(split, st.sampled_from([r"\s+", r"\p{L}+", r"\w+", r"[\p{L}&&[^\p{Han}]]+"])),
-        st.sampled_from([{"type": "Whitespace"}, {"type": "BertPreTokenizer"}, {"type": "UnicodeScripts"}]),
+        st.builds(split, st.sampled_from([r"\s+", r"\p{L}+", r"\w+", r"[\p{L}&&[^\p{Han}]]+"]), behaviors, flag),
+        st.builds(
+            lambda text, *how: split(text, *how, kind="String"), st.sampled_from([" ", "a", "ab"]), behaviors, flag
+        ),
+        st.builds(lambda behavior: {"type": "Punctuation", "behavior": behavior}, behaviors),
+        st.sampled_from(
+            [{"type": kind} for kind in ("Whitespace", "WhitespaceSplit", "BertPreTokenizer", "UnicodeScripts")]
+            + [{"type": "CharDelimiterSplit", "delimiter": "a"}, {"type": "FixedLength", "length": 3}]
+        ),
         st.builds(lambda alone: {"type": "Digits", "individual_digits": alone}, flag),
         st.builds(
             lambda scheme, splits: {
@@ -75,11 +83,11 @@ pre_tokenizers = st.lists(
 normalizers = st.lists(
     st.sampled_from(
         [
-            {"type": "NFC"},
-            {"type": "NFKD"},
+            *({"type": form} for form in ("NFC", "NFD", "NFKC", "NFKD", "Nmt")),
             {"type": "Lowercase"},
             {"type": "StripAccents"},
             {"type": "Strip", "strip_left": True, "strip_right": True},
+            {"type": "Strip", "strip_left": False, "strip_right": True},
             {"type": "Replace", "pattern": {"String": " "}, "content": SPACE},
             {"type": "Replace", "pattern": {"Regex": "b+"}, "content": "a"},
             {"type": "Prepend", "prepend": SPACE},
@@ -193,6 +201,19 @@ def make_small(**options) -> dict:
     model = {"type": "BPE", "vocab": vocab, "merges": [["l", "o"], ["lo", "w</w>"]], "unk_token": "<unk>"}
     model |= {"end_of_word_suffix": "</w>"} | options
     return {"model": model, "added_tokens": [], "pre_tokenizer": {"type": "Whitespace"}}
+
+
+def test_an_added_token_that_merges_make_of_a_part_with_a_prefix():
+    """The generator found it: the prefix was taken for a part of the name."""
+    model = {"type": "BPE", "vocab": {"a": 0, "##b": 1, "ab": 2}, "merges": [["a", "##b"]]}
+    model |= {"continuing_subword_prefix": "##"}
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
+    content = {"version": "1.0", "model": model, "added_tokens": [{"id": 2, "content": "ab", **flags}]}
+    data = json.dumps(content)
+    theirs = tokenizers.Tokenizer.from_str(data)
+    ours = Tokenizer(read_tokenizer_json(data.encode(), "x"))
+    for text in ("ab", "aab", "abb", "b"):
+        assert ours.encode(text, "all").tolist() == encode(theirs, text)
 
 
 def test_words_that_end():

@@ -165,9 +165,10 @@ def _leaves_no_blank(steps: Sequence[TextStep]) -> bool:
 def list_shared(model: Mapping[str, Any], added: Sequence[str]) -> set[str]:
     """The added tokens that merges make, or make others of: they are ordinary tokens, too."""
     wanted, found, names = {*added}, set[str](), model["vocab"]
+    prefix = len(model.get("continuing_subword_prefix") or "")  # which the second of a pair loses
     for merge in model.get("merges", []) if wanted else []:
         pair = merge.split(" ") if isinstance(merge, str) else merge
-        found.update(wanted.intersection((*pair, "".join(pair))))
+        found.update(wanted.intersection((*pair, pair[0] + "".join(pair[1:])[prefix:])))
     return {text for text in found if text in names}
 
 
