@@ -5,10 +5,10 @@ from mutants.defect import Defect, in_tests
 DEFECTS = (
     Defect(
         "no-word-ends",
-        "the last byte of a pre-token of one byte ends no word",
+        "the last byte of a pre-token ends no word",
         "models/word_ends.py: _list_symbols",
-        "np.diff(offsets) > 0",
-        "np.diff(offsets) > 1",
+        "+= np.uint32(256)",
+        "+= np.uint32(0)",
         in_tests("tokcore/test_word_ends.py"),
     ),
     Defect(
