@@ -54,7 +54,7 @@ def _encode(config: BuildConfig, output: str, options: RunOptions, target: str, 
 
 
 def _verify(config: BuildConfig, output: str, options: RunOptions, decode: int | None) -> dict[str, Any]:
-    report = verify(output, decode=decode, base=config.base, options=options)
+    report = verify(output, decode=decode, base=config.base, options=RunOptions(here=True))
     return {"problems": report.problems, "num_decoded": report.num_decoded, "root": report.root}
 
 

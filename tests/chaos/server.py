@@ -209,7 +209,7 @@ def _child(request: dict[str, Any]) -> dict[str, Any]:
     facts: dict[str, Any] = {"visits": visits, "calls": schedule.calls, "fired": schedule.fired}
     try:
         if request.get("only") == "verify":
-            return {"problems": verify(request["output"], options=RunOptions(1)).problems}
+            return {"problems": verify(request["output"], options=RunOptions(here=True)).problems}
         if request.get("only") == "gc":
             return {"removed": gc(request["output"], older_than="0").removed}
         config = load_config(request["build_file"])
@@ -219,7 +219,8 @@ def _child(request: dict[str, Any]) -> dict[str, Any]:
             return {**run_command(command, config, request["output"], options), **facts}
         root = Build(config, options, request["output"]).run().root
         facts["visits"] = visits.copy()  # verification makes parts of mixtures again, and comes there, too
-        problems = verify(request["output"], options=options).problems if request.get("verify") else ()
+        here = RunOptions(here=True)
+        problems = verify(request["output"], options=here).problems if request.get("verify") else ()
         return {"root": root, "problems": problems, **facts}
     except TokError as error:
         code = EXIT_USAGE if isinstance(error, ConfigError) else EXIT_STAGE

@@ -109,7 +109,7 @@ def play(place: Place) -> dict[str, Any]:
     said["expire 7"] = expire(output, keep=2)._asdict()
     (place.files / "ids.txt").write_text("\n".join(IDS))
     said["removed"] = place.run("verify", output, "--removed", str(place.files / "ids.txt"))
-    said["verify"] = dataclasses.asdict(verify(output, decode=None, options=OPTIONS))
+    said["verify"] = dataclasses.asdict(verify(output, decode=None, options=RunOptions(here=True)))
     said["log"] = place.run("log", output)
     said["commits"] = [(one.root, one.removed, one.totals) for one in read_log(output).commits]
     return {name: strip(what, place.url) for name, what in said.items()}
