@@ -232,4 +232,5 @@ assert commit.find_manifest.__module__ == "tokcore_pipelines.build.commit"
 def test_names_of_rooms_are_functions_and_packages(first):
     done = subprocess.run([sys.executable, "-c", first + CALLS], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert [*inspect.signature(tokcore_pipelines.check).parameters] == ["config", "output", "progress", "settings"]
+    taken = ["config", "output", "progress", "allow_code", "settings"]
+    assert [*inspect.signature(tokcore_pipelines.check).parameters] == taken
