@@ -143,7 +143,8 @@ def _iterate_settings(config: object) -> Iterator[tuple[str, object]]:
         yield f"the version of {name}", version
     if isinstance(config, ShardsConfig):
         yield "shuffle.seed", config.shuffle
-        yield "[metadata]", ", ".join(f"{name}: {kind}" for name, kind in config.metadata)
+        for name, kind in config.metadata:
+            yield spell_key(("metadata", name, "type")), kind
         yield "encode.sampling.theta", config.sampling
     if isinstance(config, CountsConfig):
         for by in config.apart_by:

@@ -130,7 +130,7 @@ def test_every_setting_of_a_stage_is_a_key_of_the_build_file(corpus):
     # No field is left out: changing any of them makes a difference.
     for part in (configs.counts, configs.tokenizer, configs.shards):
         for field in dataclasses.fields(part):
-            others = {"mix": NaturalMix("natural"), "plugins": {"toy": "toy 1.0"}}
+            others = {"mix": NaturalMix("natural"), "plugins": {"toy": "toy 1.0"}, "metadata": (("x", "bool"),)}
             other = others.get(field.name, _another(getattr(part, field.name)))
             assert describe_changed_settings(part, dataclasses.replace(part, **{field.name: other})), field.name
     assert describe_changed_settings(StageConfigs(configs.tokenizer, configs.shards, configs.counts), configs) == []
