@@ -76,6 +76,8 @@ def test_ends_of_paragraphs_lines_and_sentences_are_preferred():
         assert chunker.cut([text.encode()])[0][0].end == at, between
     text = ("a" * 31 + ". b\nc. " + "d" * 80).encode()
     assert chunker.cut([text])[0][0].text.endswith(b"b\n")
+    text = ("a" * 29 + ".\n\nbbb\n" + "d" * 80).encode()
+    assert chunker.cut([text])[0][0].text.endswith(b".\n\n")
     assert chunker.cut(["あ。い".encode() * 9])[0][0].text.decode().endswith("。")
     assert chunker.cut([b"x" * 31 + b" 3.14159 and"])[0][0].text == b"x" * 31 + b" 3.14159"
 

@@ -69,7 +69,8 @@ def repeats_by_hand(words, n):
     return characters
 
 
-WORDY = st.lists(st.sampled_from(["a", "bb", "the", "#", "...", "- x", "\n", "\n\n", "é", "42"]), max_size=60)
+WORD = st.sampled_from(["a", "bb", "the", "#", "...", "- x", "\n", "\n\n", "é", "42"])
+WORDY = st.lists(WORD, max_size=60) | st.lists(WORD, min_size=2, max_size=9).map(lambda words: words * 5)
 
 
 @given(WORDY.map(" ".join), st.sampled_from(["en", "de"]))

@@ -71,6 +71,14 @@ def test_it_gives_what_a_dictionary_gives(found, data, drops_all, is_whole):
     assert table.end() == slow.end()
 
 
+def test_tokens_of_all_lengths():
+    """Those of at most sixteen bytes are copied in one step."""
+    texts = [bytes(range(length, 2 * length)) for length in range(1, 70)]
+    table = TokenTable(np.arange(69, dtype=np.int32), make_texts_from_strings(texts), np.zeros(69, np.uint8))
+    for order in (range(69), range(68, -1, -1)):
+        assert table.decode(np.array(order, np.int32), True) == b"".join(texts[i] for i in order)
+
+
 def test_memory():
     """12 bytes an id at most of a published vocabulary; few ids that are far between take no more."""
     table = TOKENIZER.spec.model.decoder({}).table

@@ -96,6 +96,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def _add(tokenizer: Any) -> Any:
+    tokenizer("a newtoken")  # it is known from now on, and changes
     tokenizer.add_tokens(["newtoken", "zwei"])
     tokenizer.add_special_tokens({"pad_token": "<new pad>"})
     return [len(tokenizer), tokenizer("a newtoken zwei<new pad>", "x"), tokenizer(["a", "b c"], padding=True)]

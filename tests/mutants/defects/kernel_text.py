@@ -212,14 +212,6 @@ DEFECTS = (
         in_tests("tokcore/formats/test_long_lists.py::test_odd_files_are_what_they_are_to_a_parser"),
     ),
     Defect(
-        "ids-with-fractions",
-        "an id is an integer, without a fraction",
-        "Reader::take_id",
-        "*at_ == '.' ||",
-        "",
-        in_tests("tokcore/formats/test_long_lists.py::test_odd_files_are_what_they_are_to_a_parser"),
-    ),
-    Defect(
         "marks-among-letters",
         "sixteen characters are looked at at once only if none of them joins or is a mark",
         "NfcCheck::holds_units",

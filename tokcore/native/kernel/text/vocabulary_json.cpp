@@ -141,8 +141,6 @@ class Reader {
     while (at_ != end_ && *at_ >= '0' && *at_ <= '9' && value < kIdLimit) value = value * 10 + (*at_++ - '0');
     const auto num_digits = at_ - start;
     if (num_digits == 0 || value >= kIdLimit || (num_digits > 1 && *start == '0')) return false;
-    if (at_ != end_ && (*at_ == '.' || *at_ == 'e' || *at_ == 'E' || (*at_ >= '0' && *at_ <= '9')))
-      return false;
     *id = static_cast<int32_t>(value);
     return true;
   }
