@@ -298,9 +298,10 @@ class Update:
         self.stuck = ""
         changes = Changes(plan, new, changed, removed, others, sorted(dropped))
         if lost := self._find_lost(changes):
+            beside = [*changed, *removed, *(new if self._is_whole else ())]
             self.stuck = (
-                f"{name_some(lost)}: vanished, and is read with {name_some([*changed, *removed, *new])}, so it would "
-                f"have to be read again. Put it back, or remove its documents: --vanished remove. Nothing was changed."
+                f"{name_some(lost)}: vanished, and is read with {name_some(beside)}, so it would have to be read "
+                f"again. Put it back, or remove its documents: --vanished remove. Nothing was changed."
             )
             if not self.grows:
                 raise StageError(self.stuck)
