@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 import json
 import os
 import random
@@ -14,13 +12,12 @@ from decimal import Decimal
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.builds import build_file, jsonl, run, texts, tokcore, write
 from support.slices import SliceProcesses
+from support.three_formats import list_ids, write_thirds
 
 import tokcore as tk
 from tokcore.errors import ConfigError, FormatError, LedgerError
@@ -73,14 +70,8 @@ def name_file(i):
 
 
 def corpus(folder, documents=DOCUMENTS):
-    """A third each in JSON lines, csv and Parquet, each a source."""
-    write(folder / "a.jsonl", jsonl(documents[::3]))
-    file = io.StringIO()
-    rows = csv.writer(file)
-    rows.writerow([*documents[0]])
-    rows.writerows([*one.values()] for one in documents[1::3])
-    write(folder / "b.csv", file.getvalue().encode())
-    pq.write_table(pa.Table.from_pylist(documents[2::3]), folder / "c.parquet", row_group_size=9)
+    """Each format is a source."""
+    write_thirds(folder, documents)
     return "".join(f'[[source]]\nlang_field = "l"\nid = "id"\nfiles = "{name}"\n' for name in FILES)
 
 
@@ -120,10 +111,6 @@ def folder(tmp_path_factory):
 def list_documents(output):
     shards = tk.open_shards(output, split="all")
     return [shards.document(i) for i in range(len(shards))]
-
-
-def list_ids(output):
-    return sorted(one.id for one in list_documents(output))
 
 
 def test_shards_have_what_a_loop_keeps(folder):

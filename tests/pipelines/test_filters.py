@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import math
@@ -17,8 +16,8 @@ from hypothesis import strategies as st
 from support.builds import build_file, jsonl, run, texts, tokcore, write
 from support.quality_texts import make_texts
 from support.reading import reading
+from support.three_formats import list_ids, write_thirds
 
-import tokcore as tk
 from tokcore.errors import ConfigError
 from tokcore.text.quality.rules import RULES
 from tokcore_pipelines.build.commit import require_manifest
@@ -82,17 +81,13 @@ FILTERED = {
 }
 
 
+def flatten(one):
+    about = {"about.score": one["about"]["score"], "license": one["license"] or "none", "adult": one["adult"]}
+    return {"id": one["id"], "l": one["l"], "text": one["text"], **about}
+
+
 def corpus(folder, documents=DOCUMENTS):
-    """A third each in JSON lines, csv and Parquet."""
-    write(folder / "a.jsonl", jsonl(documents[::3]))
-    file = io.StringIO()
-    rows = csv.writer(file)
-    rows.writerow(["id", "l", "text", "about.score", "license", "adult"])
-    rows.writerows(
-        [d["id"], d["l"], d["text"], d["about"]["score"], d["license"] or "none", d["adult"]] for d in documents[1::3]
-    )
-    write(folder / "b.csv", file.getvalue().encode())
-    pq.write_table(pa.Table.from_pylist(documents[2::3]), folder / "c.parquet", row_group_size=9)
+    write_thirds(folder, documents, flatten)
     return '[[source]]\nlang_field = "l"\nid = "id"\nfiles = ["a.jsonl", "b.csv", "c.parquet"]\n'
 
 
@@ -101,11 +96,6 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("filters")
     run(build_file(folder, corpus(folder) + FILTERS, SETTINGS), folder / "out")
     return folder
-
-
-def list_ids(output):
-    shards = tk.open_shards(output, split="all")
-    return sorted(shards.document(i).id for i in range(len(shards)))
 
 
 def test_shards_have_what_a_loop_keeps(folder):

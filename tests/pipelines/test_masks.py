@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from collections import Counter
@@ -15,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.builds import build_file, jsonl, run, texts, tokcore, write
 from support.reading import reading
+from support.three_formats import write_thirds
 
 import tokcore as tk
 from tokcore.errors import ConfigError
@@ -100,14 +99,8 @@ FOUND = {
 
 
 def corpus(folder, documents=DOCUMENTS):
-    """A third each in JSON lines, csv and Parquet: spans are objects, a text, and a list of structs."""
-    write(folder / "a.jsonl", jsonl(documents[::3]))
-    file = io.StringIO()
-    rows = csv.writer(file)
-    rows.writerow(["id", "l", "text", "pii", "n"])
-    rows.writerows([d["id"], d["l"], d["text"], json.dumps(d["pii"] or []), d["n"]] for d in documents[1::3])
-    write(folder / "b.csv", file.getvalue().encode())
-    pq.write_table(pa.Table.from_pylist(documents[2::3]), folder / "c.parquet", row_group_size=9)
+    """Spans are objects, a text in csv, and a list of structs in Parquet."""
+    write_thirds(folder, documents, lambda one: {**one, "pii": json.dumps(one["pii"] or [])})
     return '[[source]]\nlang_field = "l"\nid = "id"\nfiles = ["a.jsonl", "b.csv", "c.parquet"]\n'
 
 

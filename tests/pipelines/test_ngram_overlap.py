@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import random
 import re
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from support.builds import build_file, jsonl, run, tokcore, write
+from support.three_formats import list_ids, write_csv, write_thirds
 
-import tokcore as tk
 from tokcore.errors import ConfigError, StageError
 from tokcore_pipelines.build.commit import require_manifest
 from tokcore_pipelines.check.verify import verify
@@ -69,21 +65,11 @@ KEPT = sorted(name for name, items in FOUND.items() if not items)
 
 
 def corpus(folder, documents=DOCUMENTS):
-    """A third each in JSON lines, csv and Parquet; items in JSON lines and csv."""
-    write(folder / "a.jsonl", jsonl(documents[::3]))
-    file = io.StringIO()
-    rows = csv.writer(file)
-    rows.writerow([*documents[0]])
-    rows.writerows([*one.values()] for one in documents[1::3])
-    write(folder / "b.csv", file.getvalue().encode())
-    pq.write_table(pa.Table.from_pylist(documents[2::3]), folder / "c.parquet", row_group_size=9)
+    """Items are in JSON lines and csv."""
+    write_thirds(folder, documents)
     (folder / "evals").mkdir(exist_ok=True)
     write(folder / "evals" / "a.jsonl", jsonl([{"question": item, "answer": "x"} for item in ITEMS[:25]]))
-    file = io.StringIO()
-    rows = csv.writer(file)
-    rows.writerow(["question"])
-    rows.writerows([item] for item in ITEMS[25:])
-    write(folder / "evals" / "b.csv", file.getvalue().encode())
+    write_csv(folder / "evals" / "b.csv", [{"question": item} for item in ITEMS[25:]])
     return '[[source]]\nlang = "en"\nid = "id"\nfiles = ["a.jsonl", "b.csv", "c.parquet"]\n'
 
 
@@ -92,11 +78,6 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("overlap")
     run(build_file(folder, corpus(folder) + RULES, SETTINGS), folder / "out")
     return folder
-
-
-def list_ids(output):
-    shards = tk.open_shards(output, split="all")
-    return sorted(shards.document(i).id for i in range(len(shards)))
 
 
 def read_receipt(output):
