@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from tokcore.plugins.map_outcome import RECORD, REJECT, TEXT
+from tokcore_pipelines.build.filter_samples import NUM_EXAMPLES, read_sampled
 from tokcore_pipelines.build.samples import SourceSample
-from tokcore_pipelines.reading.maps import map_batch, map_documents
-from tokcore_pipelines.reading.peek import read_first_documents
+from tokcore_pipelines.reading.maps import map_documents, take_outcome
 from tokcore_pipelines.reading.records import Batch, make_printable
 from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.plan import MapRule, ReadSettings
-
-_NUM_EXAMPLES = 3
 
 
 def tell_maps(rules: Sequence[MapRule], samples: Sequence[SourceSample]) -> list[dict[str, Any]]:
@@ -25,18 +22,17 @@ def tell_maps(rules: Sequence[MapRule], samples: Sequence[SourceSample]) -> list
         for rule in rules
     ]
     for sample in samples if rules else ():
-        for seen in sample.seen:
-            settings = dataclasses.replace(sample.settings, maps=(), filters=())
-            batch = read_first_documents(seen.peek, settings) if seen.batch is not None else None
+        # What comes after steps must not change what they are given.
+        for uri, batch in read_sampled([sample], maps=(), metadata=(), mask=None, filters=()):
             for rule, of_rule in zip(rules, told, strict=True):
-                if batch is not None and batch.texts.num_texts:
-                    batch = _tell_batch(batch, rule, settings, seen.file.uri, of_rule)
+                if batch.texts.num_texts:
+                    batch = _tell_batch(batch, rule, sample.settings, uri, of_rule)
     return [{**one, "reasons": dict(sorted(one["reasons"].items()))} for one in told]
 
 
 def _tell_batch(batch: Batch, rule: MapRule, settings: ReadSettings, uri: str, told: dict[str, Any]) -> Batch:
     """What a step leaves of a batch, after adding what it does to what is told."""
-    _, made = map_documents(batch, rule, settings, uri)
+    given, made = map_documents(batch, rule, settings, uri)
     columns = (made.column(RECORD), made.column(TEXT), made.column(REJECT))
     came = {record: (text, reason) for record, text, reason in zip(*(c.to_pylist() for c in columns), strict=True)}
     told["documents"] += batch.texts.num_texts
@@ -51,7 +47,7 @@ def _tell_batch(batch: Batch, rule: MapRule, settings: ReadSettings, uri: str, t
             told["reasons"][reason] += 1
         elif spelled != text:
             told["changed"] += 1
-        if (is_dropped or spelled != text) and len(told["examples"]) < _NUM_EXAMPLES:
+        if (is_dropped or spelled != text) and len(told["examples"]) < NUM_EXAMPLES:
             told["examples"].append(
                 {
                     "file": redact(uri),
@@ -62,4 +58,4 @@ def _tell_batch(batch: Batch, rule: MapRule, settings: ReadSettings, uri: str, t
                     "text": make_printable(text),
                 }
             )
-    return map_batch(batch, dataclasses.replace(settings, maps=(rule,)), uri)
+    return take_outcome(batch, given, made, rule, settings, uri)

@@ -31,6 +31,7 @@ from tokcore_pipelines.reading.records import (
     add_filtered,
     describe_too_large,
     make_printable,
+    reject_documents,
     take_documents,
     to_id,
     to_value,
@@ -60,11 +61,13 @@ def map_batch(batch: Batch, settings: ReadSettings, where: str) -> Batch:
     """
     for rule in settings.maps:
         if batch.texts.num_texts:
-            batch = _map_once(batch, rule, settings, where)
+            batch = take_outcome(batch, *map_documents(batch, rule, settings, where), rule, settings, where)
     return batch
 
 
-def map_documents(batch: Batch, rule: MapRule, settings: ReadSettings, where: str) -> tuple[pa.RecordBatch, Any]:
+def map_documents(
+    batch: Batch, rule: MapRule, settings: ReadSettings, where: str
+) -> tuple[pa.RecordBatch, pa.RecordBatch]:
     """(the documents of a batch as a step is given them, what it makes of them). Raises as map_batch."""
     given = _make_arrow(batch, settings)
     with _one_at_a_time:
@@ -85,8 +88,10 @@ def map_documents(batch: Batch, rule: MapRule, settings: ReadSettings, where: st
     return given, made
 
 
-def _map_once(batch: Batch, rule: MapRule, settings: ReadSettings, where: str) -> Batch:
-    given, made = map_documents(batch, rule, settings, where)
+def take_outcome(
+    batch: Batch, given: pa.RecordBatch, made: pa.RecordBatch, rule: MapRule, settings: ReadSettings, where: str
+) -> Batch:
+    """The batch as one step leaves it. given, made: as map_documents gave them. Raises as map_batch."""
     rejected = made.column(REJECT)
     records = made.column(RECORD).to_numpy()
     reasons = {o: reason for o, reason in zip(records.tolist(), rejected.to_pylist(), strict=True) if reason}
@@ -156,9 +161,9 @@ def _change_texts(batch: Batch, column: pa.Array, settings: ReadSettings) -> Bat
     data = np.frombuffer(column.buffers()[2] or b"", np.uint8)
     batch = batch._replace(texts=Texts(data, offsets))
     rejects: dict[int, Reject] = {}
-    forbidden = [(one, one.encode()) for one in settings.forbidden]
+    forbidden = [one.encode() for one in settings.forbidden]
     whole = data[offsets[0] : offsets[-1]].tobytes() if forbidden else b""
-    suspects = [(one, spelled) for one, spelled in forbidden if spelled in whole]
+    suspects = [one for one in forbidden if one in whole]
     lengths = np.diff(offsets)
     looked_at = range(len(lengths)) if suspects else np.flatnonzero(lengths > settings.max_document_bytes).tolist()
     for i in looked_at:
@@ -166,14 +171,10 @@ def _change_texts(batch: Batch, column: pa.Array, settings: ReadSettings) -> Bat
         if len(text) > settings.max_document_bytes:
             detail = describe_too_large(len(text), settings)
             rejects[i] = Reject(number, "document_too_large", detail, make_printable(text))
-        elif found := next((spelled for _, spelled in suspects if spelled in text), None):
+        elif found := next((one for one in suspects if one in text), None):
             detail = f"the text spells {make_printable(found)} at byte {text.index(found)}"
             rejects[i] = Reject(number, "special_text", detail, make_printable(text))
-    if not rejects:
-        return batch
-    kept = np.array([i for i in range(len(lengths)) if i not in rejects], np.int64)
-    together = sorted([*batch.rejects, *rejects.values()], key=lambda one: one.record or 0)
-    return take_documents(batch, kept)._replace(rejects=together)
+    return reject_documents(batch, rejects)
 
 
 @functools.lru_cache(maxsize=64)
@@ -185,7 +186,8 @@ def find_step(rule: MapRule) -> MapFunction:
         was, now = (one or "no installed distribution" for one in (rule.distribution, found.distribution))
         raise StageError(
             f"[[map]] {rule.name}: the code of {rule.run} is not that of the plan, sha256 {rule.sha256[:16]} of {was}: "
-            f"here it is {found.sha256[:16]} of {now}. Have the same wherever workers run, or build anew with --output."
+            f"here it is {found.sha256[:16]} of {now}. Install the plan's code wherever workers run, or name another "
+            f"--output."
         )
     if _loaded.setdefault(rule.run, rule.sha256) != rule.sha256:
         raise ConfigError(f"[[map]] {rule.name}: {rule.run} changed after this process imported it: start a new one")

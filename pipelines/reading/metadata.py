@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from tokcore.formats.metadata import Told, fits_integer, make_metadata_fields
-from tokcore_pipelines.reading.records import Batch, Reject, make_printable, take_documents
+from tokcore_pipelines.reading.records import Batch, Reject, make_printable, reject_documents
 from tokcore_schemas.plan import ReadSettings
 
 _MOST_FLOAT32 = float(np.finfo(np.float32).max)
@@ -47,12 +47,7 @@ def settle_metadata(batch: Batch, settings: ReadSettings) -> Batch:
                 if value is None:
                     _add(rejects, batch, i, "missing_field", f"field {shown}: [metadata] requires it")
         fields[field.name] = values
-    batch = batch._replace(fields=fields)
-    if not rejects:
-        return batch
-    kept = np.array([i for i in range(num) if i not in rejects], np.int64)
-    together = sorted([*batch.rejects, *rejects.values()], key=lambda one: one.record or 0)
-    return take_documents(batch, kept)._replace(rejects=together)
+    return reject_documents(batch._replace(fields=fields), rejects)
 
 
 def make_metadata(fields: Mapping[str, list[Any]], told: Told, where: list[int]) -> pa.RecordBatch | None:

@@ -196,6 +196,15 @@ def drop_documents(batch: Batch, reasons: Mapping[int, str], refused: Collection
     return take_documents(counted, np.flatnonzero(~goes))
 
 
+def reject_documents(batch: Batch, rejects: Mapping[int, Reject]) -> Batch:
+    """The batch without these documents, by number, each with why it is rejected."""
+    if not rejects:
+        return batch
+    kept = np.array([i for i in range(batch.texts.num_texts) if i not in rejects], np.int64)
+    together = sorted([*batch.rejects, *rejects.values()], key=lambda one: one.record or 0)
+    return take_documents(batch, kept)._replace(rejects=together)
+
+
 class BatchBuilder:
     """Collects records in order and makes the checks that all formats share."""
 

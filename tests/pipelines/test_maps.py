@@ -322,6 +322,14 @@ def test_check_shows_what_a_step_does(tmp_path, monkeypatch):
     assert len(told["examples"]) == 3
 
 
+def test_check_gives_steps_the_text_before_masks(tmp_path, monkeypatch):
+    name = module(tmp_path, monkeypatch)
+    mask = "[mask]\nregex = { that = 'that' }\nreplacement = \"THAT\"\n"
+    steps = MAP.format(name).replace("keep =", 'name = "quality"\nkeep =')
+    (told,) = check(build_file(tmp_path, corpus(tmp_path) + mask + steps, SETTINGS), allow_code=True)["maps"]
+    assert told["changed"] > 0
+
+
 @pytest.mark.parametrize(
     ("told", "wrong"),
     [

@@ -45,7 +45,7 @@ DEFECTS = (
     ),
     Defect(
         "map-runs-unasked",
-        "a function of the build file runs although nobody allowed it",
+        "a function that a build file names runs, and nobody allowed it",
         "find_step",
         "require_code_allowed(rule.run)",
         "pass",
@@ -71,8 +71,8 @@ DEFECTS = (
         "map-special-text",
         "a text that a step changes may spell a special token",
         "_change_texts",
-        "for one, spelled in forbidden if spelled in whole",
-        "for one, spelled in forbidden if spelled == whole",
+        "for one in forbidden if one in whole",
+        "for one in forbidden if one == whole",
         in_tests("pipelines/test_maps.py::test_changed_texts_are_checked_as_those_of_records"),
     ),
     Defect(
