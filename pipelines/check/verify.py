@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -114,10 +115,11 @@ def verify(
         problems += check_commit_card(log) if at is None else []  # the card is of the newest commit
         removed = log.tombstones(at) if not quick and sample is None else None
         with progress.stage("look", minor=True):
+            below = _list_below(there)
             parts = [
                 _look(output, one.path, own, there, beside.paths | {CARD}, base)
                 if one.path == OWN
-                else _look(output, one.path, read_manifests(locate_part(output, one)), there, (), base)
+                else _look(output, one.path, read_manifests(locate_part(output, one)), below[one.path], (), base)
                 for one in log.parts(at)
             ]
     for part in parts:
@@ -176,13 +178,22 @@ def _list_unnamed(log: Log, there: Sequence[str]) -> Iterator[str]:
     yield from list_expired(log, there)
 
 
+def _list_below(there: Mapping[str, Footprint]) -> defaultdict[str, dict[str, Footprint]]:
+    """Path of a part -> what is below it. there: all that is below the output."""
+    below: defaultdict[str, dict[str, Footprint]] = defaultdict(dict)
+    for path, listed in there.items():
+        folder, _, rest = path.partition("/")
+        if folder == PARTS and "/" in rest:
+            name, _, own = rest.partition("/")
+            below[f"{PARTS}/{name}"][own] = listed
+    return below
+
+
 def _look(
     output: str, path: str, made: Manifests, there: Mapping[str, Footprint], apart: Collection[str], base: str
 ) -> Part:
-    """A part of the output. there: all that is below the output. apart: as Part has it."""
-    below = "" if path == OWN else f"{path}/"
-    own = {name[len(below) :]: listed for name, listed in there.items() if name.startswith(below)} if below else there
-    present = {name: listed for name, listed in own.items() if not is_of_history(name) and name not in apart}
+    """A part of the output. there: all that is below the part. apart: as Part has it."""
+    present = {name: listed for name, listed in there.items() if not is_of_history(name) and name not in apart}
     # Without the build's, nothing vouches for the manifests of its stages.
     manifests = made.found if made.head is not None else {}
     problems = [*made.problems.values()] if manifests else [made.problems[BUILD]]

@@ -213,7 +213,7 @@ def _list_planned(_run: str, url: str) -> tuple[Mapping[str, int], frozenset[str
 
 @functools.lru_cache(maxsize=1)
 def _find_removed(_run: str, output: str, at: int | None) -> Tombstones | None:
-    """What no part may hold; at: None: nothing was removed, or nobody asks."""
+    """The tombstones of a commit, whose documents no part may hold. None if at is: then nobody asks for them."""
     return None if at is None else read_log(output).tombstones(at)
 
 

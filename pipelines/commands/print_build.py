@@ -108,9 +108,8 @@ def _print_records(output: str, build: BuildManifest) -> None:
     filtered += f" + {duplicates:,} duplicates" if duplicates else ""
     removed = f" + {records.removed:,} removed" if records.filtered and records.removed else ""
     say(f"{read} read = {documents} + {rejected:,} rejected{filtered}{removed}")
-    for line in describe_filtered(records.filtered or {}):
-        if not line.startswith(f"{DUPLICATE}:"):
-            say(f"  {line}")
+    for line in describe_filtered(_leave_out_duplicates(records.filtered or {})):
+        say(f"  {line}")
     if records.masked:
         found = add_up_counts(records.masked.values())
         say(f"masked: {', '.join(f'{number:,} {kind}' for kind, number in found.items())}")
@@ -127,6 +126,10 @@ def _print_records(output: str, build: BuildManifest) -> None:
     mode = build.config.shards.special_text
     for text, times in build.totals.special_text.items():
         say(f"corpus text spells {make_printable(repr(text))} {times:,} times: encoded as {_SPECIAL_TEXT[mode]}")
+
+
+def _leave_out_duplicates(filtered: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+    return {lang: {why: num for why, num in found.items() if why != DUPLICATE} for lang, found in filtered.items()}
 
 
 def describe_filtered(filtered: Mapping[str, Mapping[str, int]]) -> list[str]:

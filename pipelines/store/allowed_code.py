@@ -1,4 +1,4 @@
-"""Whether code that a build file names may run: whoever gives a command must say so, for no file can."""
+"""Whether the functions that a build file names may run. The command line, or the call, allows it; no file can."""
 
 from __future__ import annotations
 

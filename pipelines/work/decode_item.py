@@ -98,7 +98,8 @@ def _compare_documents(job: DecodeJob, assignment: Assignment, written: WrittenR
     absent: dict[tuple[str, int], str] = {}
     for source, batch in ItemReader(assignment, job.base):
         splits = choose_splits(job.config, batch, slice(0, batch.texts.num_texts), source.settings.validation)
-        own = make_metadata(batch.fields, job.config.metadata, [*range(batch.texts.num_texts)])
+        columns = make_metadata(batch.fields, job.config.metadata, [*range(batch.texts.num_texts)])
+        own = columns.to_pylist() if columns is not None else None
         bodies: list[tuple[int, Ids]] = []  # (document, its tokens without those that were added), each once
         for i, ordinal in enumerate(batch.ordinals.tolist()):
             if compared >= limit:
@@ -128,11 +129,11 @@ def _compare_documents(job: DecodeJob, assignment: Assignment, written: WrittenR
                 lang, name = file.describe(row)
                 if lang != batch.langs[i] or (batch.ids is not None and name != batch.ids[i]):
                     wrong.append(f"{where}: stored with lang {lang!r} and id {name!r}")
-                if own is not None and file.shards.metadata(row) != own.slice(i, 1).to_pylist()[0]:
-                    wrong.append(f"{where}: stored with other metadata, {file.shards.metadata(row)}")
+                if own is not None and (found := file.shards.metadata(row)) != own[i]:
+                    wrong.append(f"{where}: stored with other metadata, {found}")
             compared += 1
-        for i, found in _find_others(job.config, tokenizer, batch, bodies):
-            wrong.append(f"{source.uri}, record {int(batch.ordinals[i])}: {found}")
+        for i, differs in _find_others(job.config, tokenizer, batch, bodies):
+            wrong.append(f"{source.uri}, record {int(batch.ordinals[i])}: {differs}")
         if compared >= limit:
             break
     return compared, wrong + _list_lost(job, assignment, absent)

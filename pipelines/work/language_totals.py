@@ -36,7 +36,7 @@ def sum_up_encoded(counts: LanguageCounts, has_unknown: bool) -> EncodedLanguage
 def add_up_nested(
     parts: Iterable[Mapping[str, Mapping[str, int]] | None],
 ) -> dict[str, dict[str, int]] | None:
-    """Language -> reason or kind -> number of what filters drop and masks find, in the order of names; None for none.
+    """The sums of several tables (language -> reason or kind -> number), sorted by name; None if all are empty.
 
     >>> add_up_nested([{"en": {"keep": 1}}, None, {"en": {"keep": 2}}])
     {'en': {'keep': 3}}

@@ -19,11 +19,13 @@ OWN = (RECORD, TEXT, "id", "lang", REJECT)  # columns that no field of the recor
 _NEEDED = (TEXT, "lang")  # that no document lacks
 _REASON = re.compile("[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _MOST_PIECES = 7
+# What pyarrow raises for a value that a type cannot hold, for a cast that it lacks, and for nulls in a view.
+_CAST_ERRORS = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError)
 
 Rows = npt.NDArray[np.int64]
 
 
-class MapFault(Exception):  # noqa: N818 - whoever knows the file says it
+class MapFault(Exception):  # noqa: N818 - not an error yet: the caller adds the file, and raises StageError
     """A step failed, or returned what it may not. record: the number of the record at which it shows; None: of all."""
 
     def __init__(self, record: int | None, text: str) -> None:
@@ -88,7 +90,7 @@ def _find_rows(batch: pa.RecordBatch, made: pa.RecordBatch) -> Rows:
     given = batch.column(RECORD).to_numpy()
     try:
         told = made.column(RECORD).cast(pa.int64()).to_numpy(zero_copy_only=True)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+    except _CAST_ERRORS as error:
         raise MapFault(None, f"returned other values in the column {RECORD!r}: keep it as it is") from error
     where: Rows = np.searchsorted(given, told)
     unknown = given[np.minimum(where, len(given) - 1)] != told
@@ -108,11 +110,11 @@ def _convert(made: pa.RecordBatch, name: str, kind: pa.DataType) -> pa.Array:
         converted = column.cast(kind)
         converted.validate(full=True)
         return converted
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+    except _CAST_ERRORS as error:
         for i in range(len(column)):
             try:
                 column.slice(i, 1).cast(kind).validate(full=True)
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+            except _CAST_ERRORS:  # this row is one of those that cannot be cast
                 record = made.column(RECORD)[i].as_py()
                 raise MapFault(record, f"column {name!r}: expected {kind}, found another value ({error})") from error
         raise MapFault(None, f"column {name!r}: expected {kind}, found {column.type}") from error

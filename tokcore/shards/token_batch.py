@@ -203,8 +203,8 @@ class ShardContent:
 
     sha256 of "tokcore-shard-v1" and the sha256 of each column's stream, in this order: document_digests, 32 bytes each,
     ids, langs, sources (each value: a byte 1 if it is there, else 0; its UTF-8 length as uint32; the UTF-8), ordinals
-    (int64); integers little-endian. Tokens are in it by the documents' digests, so that they are hashed once. Of
-    metadata follow, column by column in the order of names, the sha256 of the name and of what pack_values gives.
+    (int64); integers little-endian. Tokens are in it by the documents' digests, so that they are hashed once. Then,
+    for each column of metadata in the order of names, the sha256 of its name and of what pack_values gives.
     """
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ class MetadataTally:
                 self._columns.setdefault(field.name, _Column(field.type)).add(column)
 
     def finish(self) -> dict[str, dict[str, Any]]:
-        """Name -> type, documents that have a value; of numbers least and most, of others the values that are most."""
+        """Name -> type, documents that have a value; the range of numbers, and the most frequent of other values."""
         return {name: column.finish() for name, column in sorted(self._columns.items())}
 
 
