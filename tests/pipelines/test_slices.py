@@ -145,7 +145,8 @@ def test_a_slice_that_is_terminated_says_so(corpus, tmp_path):
         ended = slices.start(2)
         slices.wait_for_sign(2)
         ended.send(signal.SIGTERM)
-        assert ended.wait()[0] == 143
+        code, _, err = ended.wait()
+        assert code == 143, err
         code, _, err = slices.start(1).wait()
     assert code == 0, err
     assert ", ended: interrupted)" in err
