@@ -15,6 +15,7 @@ from tokcore_pipelines.begin.estimate import estimate
 from tokcore_pipelines.build.build import Build
 from tokcore_pipelines.build.duplicate_samples import tell_duplicates
 from tokcore_pipelines.build.filter_samples import tell_filters, tell_rule
+from tokcore_pipelines.build.long_files import find_long_files
 from tokcore_pipelines.build.map_samples import tell_maps
 from tokcore_pipelines.build.mask_samples import tell_mask
 from tokcore_pipelines.build.plan_corpus import hash_content, plan_build
@@ -42,8 +43,11 @@ def make_check_report(build: Build, progress: StageProgress, rule: int | None = 
         samples = sample_plan(build.config, plan, FOR_CHECK)
         findings = [*check_samples(build.config, samples), *check_whole(build.config, samples, imported)]
     with progress.stage("estimate", minor=True):
-        estimated = estimate(build.config, samples, build.options.num_workers)
-        findings += check_estimates(build.config, estimated) if estimated is not None else []
+        workers = build.options.num_workers
+        estimated = estimate(build.config, samples, workers)
+        if estimated is not None:
+            findings += check_estimates(build.config, estimated)
+            findings += find_long_files(build.config, samples, workers, estimated.bytes_per_second)
     with progress.stage("filter samples", minor=True):
         mapped = tell_maps(build.config.map_rules, samples)
         masked = tell_mask(build.config.mask_rule, samples)

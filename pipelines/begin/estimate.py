@@ -27,7 +27,7 @@ _START_SECONDS = 3  # of a build without work
 
 
 class Estimate(NamedTuple):
-    """Estimated from sample_bytes of text. All but seconds follow from the sample alone."""
+    """Estimated from sample_bytes of text. All but the speed and the time follow from the sample alone."""
 
     sample_bytes: int  # of text
     is_whole: bool  # whether the sample is the whole corpus
@@ -38,6 +38,7 @@ class Estimate(NamedTuple):
     pretokens: int
     distinct: int  # pre-tokens in the sample
     seconds: int
+    bytes_per_second: int  # of text that one worker counts
     memory_bytes: int  # at most, of all workers together
     learn_bytes: int  # of memory, at most: where a corpus goes on as new as the sample is; 0 if none are learned
     vocab_least: int  # size that the sample alone reaches, with special tokens; 0 if nothing is learned anew
@@ -87,7 +88,7 @@ def estimate(config: BuildConfig, samples: Sequence[SourceSample], workers: int)
     rows, growth = counter.take(), 1.0 if is_whole else growth
     row_bytes = find_row_bytes(config, distinct, rows.keys.size_bytes)
     least, most, bound = _estimate_vocabulary(config, rows.seen_in(config.learn.min_documents), workers, growth)
-    rate = sample_bytes / max(sum(one.seconds for one in told), 1e-6) * max(1, workers)
+    rate = sample_bytes / max(sum(one.seconds for one in told), 1e-6)
     return Estimate(
         sample_bytes=sample_bytes,
         is_whole=is_whole,
@@ -97,7 +98,9 @@ def estimate(config: BuildConfig, samples: Sequence[SourceSample], workers: int)
         languages=len(langs),
         pretokens=round(pretokens),
         distinct=distinct,
-        seconds=round(_START_SECONDS + 2 * text_bytes / rate),  # counting, and encoding, which takes about as long
+        # Counting, and encoding, which takes about as long.
+        seconds=round(_START_SECONDS + 2 * text_bytes / (rate * max(1, workers))),
+        bytes_per_second=round(rate),
         memory_bytes=workers * (_WORKER_BYTES + min(config.count.memory_bytes, table_bytes)),
         learn_bytes=0 if config.tokenizer else row_bytes * round(distinct * growth),
         vocab_least=least,

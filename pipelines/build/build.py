@@ -256,7 +256,8 @@ class Build:
             self._plan = self.chosen or self._listed or plan_build(self.config, self.output, left_out)
             # A part that is made again from an output's manifests has no sources, and was read once.
             if self.config.sources and find_manifest(self.output, PLAN) is None:
-                wrong = refuse_wrong_sources(self.config, choose_files_to_read(self._plan, self.inheritance))
+                chosen = choose_files_to_read(self._plan, self.inheritance)
+                wrong = refuse_wrong_sources(self.config, chosen, self.options.num_workers)
                 for warning in (*left_out.idle, *wrong):
                     self.progress.say(f"warning: {warning}")
             self._say_what_became_of_links(left_out)

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tokcore.errors import ConfigError
 from tokcore_pipelines.build.guess_fields import fill_values
+from tokcore_pipelines.build.long_files import find_long_files
 from tokcore_pipelines.build.samples import Finding, Seen, SourceSample
 from tokcore_pipelines.build.suggest_fixes import (
     KEYS,
@@ -124,9 +125,10 @@ def describe(found: Sequence[Finding]) -> list[str]:
     return said
 
 
-def refuse_wrong_sources(config: BuildConfig, plan: Plan) -> list[str]:
+def refuse_wrong_sources(config: BuildConfig, plan: Plan, workers: int) -> list[str]:
     """Raise ConfigError if the build would fail because of its sources; return what else looks wrong."""
-    found = check_samples(config, sample_plan(config, plan, BEFORE_A_BUILD))
+    samples = sample_plan(config, plan, BEFORE_A_BUILD)
+    found = [*check_samples(config, samples), *find_long_files(config, samples, workers)]
     if stopping := describe([finding for finding in found if finding.stops]):
         raise ConfigError(join_lines(*stopping[:_MOST]))
     return describe(found)[:_MOST]

@@ -11,7 +11,7 @@ from tokcore_schemas.plan import InputFile, InputRange, Plan, ReadSettings, Runs
 
 # Formats whose records begin after a line feed, so that a range can find its first record by itself.
 # Only these are cut: a file that can be rejected as a whole must be read by one reader.
-CUTTABLE = frozenset({("jsonl", "none", ""), ("text", "none", "line")})
+_CUTTABLE = frozenset({("jsonl", "none", ""), ("text", "none", "line")})
 
 # Text bytes that a stored byte is worth, about: what balances work items. Only the sizes of items hang on it.
 _EXPANSION = {"none": 1, "gz": 4, "zst": 4, "bz2": 5, "xz": 5}
@@ -95,10 +95,13 @@ def estimate_text_bytes(stored_bytes: int, settings: ReadSettings) -> int:
     return stored_bytes * factor
 
 
+def is_cuttable(settings: ReadSettings) -> bool:
+    """Whether several workers may read one file. In UTF-16 what looks like a line feed may be half of a character."""
+    return (settings.format, settings.compression, settings.unit) in _CUTTABLE and settings.encoding not in UTF16
+
+
 def _cut_file(file: InputFile, settings: ReadSettings, range_bytes: int) -> list[tuple[int, int]]:
-    is_cuttable = (settings.format, settings.compression, settings.unit) in CUTTABLE
-    # In UTF-16 a byte that looks like a line feed may be half of another character.
-    if not is_cuttable or settings.encoding in UTF16 or file.size_bytes <= range_bytes:
+    if not is_cuttable(settings) or file.size_bytes <= range_bytes:
         return [(0, file.size_bytes)]
     starts = range(0, file.size_bytes, range_bytes)
     return [(start, min(start + range_bytes, file.size_bytes)) for start in starts]

@@ -7,6 +7,8 @@ import io
 import json
 import math
 import random
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from tokcore.errors import ConfigError, StageError
 from tokcore.text.pretokenize import pretokenize
 from tokcore_pipelines.begin.estimate import Estimate, estimate
 from tokcore_pipelines.begin.propose import propose
+from tokcore_pipelines.build.long_files import find_long_files
 from tokcore_pipelines.build.plan_corpus import plan_build
 from tokcore_pipelines.build.source_checks import BEFORE_A_BUILD, FOR_CHECK, check_samples, describe, sample_plan
 from tokcore_pipelines.reading.sniff import detect_content
@@ -257,7 +260,7 @@ def test_a_sample_is_bounded_and_follows_from_the_input_alone(tmp_path, monkeypa
     once, twice = (estimate(config, sample_plan(config, plan, FOR_CHECK), 1) for _ in range(2))
     assert once is not None
     assert twice is not None
-    assert once._replace(seconds=0) == twice._replace(seconds=0)
+    assert once._replace(seconds=0, bytes_per_second=0) == twice._replace(seconds=0, bytes_per_second=0)
 
 
 def exactly(path: Path) -> Estimate:
@@ -337,7 +340,7 @@ def test_rejects_of_one_cause_say_so_once_with_the_mend(tmp_path):
 
 
 def test_a_field_that_all_records_lack_is_named_where_no_sample_told(tmp_path, monkeypatch):
-    monkeypatch.setattr("tokcore_pipelines.build.build.refuse_wrong_sources", lambda config, plan: [])
+    monkeypatch.setattr("tokcore_pipelines.build.build.refuse_wrong_sources", lambda config, plan, workers: [])
     write(tmp_path / "a.jsonl", jsonl(DOCUMENTS))
     with pytest.raises(StageError) as raised:
         run(build_of(tmp_path, 'lang = "en"\nfiles = "a.jsonl"'), tmp_path / "out")
@@ -359,3 +362,67 @@ def test_rejects_of_several_causes_are_listed(tmp_path):
     write(tmp_path / "a.jsonl", jsonl(rows) + b"{}\n" * 50)
     with pytest.raises(StageError, match=r"bad_text(?s:.)*or raise build\.max_rejected"):
         run(build_of(tmp_path, 'lang = "en"\nfiles = "a.jsonl"'), tmp_path / "out")
+
+
+def _pack(name: str, lines: list[str]) -> bytes:
+    content = "".join(f"{line}\n" if name.startswith("txt") else json.dumps({"text": line}) + "\n" for line in lines)
+    if name.endswith("gz"):
+        return content.encode()  # which is compressed as it is written
+    rows, file = pa.table({"text": lines}), io.BytesIO()
+    if name == "parquet":
+        pq.write_table(rows, file)
+    else:
+        with pa.ipc.new_file(file, rows.schema) as writer:
+            writer.write_table(rows)
+    return file.getvalue()
+
+
+def _unpack(name: str, content: bytes) -> list[str]:
+    if name.endswith("gz"):
+        found = gzip.decompress(content).decode().splitlines()
+        return found if name.startswith("txt") else [json.loads(line)["text"] for line in found]
+    read = pq.read_table(io.BytesIO(content)) if name == "parquet" else pa.ipc.open_file(content).read_all()
+    return read["text"].to_pylist()
+
+
+@pytest.mark.parametrize("name", ["jsonl.gz", "txt.gz", "parquet", "feather"])
+def test_a_long_file_that_cannot_be_cut_is_named_with_the_command_that_cuts_it(tmp_path, name):
+    """The command is run, with smaller parts. They hold the same texts in the same order."""
+    lines = [f"line {i} of one file" for i in range(3000)]
+    write(tmp_path / "in" / f"a.{name}", _pack(name, lines))
+    write(tmp_path / "in" / f"b.{name}", _pack(name, ["short"]))
+    unit = '\nunit = "line"' if name.startswith("txt") else ""
+    config = load_config(str(build_of(tmp_path, f'lang = "en"\nfiles = "in/*"{unit}')))
+    samples = sample_plan(config, plan_build(config), FOR_CHECK)
+    (finding,) = find_long_files(config, samples, workers=4, bytes_per_second=10)
+    assert finding.where.endswith(" source[0].files")
+    assert not finding.stops
+    assert finding.text.startswith(f"in/a.{name} cannot be cut, so one worker reads its ")
+    assert find_long_files(config, samples, workers=1, bytes_per_second=10) == []  # it reads all in any case
+    assert find_long_files(config, samples, workers=4, bytes_per_second=1e9) == []  # nobody waits for long
+    command = finding.text.split("`")[1].replace("-C 1G", "-C 20K")
+    command = command.replace("python -c", f"{sys.executable} -c").replace("1 << 18", "1000").replace("1 << 16", "500")
+    subprocess.run(command, shell=True, check=True, cwd=tmp_path)
+    parts = sorted(tmp_path.glob("part-*") if name.endswith("gz") else (tmp_path / "parts").iterdir())
+    assert len(parts) >= 3
+    assert [text for part in parts for text in _unpack(name, part.read_bytes())] == lines
+
+
+def test_plain_lines_are_cut_and_others_are_to_be_written_anew(tmp_path):
+    write(tmp_path / "in" / "a.jsonl", jsonl([{"text": "a " * 5000}]))
+    write(tmp_path / "in" / "b.csv", b"text\n" + b"b " * 5000 + b"\n")
+    write(tmp_path / "in" / "c.jsonl", "".join(json.dumps({"text": "c" * 5000}) + "\n").encode("utf-16"))
+    config = load_config(
+        str(
+            build_of(
+                tmp_path,
+                'lang = "en"\nfiles = "in/a.jsonl"',
+                'lang = "en"\nfiles = "in/b.csv"\nformat = "csv"',
+                'lang = "en"\nfiles = "in/c.jsonl"\nencoding = "utf-16"',
+            )
+        )
+    )
+    samples = sample_plan(config, plan_build(config), FOR_CHECK)
+    said = [one.text for one in find_long_files(config, samples, workers=8, bytes_per_second=10)]
+    assert [text.partition(" cannot be cut")[0] for text in said] == ["in/c.jsonl", "in/b.csv"]
+    assert all(text.endswith("Write it as several files") for text in said)
