@@ -15,6 +15,29 @@ from tokcore_pipelines.commands.command_table import list_rows
 from tokcore_pipelines.store.allowed_code import ALLOW_CODE as ALLOW_CODE_OPTION
 from tokcore_pipelines.store.allowed_code import allow_code
 
+
+class _OfEngines(click.Option):
+    heading = "On an engine"
+
+
+class _OfSlices(click.Option):
+    heading = "On several hosts, without an engine"
+
+
+class GroupedCommand(click.Command):
+    """A command whose help lists options below their headings, those of its own first."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        listed: dict[str, list[tuple[str, str]]] = {"Options": []}
+        for one in self.get_params(ctx):
+            record = one.get_help_record(ctx) if isinstance(one, click.Option) else None
+            if record is not None:
+                listed.setdefault(getattr(one, "heading", "Options"), []).append(record)
+        for heading, records in listed.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
+
+
 BUILD_FILE = click.argument("build_file", metavar="BUILD.toml", type=click.Path(dir_okay=False))
 BUILD_FILE_OR_OUTPUT = click.argument("build_file", metavar="BUILD.toml|OUTPUT")
 
@@ -57,13 +80,20 @@ _ENGINE = click.option(
     type=click.Choice(("local", "direct", "flink", "prism", "portable", "dataflow")),
     help="Where the work is done: replaces engine.name. Its address: --set engine.endpoint=HOST:PORT; for dataflow: "
     "--set engine.project=ID, and so on.",
+    cls=_OfEngines,
 )
 
 _DETACH = click.option(
-    "--detach", is_flag=True, help="Ctrl-C and SIGTERM leave the engine's job running; the next run goes on with it."
+    "--detach",
+    is_flag=True,
+    help="Ctrl-C and SIGTERM leave the engine's job running; the next run goes on with it.",
+    cls=_OfEngines,
 )
 _SHARED = click.option(
-    "--shared-filesystem", is_flag=True, help="All hosts of the engine see the local paths of this machine."
+    "--shared-filesystem",
+    is_flag=True,
+    help="All hosts of the engine see the local paths of this machine.",
+    cls=_OfEngines,
 )
 
 _LEASE_SECONDS = 60.0
@@ -73,6 +103,7 @@ _SLICE = click.option(
     metavar="I/N",
     help="One of N hosts that do this work together, without an engine: each runs the same command with its own I. "
     "They share the output.",
+    cls=_OfSlices,
 )
 _LEASE = click.option(
     "--lease",
@@ -81,9 +112,14 @@ _LEASE = click.option(
     show_default=True,
     metavar="SECONDS",
     help="With --slice: a host that shows no sign of life for so long has its work done by others.",
+    cls=_OfSlices,
 )
 _WAIT = click.option(
-    "--wait/--no-wait", "waits", default=True, help="With --slice: wait for other hosts, or name them and end (code 4)."
+    "--wait/--no-wait",
+    "waits",
+    default=True,
+    help="With --slice: wait for other hosts, or name them and end (code 4).",
+    cls=_OfSlices,
 )
 
 _HOSTS = (_ENGINE, _SHARED, _DETACH)
@@ -198,6 +234,6 @@ def command(*examples: str) -> Callable[[Callable[..., None]], click.Command]:
     def decorate(function: Callable[..., None]) -> click.Command:
         does = list_rows()[function.__name__.replace("_", "-")].does
         text = "\n\n".join(filter(None, (does, inspect.getdoc(function))))
-        return click.command(help=text, epilog=format_examples(*examples))(function)
+        return click.command(cls=GroupedCommand, help=text, epilog=format_examples(*examples))(function)
 
     return decorate

@@ -15,63 +15,79 @@ class Command(NamedTuple):
     """What is known of a command before its file is imported."""
 
     does: str  # how its help begins: a sentence
+    purpose: str = ""  # the heading that it is listed under
     # Whether it does work, from which the same command goes on. What stops another command is a wrong argument.
     goes_on: bool = False
     has_runner: bool = False  # whether it takes options of a Beam runner after --
     is_hidden: bool = False  # an earlier name, which still serves
 
 
-# The file of a command, which has a function of the same name -> its row, in the order of work, which the help keeps.
+# What commands are for: the headings of the help, the first things first.
+_MAIN = "The main job"
+_STAGES = "One stage of a build"
+_FOLLOW = "Follow the inputs"
+_COMMITS = "Commits, and what they leave out"
+_MEND = "Mend"
+_JUDGE = "Judge a tokenizer"
+_HAND_ON = "Hand on tokenizers and shards"
+
+# The file of a command, which has a function of the same name -> its row, in the order of the help.
 _ROWS = {
-    "init": Command("Look at a folder; write a build file for it."),
-    "check": Command("Look at the input and the engine, show the plan and estimates; do no work.", goes_on=True),
+    "init": Command("Look at a folder; write a build file for it.", _MAIN),
+    "check": Command("Look at the input and the engine, show the plan and estimates; do no work.", _MAIN, goes_on=True),
     "build": Command(
         "Run every stage that is not done yet.\n\nAfter -- come the options of a Beam runner.",
+        _MAIN,
         goes_on=True,
         has_runner=True,
     ),
-    "update": Command("Follow the inputs of a finished build.", goes_on=True, has_runner=True),
-    "watch": Command("Follow the inputs until told to end.", goes_on=True, has_runner=True),
+    "verify": Command("Check that an output is what was committed.", _MAIN, goes_on=True, has_runner=True),
+    "show": Command("Show an output's shards, a shard's header, or a document.", _MAIN),
+    "update": Command("Follow the inputs of a finished build.", _FOLLOW, goes_on=True, has_runner=True),
+    "watch": Command("Follow the inputs until told to end.", _FOLLOW, goes_on=True, has_runner=True),
     "status": Command(
-        "Show who watches for an output, what waits, which files are left alone, and whether the tokenizer still fits."
+        "Show who watches for an output, what waits, which files are left alone, and whether the tokenizer still fits.",
+        _FOLLOW,
     ),
-    "verify": Command("Check that an output is what was committed.", goes_on=True, has_runner=True),
-    "log": Command("Show the commits of an output: when, why, and what it held then."),
-    "remove": Command("Take documents out of a finished output.", goes_on=True),
-    "restore": Command("Take a removal back: what `tokcore remove` took out may come again."),
-    "expire": Command("Give up earlier commits of an output, and remove what only they name."),
-    "compact": Command("Make few large shards out of the many small ones of updates.", goes_on=True),
-    "repair": Command("Make damaged and missing files of an output again.", goes_on=True),
-    "show": Command("Show an output's shards, a shard's header, or a document."),
-    "curve": Command("Show bytes per token of every language at every size."),
-    "audit": Command("List odd tokens of an output."),
-    "report": Command("Write a report of a build: one page that works offline, and its numbers as JSON beside it."),
-    "view": Command("Look at tokens in a browser: of typed text, and of documents."),
-    "export": Command("Write the tokenizer in another format."),
-    "convert": Command("Write token shards in another format, without tokenizing again."),
-    "chunk": Command("Cut documents into chunks for retrieval, each within a budget of tokens."),
-    "prune": Command("Take out of a tokenizer the tokens that a corpus uses least."),
-    "vocab_map": Command("Spell the tokens of a new vocabulary in an old one, for the embeddings of a moved model."),
-    "fsck": Command("Check that shards keep the rules of their formats."),
-    "tokenize": Command("Show how a text is cut into tokens, by one tokenizer or by several."),
+    "compact": Command("Make few large shards out of the many small ones of updates.", _FOLLOW, goes_on=True),
+    "log": Command("Show the commits of an output: when, why, and what it held then.", _COMMITS),
+    "diff": Command("Show what differs between two outputs, or between two commits of one: B is A, then.", _COMMITS),
+    "remove": Command("Take documents out of a finished output.", _COMMITS, goes_on=True),
+    "restore": Command("Take a removal back: what `tokcore remove` took out may come again.", _COMMITS),
+    "expire": Command("Give up earlier commits of an output, and remove what only they name.", _COMMITS),
+    "repair": Command("Make damaged and missing files of an output again.", _MEND, goes_on=True),
+    "fsck": Command("Check that shards keep the rules of their formats.", _MEND),
+    "gc": Command("Remove files that no manifest names.", _MEND),
+    "report": Command(
+        "Write a report of a build: one page that works offline, and its numbers as JSON beside it.", _JUDGE
+    ),
+    "view": Command("Look at tokens in a browser: of typed text, and of documents.", _JUDGE),
+    "curve": Command("Show bytes per token of every language at every size.", _JUDGE),
+    "audit": Command("List odd tokens of an output.", _JUDGE),
+    "tokenize": Command("Show how a text is cut into tokens, by one tokenizer or by several.", _JUDGE),
+    "export": Command("Write the tokenizer in another format.", _HAND_ON),
+    "convert": Command("Write token shards in another format, without tokenizing again.", _HAND_ON),
+    "chunk": Command("Cut documents into chunks for retrieval, each within a budget of tokens.", _HAND_ON),
+    "prune": Command("Take out of a tokenizer the tokens that a corpus uses least.", _HAND_ON),
+    "vocab_map": Command(
+        "Spell the tokens of a new vocabulary in an old one, for the embeddings of a moved model.", _HAND_ON
+    ),
+    "decode_ids": Command("Decode ids from stdin; write their bytes.", _HAND_ON),
     "encode_text": Command("Encode stdin; print ids separated by spaces.", is_hidden=True),
-    "decode_ids": Command("Decode ids from stdin; write their bytes."),
     "explain": Command("Show the tokens of a text, and the merges that made each.", is_hidden=True),
-    "diff": Command("Show what differs between two outputs, or between two commits of one: B is A, then."),
-    "gc": Command("Remove files that no manifest names."),
 }
 
 
 def list_rows() -> dict[str, Command]:
-    """The row of each command, by its name. After `build` come those that make one stage, by the table of stages."""
+    """The row of each command, by its name. After the main job come those that make one stage, by their table."""
     from tokcore_schemas.stage_table import STAGES  # loads numpy, without which the version can be told
 
-    rows = {}
-    for name, row in _ROWS.items():
-        rows[name.replace("_", "-")] = row
-        if name == "build":
-            rows |= {one.command: row._replace(does=one.does) for one in STAGES.values() if one.does}
-    return rows
+    stages = {
+        one.command: _ROWS["build"]._replace(does=one.does, purpose=_STAGES) for one in STAGES.values() if one.does
+    }
+    rows = {name.replace("_", "-"): row for name, row in _ROWS.items()}
+    main = {name: row for name, row in rows.items() if row.purpose == _MAIN}
+    return main | stages | rows
 
 
 def load_command(name: str) -> click.Command | None:

@@ -13,6 +13,7 @@ from tokcore_pipelines.commands.command_options import (
     BUILD_FILE,
     BUILD_FILE_OR_OUTPUT,
     JSON,
+    GroupedCommand,
     RunChoices,
     add_run_options,
     format_examples,
@@ -41,7 +42,7 @@ def make_run_command(
     do. source: what the command is given.
     """
 
-    @click.command(name, help=list_rows()[name].does, epilog=format_examples(*examples))
+    @click.command(name, cls=GroupedCommand, help=list_rows()[name].does, epilog=format_examples(*examples))
     @source
     @add_run_options
     @click.option(

@@ -162,10 +162,11 @@ def test_verbose_says_what_stages_make_and_find(corpus, build, tmp_path):
         assert notes[-1].endswith(build.root)
 
 
-def test_help_is_in_the_order_of_work():
+def test_help_begins_with_the_main_job():
     shown = CliRunner().invoke(commands, ["--help"], prog_name="tokcore").output
-    names = re.findall(r"^  ([a-z-]+) +[A-Z]", shown.split("Commands:")[1].split("Examples:")[0], re.MULTILINE)
-    first = ["init", "check", "build", "count", "learn", "encode", "mix", "pack", "update"]
+    listed = shown.split("The main job:")[1].split("  Examples:")[0]
+    names = re.findall(r"^  ([a-z-]+) +[A-Z]", listed, re.MULTILINE)
+    first = ["init", "check", "build", "verify", "show", "count", "learn", "encode", "mix", "pack", "update"]
     assert names[: len(first)] == first
     assert names == COMMANDS
     readme = (ROOT / "deploy" / "README.md").read_text()
@@ -183,6 +184,16 @@ def test_help_has_examples_and_fits_into_80_columns(name):
     assert "  Examples:\n    " in shown
     assert all(f"tokcore {name}" in line for line in shown.split("Examples:\n")[1].split("\n\n")[0].splitlines())
     assert all(len(line) <= WIDTH for line in shown.splitlines())
+
+
+def test_options_of_engines_and_slices_have_headings_of_their_own():
+    shown = CliRunner().invoke(commands, ["build", "--help"], prog_name="tokcore").output
+    of = dict(zip(*[iter(re.split(r"(?m)^(Options|On [a-z ,]+):$", shown)[1:])] * 2, strict=True))
+    assert list(of) == ["Options", "On an engine", "On several hosts, without an engine"]
+    options = {heading: re.findall(r"(?m)^  (--?[a-z-]+)", text) for heading, text in of.items()}
+    assert options["On an engine"] == ["--engine", "--shared-filesystem", "--detach"]
+    assert options["On several hosts, without an engine"] == ["--slice", "--lease", "--wait"]
+    assert {"--output", "--workers", "--json"} < {*options["Options"]}
 
 
 def test_shells_complete_commands_as_documented():
