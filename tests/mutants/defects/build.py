@@ -4,6 +4,25 @@ from mutants.defect import Defect, in_tests
 
 DEFECTS = (
     Defect(
+        "long-files-anywhere",
+        "a file that several workers share is named as one that one worker reads alone",
+        "find_long_files",
+        "long = [one for one in sizes if one[0] >= least and not is_cuttable(one[2].settings)]",
+        "long = [one for one in sizes if one[0] >= least]",
+        in_tests("pipelines/test_source_checks.py::test_plain_lines_are_cut_and_others_are_to_be_written_anew"),
+    ),
+    Defect(
+        "long-files-of-one-worker",
+        "a fair share is what one worker reads, however many there are",
+        "find_long_files",
+        "/ max(1, workers)",
+        "",
+        in_tests(
+            "pipelines/test_source_checks.py::"
+            "test_a_long_file_that_cannot_be_cut_is_named_with_the_command_that_cuts_it"
+        ),
+    ),
+    Defect(
         "receipt-by-range",
         "the receipt of test items numbers records within a range, not within the file",
         "_make_file_ledger",
