@@ -13,7 +13,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Literal, NamedTuple
 
 from tokcore.errors import ConfigError
-from tokcore_schemas.build_tables import SEVERAL, TABLES, list_parameters
+from tokcore_schemas.build_tables import ATTRIBUTES, SEVERAL, TABLES, is_attributes, list_parameters
 from tokcore_schemas.setting import Setting, list_settings
 from tokcore_schemas.toml_lines import OPTION, Key, parse_names_at_start
 
@@ -54,7 +54,8 @@ def assign(content: dict[str, Any], assignment: Assignment) -> list[Key]:
         table: Any = content
         for i, name in enumerate(key[:-1]):
             if key[0] in _SHORT and i == 1 and isinstance(table.get(name), str):
-                table[name] = {_SHORT[key[0]]: table[name]}
+                of_tables = key[:2] == ("metadata", ATTRIBUTES) and is_attributes(table[name])
+                table[name] = {"files" if of_tables else _SHORT[key[0]]: table[name]}
             table = table[name] if isinstance(name, int) else table.setdefault(name, {})
             if not isinstance(table, dict | list):
                 raise ConfigError(f"{OPTION} {'.'.join(assignment.names)}: {name} is a value, not a table")

@@ -38,7 +38,7 @@ from tokcore_schemas.build_classes import (
     Update,
     Watch,
 )
-from tokcore_schemas.build_tables import SEVERAL, TABLES, VERSION, BuildConfig
+from tokcore_schemas.build_tables import SEVERAL, TABLES, VERSION, BuildConfig, is_attributes
 from tokcore_schemas.config import parse_config
 from tokcore_schemas.generate_build_classes import name_class
 from tokcore_schemas.toml_lines import quote_key, quote_text
@@ -73,7 +73,7 @@ class Build(BuildKeys):
 
     base: str | None = None  # where relative paths start, which no file says; not set: the current folder
     sources: Sequence[Source]
-    metadata: Mapping[str, str | Metadata] | None = None
+    metadata: Mapping[str, str | Metadata | Sequence[str] | Mapping[str, str | Sequence[str]]] | None = None
     maps: Sequence[Map] | None = None
     mask: Mask | None = None
     filters: Sequence[Filter] | None = None
@@ -163,7 +163,10 @@ def _make_class(name: str, table: Any) -> Any:
     if name in SEVERAL:
         return [cls(**one) for one in table]
     if name in ("special", "metadata"):
-        return {text: one if isinstance(one, str) else cls(**one) for text, one in table.items()}
+        return {
+            text: one if isinstance(one, str) or (name == "metadata" and is_attributes(one)) else cls(**one)
+            for text, one in table.items()
+        }
     attributes = {one.name.rstrip("_"): one.name for one in dataclasses.fields(cls)}
     return cls(**{attributes[key]: value for key, value in table.items()})
 

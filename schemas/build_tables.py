@@ -39,7 +39,7 @@ from tokcore_schemas.document import normalize_lang
 from tokcore_schemas.encodings import ENCODINGS, OTHER_ENCODING_NAMES, UTF8
 from tokcore_schemas.input_format import FileFormat
 from tokcore_schemas.input_format import find_format as find_input_format
-from tokcore_schemas.plan import FieldOfRecord, FilterRule, MapRule, MaskRule, MetadataField, Overlap
+from tokcore_schemas.plan import Attributes, FieldOfRecord, FilterRule, MapRule, MaskRule, MetadataField, Overlap
 from tokcore_schemas.prefer import SOURCE_ORDER, TEXT, parse_preferences
 from tokcore_schemas.setting import REQUIRED, Limits, Setting, key
 from tokcore_schemas.stage_manifests import (
@@ -191,6 +191,19 @@ class MetadataTable:
     type: str = key(REQUIRED, "of the column", options=tuple(TYPES), meant=OTHER_TYPE_NAMES)
     default: object = key(None, "where a record has none: a text, a number, true or false; not set: null")
     required: bool = key(False, "a record that has none, and for which there is no default, is rejected")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class AttributesTable:
+    """[metadata] attributes = "URL or glob", or { ... }: Parquet tables beside the inputs that hold fields"""
+
+    files: tuple[str, ...] = key(REQUIRED, "URL, glob or list of them", least=1, or_one=True, is_path=True)
+    join: Literal["id", "ordinal"] = key(
+        "id", "columns by which a row finds its document: id; or source and ordinal, as shards have them"
+    )
+    missing: Literal["default", "reject", "error"] = key(
+        "default", "what a document without a row gets: the defaults of [metadata]; a rejection; the end of the build"
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -871,6 +884,22 @@ TABLES: Mapping[str, tuple[str, type]] = {
 }
 
 
+ATTRIBUTES = "attributes"  # the key of [metadata] that names tables, unless its value is a type
+
+
+def is_attributes(value: object) -> bool:
+    """Whether the value of that key names tables.
+
+    >>> is_attributes("a/*.parquet"), is_attributes("float32"), is_attributes({"type": "string"})
+    (True, False, False)
+    """
+    if isinstance(value, Mapping):
+        return not value.keys().isdisjoint({"files", "join", "missing"})
+    return isinstance(value, list | tuple) or (
+        isinstance(value, str) and value not in (*TYPES, *dict(OTHER_TYPE_NAMES))
+    )
+
+
 SEVERAL = ("source", "map", "filter")  # tables of which a file has any number
 
 # What the result does not follow from.
@@ -886,6 +915,7 @@ class BuildConfig:
     build: BuildTable
     sources: tuple[Source, ...]
     metadata: tuple[MetadataTable, ...] = ()
+    attributes: AttributesTable | None = None
     maps: tuple[MapTable, ...] = ()
     mask: MaskTable = MaskTable()
     filters: tuple[FilterTable, ...] = ()
@@ -945,6 +975,12 @@ class BuildConfig:
     def metadata_columns(self) -> tuple[tuple[str, str], ...]:
         """(name, type) of each column of [metadata], by name."""
         return tuple((one.name, one.type) for one in self.metadata_fields)
+
+    @property
+    def attributes_rule(self) -> Attributes | None:
+        """The tables of [metadata] as plans have them, but not pinned; None if there are none."""
+        told = self.attributes
+        return Attributes(told.join, told.missing) if told is not None else None
 
     @property
     def map_rules(self) -> tuple[MapRule, ...]:
@@ -1079,6 +1115,7 @@ class BuildConfig:
         later = {
             "maps": bool(self.maps),
             "metadata": bool(self.metadata),
+            "attributes": self.attributes is not None,
             "filters": bool(self.filters),
             "mask": self.mask_rule is not None,
             "dedup": self.dedup.by is not None,

@@ -20,6 +20,7 @@ from tokcore.errors import ConfigError
 from tokcore.text.quality.rules import RULES
 from tokcore_schemas.assignments import assign, parse_assignment
 from tokcore_schemas.build_tables import (
+    ATTRIBUTES,
     CODE,
     DEFAULT_SPECIAL,
     MAX_RESERVED,
@@ -27,11 +28,13 @@ from tokcore_schemas.build_tables import (
     SEVERAL,
     TABLES,
     VERSION,
+    AttributesTable,
     FilterTable,
     MetadataTable,
     OverlapTable,
     SpecialTable,
     fields_of,
+    is_attributes,
     list_parameters,
     make_code_tokens,
     make_reserved,
@@ -145,7 +148,7 @@ def read_tables(file: BuildFile) -> dict[str, Any]:
             read: Any = _read_filter if name == "filter" else functools.partial(_read_table, cls=cls)
             values[attribute] = tuple(read(file, value=one, key=(name, i)) for i, one in enumerate(value))
         elif name == "metadata":
-            values[attribute] = _read_metadata(file, value)
+            values[attribute], values[ATTRIBUTES] = _read_metadata(file, value)
         elif name == "special":
             values[attribute] = _read_special(file, value)
         else:
@@ -175,11 +178,16 @@ def _read_filter(file: BuildFile, value: Any, key: Key) -> FilterTable:
     return dataclasses.replace(table, parameters=told)
 
 
-def _read_metadata(file: BuildFile, value: Any) -> tuple[MetadataTable, ...]:
+def _read_metadata(file: BuildFile, value: Any) -> tuple[tuple[MetadataTable, ...], AttributesTable | None]:
+    """The fields, and the tables that hold some of them."""
     if not isinstance(value, dict):
         raise file.error(("metadata",), f'= {show_value(value)}: expected a table with lines like quality = "float32".')
-    fields = []
+    fields, attributes = [], None
     for name, about in value.items():
+        if name == ATTRIBUTES and is_attributes(about):
+            told = about if isinstance(about, dict) else {"files": about}
+            attributes = _read_table(file, AttributesTable, told, ("metadata", name))
+            continue
         if not isinstance(about, (str, dict)):
             expected = 'a type, or a table { type = "...", default = ... }'
             raise file.error(("metadata", name), f"= {show_value(about)}: expected {expected}.")
@@ -188,7 +196,7 @@ def _read_metadata(file: BuildFile, value: Any) -> tuple[MetadataTable, ...]:
         if isinstance(about, str):  # the error names the line of the short form
             _read_value(file, list_settings(MetadataTable)["type"], about, key)
         fields.append(_read_table(file, MetadataTable, told, key, name=name))
-    return tuple(fields)
+    return tuple(fields), attributes
 
 
 def _read_special(file: BuildFile, value: Any) -> tuple[SpecialTable, ...]:

@@ -9,7 +9,17 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from tokcore_schemas.build_tables import CODE, CODE_TOKENS, MAX_RESERVED, RESERVED, TABLES, VERSION, list_parameters
+from tokcore_schemas.build_tables import (
+    ATTRIBUTES,
+    CODE,
+    CODE_TOKENS,
+    MAX_RESERVED,
+    RESERVED,
+    TABLES,
+    VERSION,
+    AttributesTable,
+    list_parameters,
+)
 from tokcore_schemas.setting import MAX_INTEGER, Setting, list_settings
 
 RESERVED_TEXT = "that many more special tokens, <|reserved_special_token_0|> and so on, which no text becomes"
@@ -27,7 +37,13 @@ def make_json_schema() -> dict[str, Any]:
     tables["filter"]["oneOf"] = [{"required": [name]} for name in ("keep", "rule", "ngram_overlap")]
     tables |= {name: {"type": "array", "items": tables[name]} for name in ("map", "filter")}
     either_type = {"anyOf": [tables["metadata"]["properties"]["type"], tables["metadata"]]}
-    tables["metadata"] = {"type": "object", "additionalProperties": either_type}
+    attributes = _describe_table(AttributesTable)
+    either_attributes = {"anyOf": [*either_type["anyOf"], attributes["properties"]["files"], attributes]}
+    tables["metadata"] = {
+        "type": "object",
+        "properties": {ATTRIBUTES: either_attributes},
+        "additionalProperties": either_type,
+    }
     role = tables["special"]["properties"]["role"]
     reserved = {"type": "integer", "minimum": 0, "maximum": MAX_RESERVED, "description": RESERVED_TEXT}
     either = {"anyOf": [role, tables["special"]]}

@@ -53,6 +53,26 @@ class MetadataField:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class AttributesFile:
+    """A table of attributes, as it was when the build was planned."""
+
+    uri: str  # as of InputFile; where it is read, absolute
+    size_bytes: int
+    sha256: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Attributes:
+    """Tables beside the inputs, whose rows hold fields of documents."""
+
+    join: Literal["id", "ordinal"]  # by id; or by source and ordinal, as shards have them
+    missing: Literal["default", "reject", "error"]  # what becomes of a document without a row
+    files: tuple[AttributesFile, ...] = ()  # sorted by uri; in a build file's own rule empty
+    fields: tuple[str, ...] = ()  # those that the tables hold, sorted; the same
+    base: str = written_unless("")  # in memory only: against which sources of rows are resolved
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class MapRule:
     """A step of [[map]]: a function of the user's over batches of documents, and what code that is."""
 
@@ -154,6 +174,7 @@ class ReadSettings:
     # That filters, masks, deduplication and metadata look at, beside the text.
     fields: tuple[FieldOfRecord, ...] = written_unless(())
     metadata: tuple[MetadataField, ...] = written_unless(())  # what goes into shards, sorted by name
+    attributes: Attributes | None = written_unless(None)  # tables that hold some of the fields
     maps: tuple[MapRule, ...] = written_unless(())  # what changes or drops documents first, in this order
     mask: MaskRule | None = written_unless(None)  # of all texts then, before filters
     order: int = written_unless(0)  # number of the source, where it decides which of several duplicates stays

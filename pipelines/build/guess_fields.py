@@ -99,6 +99,7 @@ def _read_values(seen: Peek, settings: ReadSettings, field: Field) -> tuple[str,
         forbidden=(),
         fields=(),
         metadata=(),
+        attributes=None,
         maps=(),
         filters=(),
     )

@@ -24,7 +24,7 @@ from tokcore_pipelines.build.suggest_fixes import (
     suggest_fix,
 )
 from tokcore_pipelines.build.whole_checks import check_languages
-from tokcore_pipelines.reading.overlaps import locate_items
+from tokcore_pipelines.reading.beside import leave_attributes, locate_beside
 from tokcore_pipelines.reading.peek import Field, Peek, find_fields, peek, read_first_documents
 from tokcore_pipelines.reading.records import FileRejected
 from tokcore_pipelines.store import storage, urls
@@ -74,7 +74,7 @@ def sample_plan(config: BuildConfig, plan: Plan, depth: Depth) -> list[SourceSam
         if unreadable := urls.explain_unreadable(pin.url):
             return Seen(file, Peek(pin, "empty", "empty", b"", 0, False), None, f"{file.uri}: {unreadable}")
         peeked = peek(pin, depth.bytes_each)
-        settings = locate_items(plan.settings[number], config.base)
+        settings = locate_beside(plan.settings[number], config.base)
         if wrong := describe_wrong_content(peeked, settings):
             return Seen(file, peeked, None, wrong)
         if settings.format in COLUMN_FORMATS and not depth.decodes_columns:
@@ -90,7 +90,7 @@ def sample_plan(config: BuildConfig, plan: Plan, depth: Depth) -> list[SourceSam
         SourceSample(
             number,
             find_source(config, plan.settings[number]),
-            locate_items(plan.settings[number], config.base),
+            locate_beside(plan.settings[number], config.base),
             tuple(listed),
             tuple(seen for (of, _), seen in zip(chosen, looked, strict=True) if of == number),
         )
@@ -221,11 +221,11 @@ def _check_template(
 
 
 def _check_filter_fields(config: BuildConfig, sample: SourceSample) -> list[Finding]:
-    """Fields that a filter compares or a mask reads, and that no record looked at has.
+    """Fields that a filter compares, a mask reads or [metadata] names, and that no record looked at has.
 
-    Most likely such a filter drops all documents, and such a mask finds nothing.
+    Most likely such a filter drops all documents, such a mask finds nothing, and such a column is empty.
     """
-    wanted = [one.name for one in sample.settings.fields if one.kind != "any"]
+    wanted = [one.name for one in leave_attributes(sample.settings).fields if one.kind != "any"]
     mask = sample.settings.mask
     seen_fields = [field for seen in sample.seen for field in find_fields(seen.peek, sample.settings) if wanted]
     if not seen_fields:
@@ -245,7 +245,12 @@ def _check_filter_fields(config: BuildConfig, sample: SourceSample) -> list[Find
             text = f"no record that was looked at has the field '{name}'. {describe_fields(fields, sample.settings)}"
             found.append(Finding(config.at("dedup", key), text, key == "by", redact(sample.seen[0].file.uri)))
             continue
-        number, rule = next(one for one in enumerate(sample.settings.filters) if _names_field(one[1], name))
+        rules = (one for one in enumerate(sample.settings.filters) if _names_field(one[1], name))
+        if (named := next(rules, None)) is None:
+            text = f"no record that was looked at has the field '{name}'. {describe_fields(fields, sample.settings)}"
+            found.append(Finding(config.at("metadata", name), text, False, redact(sample.seen[0].file.uri)))
+            continue
+        number, rule = named
         hint = suggest_nearest(name, [field.name for field in fields])
         text = f"no record that was looked at has the field '{name}'. {describe_fields(fields, sample.settings)}.{hint}"
         stops = " or " not in rule.keep and " null" not in rule.keep  # without the field, it is true of nothing

@@ -10,6 +10,7 @@ from tokcore_pipelines.reading.input_range import make_read_settings
 from tokcore_pipelines.reading.peek import Field, Peek
 from tokcore_pipelines.reading.records import make_printable
 from tokcore_pipelines.reading.sniff import COMPRESSED, FORMATS, WORDS
+from tokcore_pipelines.work.pin_attributes import unpin_attributes
 from tokcore_pipelines.work.pin_test_items import unpin_filters
 from tokcore_schemas.config import BuildConfig
 from tokcore_schemas.document import is_valid_lang
@@ -57,6 +58,8 @@ def find_source(config: BuildConfig, read: ReadSettings) -> int:
 def find_exact_source(config: BuildConfig, read: ReadSettings) -> int | None:
     """As find_source, but None if no source does; what was removed must be the same."""
     read = dataclasses.replace(read, filters=unpin_filters(read.filters))
+    is_same = unpin_attributes(read.attributes) == config.attributes_rule
+    tables = read.attributes if is_same else config.attributes_rule
     for number, source in enumerate(config.sources):
         made = make_read_settings(
             source,
@@ -65,6 +68,7 @@ def find_exact_source(config: BuildConfig, read: ReadSettings) -> int | None:
             read.forbidden,
             normalizes_langs=config.normalizes_langs,
             metadata=config.metadata_fields,
+            attributes=tables,
             maps=config.map_rules,
             filters=config.filter_rules,
             mask=config.mask_rule,

@@ -5,7 +5,8 @@ records: the result: batches, rejected records and their reasons. fields: docume
 streams: a file's bytes and its lines. compressed: gz, zst, bz2, xz. utf8: other encodings than UTF-8.
 maps, map_again: what functions of the user make of documents. masks: which spans texts do not keep. span_fields:
 those that a field holds. filters: which documents are kept. overlaps: the test items with which these may
-share no run of words. metadata: fields that go with each document into shards.
+share no run of words. metadata: fields that go with each document into shards. attributes: those that tables beside
+the inputs hold. beside: where these tables and items are.
 limits: how much a file may unfold to, and why nothing is given out before a file proves its end.
 
 jsonl, json_line: JSON lines. plain: text. delimited: csv and tsv. warc: WARC and WET. columns: Parquet and Arrow.

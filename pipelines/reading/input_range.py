@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, get_args
 from tokcore.errors import ConfigError
 from tokcore.plugins.reader import READERS
 from tokcore_pipelines.reading.as_written import read_as_written
+from tokcore_pipelines.reading.beside import leave_attributes
 from tokcore_pipelines.reading.filters import filter_batch
 from tokcore_pipelines.reading.masks import mask_batch
 from tokcore_pipelines.reading.metadata import settle_metadata
@@ -25,7 +26,16 @@ from tokcore_schemas.document import normalize_lang
 from tokcore_schemas.encodings import UTF8
 from tokcore_schemas.expressions import parse_expression
 from tokcore_schemas.input_format import Compression, FileFormat
-from tokcore_schemas.plan import FieldKind, FieldOfRecord, FilterRule, MapRule, MaskRule, MetadataField, ReadSettings
+from tokcore_schemas.plan import (
+    Attributes,
+    FieldKind,
+    FieldOfRecord,
+    FilterRule,
+    MapRule,
+    MaskRule,
+    MetadataField,
+    ReadSettings,
+)
 
 if TYPE_CHECKING:
     from tokcore_schemas.config import Source
@@ -54,29 +64,38 @@ def make_read_settings(
     mask: MaskRule | None = None,
     compared: tuple[FieldOfRecord, ...] = (),
     order: int = 0,
+    attributes: Attributes | None = None,
 ) -> ReadSettings:
     """How to read a file of a source of the build file. Settings that its format does not use stay empty.
 
     format, compression: the file's, as in ReadSettings. forbidden: special texts that reject a document.
     normalizes_langs: as of BuildConfig. metadata: what goes into shards. maps: steps that change documents. mask: what
     texts do not keep then. filters: rules that documents must pass. compared: fields that deduplication looks at.
-    order: number of the source, where it matters. Raises ConfigError for one of these that looks at fields, which text
-    files have not.
+    order: number of the source, where it matters. attributes: tables that hold some of the fields.
+
+    Raises ConfigError for one of these that looks at fields, which text files have not, or at ids that a source lacks.
     """
     has_fields = format != "text"
     is_delimited = format in ("csv", "tsv")
     fields = list_looked_at(filters, mask, compared)
-    if not has_fields and compared:
+    of_tables = {*attributes.fields} if attributes is not None else set[str]()
+    lacking = next((one.name for one in compared if one.name not in of_tables), None)
+    if not has_fields and lacking is not None:
         raise ConfigError(
-            f"dedup: text files have no fields, and [dedup] looks at {compared[0].name!r}: write their documents as "
+            f"dedup: text files have no fields, and [dedup] looks at {lacking!r}: write their documents as "
             f"jsonl or Parquet, or compare by text"
         )
-    if not has_fields and mask is not None and mask.spans:
+    if not has_fields and mask is not None and mask.spans and mask.spans not in of_tables:
         raise ConfigError(
             f"mask: text files have no fields, and mask.spans = {mask.spans!r} names one: write their documents as "
             f"jsonl or Parquet, or mask by presets and regex"
         )
-    known = {one.name for one in metadata}  # which [[map]] may fill
+    if attributes is not None and attributes.join == "id" and not (source.id and has_fields):
+        raise ConfigError(
+            f"metadata.attributes: its tables are joined by id, and a source of {format} files has none: set `id` of "
+            f'the source, or write join = "ordinal"'
+        )
+    known = of_tables | {one.name for one in metadata}  # which [[map]] may fill
     unknown = [one.name for one in fields if one.name not in known]
     if unknown and not has_fields:
         raise ConfigError(
@@ -107,6 +126,7 @@ def make_read_settings(
         lang_map=tuple(sorted((source.lang_map or {}).items())) if source.lang_field else (),
         fields=_add_metadata(fields, metadata),
         metadata=metadata,
+        attributes=attributes,
         maps=maps,
         filters=filters,
         mask=mask,
@@ -147,16 +167,20 @@ def read_documents(
     the whole file. Raises FileRejected before the first batch if the whole file is rejected, and StageError if it
     cannot be read or is not the pinned file. meter: counts the stored bytes read.
     """
-    batches = read_as_written(file, start, end, settings, meter or Meter())
-    where = file.url + (f", range from byte {start}" if start else "")
-    return (settle_batch(batch, settings, where) for batch in batches)
+    batches = read_as_written(file, start, end, leave_attributes(settings), meter or Meter())
+    return (settle_batch(batch, settings, file.url, start) for batch in batches)
 
 
-def settle_batch(batch: Batch, settings: ReadSettings, where: str) -> Batch:
+def settle_batch(batch: Batch, settings: ReadSettings, url: str, start: int = 0) -> Batch:
     """A batch as its source has it, out of one as records have it: every format goes through here.
 
-    where: what it was read from, for errors.
+    url, start: its file, and the first byte of its range.
     """
+    where = url + (f", range from byte {start}" if start else "")
+    if settings.attributes is not None:
+        from tokcore_pipelines.reading.attributes import join_attributes  # loads pyarrow.parquet
+
+        batch = join_attributes(batch, settings, url, start)
     if settings.lang_normalize or settings.lang_map:
         batch = settle_langs(batch, settings)
     if settings.maps:

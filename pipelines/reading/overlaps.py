@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -12,7 +11,7 @@ from tokcore.text.quality.overlap import OverlapIndex
 from tokcore_pipelines.reading.as_written import read_as_written
 from tokcore_pipelines.reading.records import Batch
 from tokcore_pipelines.reading.streams import Meter
-from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.plan import ItemsFile, Overlap, ReadSettings
 from tokcore_schemas.refs import OverlapRef
@@ -25,27 +24,6 @@ class TestItems(NamedTuple):
 
     searched: OverlapIndex
     places: tuple[tuple[int, int], ...]  # of each: number of its file, and of the record in it
-
-
-def locate_items(settings: ReadSettings, base: str) -> ReadSettings:
-    """The settings whose files of test items are absolute. base: folder against which relative uris are resolved."""
-    return settings if all(rule.overlap is None for rule in settings.filters) else _locate(settings, base)
-
-
-@functools.lru_cache(maxsize=64)
-def _locate(settings: ReadSettings, base: str) -> ReadSettings:
-    def locate(file: ItemsFile) -> ItemsFile:
-        return dataclasses.replace(file, uri=urls.resolve_name(base, file.uri))
-
-    rules = [
-        rule
-        if rule.overlap is None
-        else dataclasses.replace(
-            rule, overlap=dataclasses.replace(rule.overlap, files=tuple(map(locate, rule.overlap.files)))
-        )
-        for rule in settings.filters
-    ]
-    return dataclasses.replace(settings, filters=tuple(rules))
 
 
 @functools.lru_cache(maxsize=4)

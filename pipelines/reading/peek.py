@@ -15,6 +15,7 @@ from typing import Any, Literal
 import orjson
 
 from tokcore.errors import FormatError
+from tokcore_pipelines.reading.beside import leave_attributes
 from tokcore_pipelines.reading.column_names import read_arrow_columns, read_parquet_columns
 from tokcore_pipelines.reading.compressed import decompress
 from tokcore_pipelines.reading.delimited import read_delimited
@@ -132,7 +133,7 @@ def read_first_documents(seen: Peek, settings: ReadSettings) -> Batch | None:
             return next(read_documents(seen.file, 0, seen.file.size_bytes, settings), None)
         except FileRejected:
             return None
-    batch = _read_first_as_written(seen, settings)
+    batch = _read_first_as_written(seen, leave_attributes(settings))
     return settle_batch(batch, settings, seen.file.url) if batch is not None else None
 
 

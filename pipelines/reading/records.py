@@ -47,6 +47,7 @@ REASONS: Mapping[str, str] = {
     "bad_group": f"the group is neither a string nor a 64-bit integer, or is longer than {MAX_ID_BYTES} bytes",
     "bad_lang": "the language field is missing or is not a language code",
     "bad_field": "a field that the build file names is of another type, or spans are not inside of the text",
+    "missing_row": "no row of metadata.attributes is of the document, and missing is reject",
     "missing_field": "a field that [metadata] requires is missing or null",
     "invalid_utf8": "the bytes are not UTF-8, or not of the source's encoding",
     "lone_surrogate": "an escape names half of a surrogate pair, which UTF-8 cannot hold",

@@ -1,6 +1,6 @@
 """What a worker does with one work item. No Beam: worker processes import only this.
 
-pin_test_items: filters, with the files of test items.
+pin_test_items: filters, with the files of test items. pin_attributes: tables that hold fields, the same.
 plan_inputs: what there is to do. inputs: lists files and pins them. work_items: cuts them into ranges, groups these.
 read_source, write_bucket, sort_documents: what ReadDocuments and WriteShards do. commit_shards: the end of WriteShards.
 item_reader: the documents of a work item, with its ledgers. read_tokens: documents whose source is gone.

@@ -18,8 +18,8 @@ from tokcore.files.canonical_json import Sha256Writer, write_canonical_json
 from tokcore.files.jsonable import to_jsonable
 from tokcore.shards.labels import Labels
 from tokcore_pipelines.local.worker import report_progress
+from tokcore_pipelines.reading.beside import locate_beside
 from tokcore_pipelines.reading.input_range import Batch, FileRejected, Meter, Reject, read_documents
-from tokcore_pipelines.reading.overlaps import locate_items
 from tokcore_pipelines.reading.records import take_documents
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.crashpoints import reach
@@ -168,7 +168,7 @@ class ItemReader:
     def _open(self, r: AssignedRange, file: storage.FileId | None, meter: Meter) -> Iterator[Batch]:
         if file is None:
             return read_tokens(self._output, r, meter)
-        return read_documents(file, r.start, r.end, locate_items(r.settings, self._base), meter)
+        return read_documents(file, r.start, r.end, locate_beside(r.settings, self._base), meter)
 
     def _reject(self, r: AssignedRange, reject: Reject) -> None:
         if self._on_reject is not None:

@@ -59,11 +59,11 @@ def _pin(config: BuildConfig, number: int, rule: FilterRule) -> FilterRule:
         raise ConfigError(f"{where}: {error}") from error
     if items.searched.num_short == len(items.places):
         raise ConfigError(f"{where}: none of {len(items.places):,} items has {located.n} words: lower n")
-    named = tuple(dataclasses.replace(file, uri=_name(config.base, file.uri)) for file in located.files)
+    named = tuple(dataclasses.replace(file, uri=name_file(config.base, file.uri)) for file in located.files)
     return dataclasses.replace(rule, overlap=dataclasses.replace(located, files=named))
 
 
-def _name(base: str, url: str) -> str:
+def name_file(base: str, url: str) -> str:
     """The uri of a file: relative to the build file's folder where it is in there."""
     prefix = f"{urls.resolve_name(base, '').rstrip('/')}/" if urls.is_local(base) else f"{base.rstrip('/')}/"
     return url.removeprefix(prefix)

@@ -17,6 +17,7 @@ from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.allowed_code import require_code_allowed
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.work.inputs import LeftOut, ListFiles, find_inputs
+from tokcore_pipelines.work.pin_attributes import pin_attributes
 from tokcore_pipelines.work.pin_test_items import pin_filters
 from tokcore_pipelines.work.work_items import make_plan
 from tokcore_schemas.config import BuildConfig, Source, find_format
@@ -57,6 +58,7 @@ def plan_inputs(
     found: SortedRows[_Matched] = SortedRows(tuple, _Matched, key=lambda one: one.url)
 
     filters = pin_filters(config)
+    attributes = pin_attributes(config)
 
     @functools.cache  # files have few settings, and each key takes 4 kB
     def make_key(number: int, format: str, compression: Compression) -> bytes:
@@ -67,6 +69,7 @@ def plan_inputs(
             forbidden,
             normalizes_langs=config.normalizes_langs,
             metadata=config.metadata_fields,
+            attributes=attributes,
             maps=maps,
             filters=filters,
             mask=config.mask_rule,

@@ -18,7 +18,7 @@ from tokcore.errors import ConfigError
 from tokcore.shards.conversion import Reading, convert, find_settings, list_origins
 from tokcore.shards.format_table import SHARD_FORMATS
 from tokcore.shards.opened_shards import find_shard_files
-from tokcore_pipelines import build, remove, report, update
+from tokcore_pipelines import build, check, remove, report, update
 from tokcore_pipelines.build.commit import require_manifest
 from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.look.report.metadata_tally import MOST_VALUES, MetadataTally
@@ -290,6 +290,16 @@ def test_text_files_have_defaults(tmp_path):
     run(path, tmp_path / "out")
     shards = tk.open_shards(tmp_path / "out")
     assert {repr(shards.metadata(i)) for i in range(len(shards))} == {"{'x': None, 'y': 3}"}
+
+
+def test_a_field_that_no_record_has_is_a_warning(tmp_path):
+    write(tmp_path / "a.jsonl", jsonl([{"text": text, "y": 1} for text in texts("en", 20)]))
+    sources = '[[source]]\nlang = "en"\nfiles = "a.jsonl"\n'
+    path = build_file(tmp_path, sources + '[metadata]\nx = "string"\ny = "int32"\n', SETTINGS)
+    (warning,) = check(path)["warnings"]
+    assert "no record that was looked at has the field 'x'. The records have 'text', 'y'" in warning
+    run(path, tmp_path / "out")
+    assert list_metadata(tmp_path / "out").keys()
 
 
 @pytest.mark.parametrize(
