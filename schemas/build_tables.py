@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import itertools
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Literal, get_args
 
@@ -985,9 +985,10 @@ class BuildConfig:
     @property
     def map_rules(self) -> tuple[MapRule, ...]:
         """The steps of [[map]] as plans have them. Raises ConfigError for code that is not there."""
+        names = name_maps(self.maps, [rule.name for rule in self.filter_rules])
         return tuple(
             MapRule(name, one.run, *self._identify(number, one), one.version or "")
-            for number, (name, one) in enumerate(zip(name_maps(self.maps), self.maps, strict=True))
+            for number, (name, one) in enumerate(zip(names, self.maps, strict=True))
         )
 
     def _identify(self, number: int, table: MapTable) -> tuple[str, str]:
@@ -1361,23 +1362,28 @@ def spell_default(value: object) -> str:
     return spell_plain(value) if isinstance(value, Decimal) else write_canonical_json(value).decode().strip()
 
 
-def name_maps(maps: Sequence[MapTable]) -> list[str]:
-    """The name of each step of [[map]] in ledgers.
+def name_maps(maps: Sequence[MapTable], filters: Sequence[str] = ()) -> list[str]:
+    """The name of each step of [[map]] in ledgers. filters: names of rules, which no step gets unless it is told to.
 
     >>> name_maps([MapTable(run="a:keep"), MapTable(run="b:keep"), MapTable(run="toy")])
     ['keep', 'keep-2', 'toy']
+    >>> name_maps([MapTable(run="a:keep"), MapTable(run="toy")], ["keep", "keep-2"])
+    ['keep-3', 'toy']
     """
-    return _number_names((one.name, one.run.rpartition(":")[2]) for one in maps)
+    return _number_names(((one.name, one.run.rpartition(":")[2]) for one in maps), filters)
 
 
-def _number_names(named: Iterable[tuple[str | None, str]]) -> list[str]:
+def _number_names(named: Iterable[tuple[str | None, str]], taken: Collection[str] = ()) -> list[str]:
     """Each name that is given, or else the one beside it, from the second of its kind on with a number."""
     names: list[str] = []
     num_of: dict[str, int] = {}
-    for given, name in named:
-        if given is None:
-            num_of[name] = num_of.get(name, 0) + 1
-            name += f"-{num_of[name]}" if num_of[name] > 1 else ""
+    for given, kind in named:
+        name = kind
+        while given is None:
+            num_of[kind] = num_of.get(kind, 0) + 1
+            name = f"{kind}-{num_of[kind]}" if num_of[kind] > 1 else kind
+            if name not in taken:
+                break
         names.append(given or name)
     return names
 

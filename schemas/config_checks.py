@@ -330,7 +330,7 @@ _FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 def _check_maps(config: BuildConfig, file: BuildFile) -> None:
     names: dict[str, str] = {rule.name: f"filter[{number}]" for number, rule in enumerate(config.filter_rules)}
-    for number, (table, name) in enumerate(zip(config.maps, name_maps(config.maps), strict=True)):
+    for number, (table, name) in enumerate(zip(config.maps, name_maps(config.maps, [*names]), strict=True)):
         key = ("map", number)
         if _FUNCTION.fullmatch(table.run) is None and table.run not in MAPS.list_others():
             others = f", or one of {', '.join(MAPS.list_others())}" if MAPS.list_others() else ""

@@ -6,11 +6,13 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tokcore.errors import ConfigError
 from tokcore.files.canonical_json import hash_sha256
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore_pipelines.build.commit import find_manifest, get_manifest_url, require_manifest
 from tokcore_pipelines.build.read_log import locate_part
 from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.commit_log import OWN, Part
 from tokcore_schemas.cut_manifest import cut_manifest
 from tokcore_schemas.manifest import AnyManifest
@@ -90,10 +92,18 @@ def _list_part(output: str, part: Part, most: int | None) -> Iterator[dict[str, 
 
 
 def find_stage(url: str) -> tuple[str, Stage[Any]]:
-    """The output and the stage whose shards a URL means. An output may have the name of a stage."""
+    """The output and the stage whose shards a URL means. An output may have the name of a stage.
+
+    Raises ConfigError for the folder of a stage that leaves no shards.
+    """
     above, _, last = url.rstrip("/").rpartition("/")
     derived = [one for one in STAGES.values() if one.is_derived]
     named = {one.name: one for one in (SHARDS, *derived)}.get(last)
+    if last in STAGES and named is None and storage.exists(get_manifest_url(above, last)):
+        raise ConfigError(
+            f"{redact(url)}: holds what the stage {last} leaves, and no shards: `tokcore show {redact(above)}` lists "
+            f"those of its output"
+        )
     if named is None or storage.exists(get_manifest_url(url, SHARDS.name)):
         return url, SHARDS
     return above, named

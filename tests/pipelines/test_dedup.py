@@ -243,6 +243,12 @@ def test_workers_engines_cuts_and_spills_change_no_byte(folder, tmp_path, monkey
     assert verify(str(tmp_path / "cut"), decode=None, base=str(tmp_path)).problems == ()
 
 
+def test_show_says_that_the_lists_are_no_shards(folder):
+    shown = tokcore("show", folder / "out" / "dedup")
+    assert shown.returncode == 2
+    assert "holds what the stage dedup leaves, and no shards: `tokcore show" in shown.stderr
+
+
 def test_slices_make_the_same_build(folder, tmp_path):
     path = build_file(tmp_path, corpus(tmp_path) + DEDUPED, SETTINGS)
     with SliceProcesses(path, tmp_path / "out", 2) as slices:

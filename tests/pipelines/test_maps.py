@@ -330,13 +330,19 @@ def test_check_gives_steps_the_text_before_masks(tmp_path, monkeypatch):
     assert told["changed"] > 0
 
 
+def test_a_step_gets_no_name_that_a_rule_has(tmp_path):
+    told = '[[map]]\nrun = "json:loads"\n[[map]]\nrun = "json:keep"\n[[filter]]\nkeep = "x"\n'
+    config = load_config(str(build_file(tmp_path, corpus(tmp_path) + told, SETTINGS)))
+    assert [rule.name for rule in config.map_rules] == ["loads", "keep-2"]
+
+
 @pytest.mark.parametrize(
     ("told", "wrong"),
     [
         ('run = "clean"', "expected MODULE:FUNCTION"),
         ('run = "a.b:c d"', "expected MODULE:FUNCTION"),
         ('run = "a:keep"\nname = "a b"', "expected letters, digits"),
-        ('run = "a:keep"\n[[filter]]\nkeep = "x"', r"'?\"?keep\"?'?: filter\[0\] is called so, too"),
+        ('run = "a:keep"\nname = "keep"\n[[filter]]\nkeep = "x"', r"'?\"?keep\"?'?: filter\[0\] is called so, too"),
         ('version = "1"', "map.0..run is missing"),
     ],
 )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -70,7 +71,7 @@ def _locate(module: str) -> tuple[Path, Sequence[str]]:
 def _hash_files(place: Path, folders: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Path below the module's folder -> sha256 of each file that may be code, or be read by it."""
     if not folders:
-        yield place.name, hash_sha256(place.read_bytes())
+        yield place.name, _hash_file(place, place.stat())
     for folder in map(Path, folders):
         for path in sorted(folder.rglob("*")):
             inside = path.relative_to(folder)
@@ -78,7 +79,16 @@ def _hash_files(place: Path, folders: Sequence[str]) -> Iterator[tuple[str, str]
                 part.startswith(".") or part == "__pycache__" for part in inside.parts
             )
             if path.is_file() and not is_left_out:
-                yield f"{folder.name}/{inside.as_posix()}", hash_sha256(path.read_bytes())
+                yield f"{folder.name}/{inside.as_posix()}", _hash_file(path, path.stat())
+
+
+def _hash_file(path: Path, now: os.stat_result) -> str:
+    return _hash_unchanged(path, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns)
+
+
+@lru_cache(maxsize=1 << 14)  # a command asks several times, and a package may be large
+def _hash_unchanged(path: Path, *_state: int) -> str:
+    return hash_sha256(path.read_bytes())
 
 
 @cache  # to look through a hundred distributions takes a quarter of a second
