@@ -211,9 +211,10 @@ class Filter:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Dedup:
-    """[dedup]: of documents that are equal, one is kept, for counts and shards"""
+    """[dedup]: of documents, lines or paragraphs that are equal, one is kept, for counts and shards"""
 
-    # text: equal texts; or a field or column: documents with the same value; not set: all are kept
+    # text: equal texts; line or paragraph: equal ones within a source, without which their documents go on; or a field
+    # or column: documents with the same value; not set: all are kept
     by: str | None = None
     # for by = text: steps after which texts are compared
     normalize: str | None = None

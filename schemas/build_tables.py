@@ -40,7 +40,7 @@ from tokcore_schemas.encodings import ENCODINGS, OTHER_ENCODING_NAMES, UTF8
 from tokcore_schemas.input_format import FileFormat
 from tokcore_schemas.input_format import find_format as find_input_format
 from tokcore_schemas.plan import Attributes, FieldOfRecord, FilterRule, MapRule, MaskRule, MetadataField, Overlap
-from tokcore_schemas.prefer import SOURCE_ORDER, TEXT, parse_preferences
+from tokcore_schemas.prefer import PIECES, SOURCE_ORDER, TEXT, parse_preferences
 from tokcore_schemas.setting import REQUIRED, Limits, Setting, key
 from tokcore_schemas.stage_manifests import (
     PIECE_SETTINGS,
@@ -271,10 +271,12 @@ class MaskTable:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DedupTable:
-    """[dedup]: of documents that are equal, one is kept, for counts and shards"""
+    """[dedup]: of documents, lines or paragraphs that are equal, one is kept, for counts and shards"""
 
     by: str | None = key(
-        None, "text: equal texts; or a field or column: documents with the same value; not set: all are kept"
+        None,
+        "text: equal texts; line or paragraph: equal ones within a source, without which their documents go on; or a "
+        "field or column: documents with the same value; not set: all are kept",
     )
     normalize: tuple[str, ...] = key(
         (), "for by = text: steps after which texts are compared", options=tuple(STEPS), distinct=True
@@ -1022,14 +1024,14 @@ class BuildConfig:
         """The fields that [dedup] looks at."""
         if self.dedup.by is None:
             return ()
-        by = [FieldOfRecord(self.dedup.by, "name")] if self.dedup.by != TEXT else []
+        by = [FieldOfRecord(self.dedup.by, "name")] if self.dedup.by not in (TEXT, *PIECES) else []
         preferences = parse_preferences(self.dedup.prefer)
         return (*by, *(FieldOfRecord(one.name, "number") for one in preferences if one.kind == "field"))
 
     @property
     def orders_sources(self) -> bool:
-        """Whether the order of sources decides which of several duplicates stays."""
-        return self.dedup.by is not None and SOURCE_ORDER in self.dedup.prefer
+        """Whether the order of sources decides which of several duplicates stays, or which are some."""
+        return self.dedup.by in PIECES or (self.dedup.by is not None and SOURCE_ORDER in self.dedup.prefer)
 
     @property
     def counts(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tokcore_schemas.build_tables import BuildConfig
 from tokcore_schemas.config_reader import BuildFile, show_value
 from tokcore_schemas.field_path import has_each
-from tokcore_schemas.prefer import TEXT, parse_preferences
+from tokcore_schemas.prefer import PIECES, TEXT, parse_preferences
 
 
 def check_dedup(config: BuildConfig, file: BuildFile) -> None:
@@ -29,6 +29,14 @@ def check_dedup(config: BuildConfig, file: BuildFile) -> None:
         raise file.error(
             ("dedup", "prefer"), "prefers a split, and there is one: add, for example, shards.validation = 0.01."
         )
+    if dedup.by in PIECES and any(one.kind == "split" for one in preferences):
+        for number, source in enumerate(config.sources):
+            if not (source.id or source.group or source.validation):
+                raise file.error(
+                    ("source", number),
+                    f"dedup.prefer names a split, and by = {show_value(dedup.by)} changes texts, by which documents "
+                    f"without ids are dealt to splits: set id or group.",
+                )
     spans = config.mask.spans
     if spans and spans in {field.name for field in config.compared_fields}:
         raise file.error(("dedup", "by"), f"or prefer names {spans}, which holds the spans of [mask].")

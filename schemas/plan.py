@@ -259,6 +259,7 @@ class DropList:
 
     url: str
     sha256: str
+    by: str = written_unless("")  # one of tokcore_schemas.prefer.PIECES, if these are duplicates, and no documents
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ from typing import Literal, NamedTuple
 from tokcore_schemas.field_path import has_each
 
 TEXT = "text"  # dedup.by: the text of the document
+LINE, PARAGRAPH = "line", "paragraph"  # dedup.by: pieces of its text, within a source
+PIECES = (LINE, PARAGRAPH)
 SOURCE_ORDER = "source_order"
 _SPLIT = "split:"
 _SPLITS = ("train", "validation")

@@ -65,6 +65,8 @@ class RangeLedger:
     respelled: dict[str, int] | None = written_unless(None)
     # Language -> kind -> spans that a mask found, those of documents that are not kept included.
     masked: dict[str, dict[str, int]] | None = written_unless(None)
+    # Language -> line or paragraph, and bytes -> number that documents do not have, as they were duplicates.
+    cut: dict[str, dict[str, int]] | None = written_unless(None)
     overlaps: tuple[OverlapRef, ...] = written_unless(())
 
 

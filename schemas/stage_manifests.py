@@ -71,6 +71,8 @@ class RecordTotals:
     respelled: dict[str, int] | None = written_unless(None)
     # Language -> kind -> spans that a mask found, those of documents that are not kept included.
     masked: dict[str, dict[str, int]] | None = written_unless(None)
+    # Language -> line or paragraph, and bytes -> number that documents do not have, as they were duplicates.
+    cut: dict[str, dict[str, int]] | None = written_unless(None)
 
     @property
     def num_filtered(self) -> int:
@@ -108,7 +110,7 @@ RejectedManifest = Manifest[RejectedConfig, LedgerTotals, Nothing, Nothing]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DedupConfig:
-    by: str  # TEXT, or a field
+    by: str  # TEXT, one of PIECES, or a field
     normalize: tuple[str, ...] = written_unless(())  # of texts, before they are compared
     prefer: tuple[str, ...] = written_unless(())  # which one stays, as the build file has it
     validation: str = written_unless("")  # exact decimal; this and the seed only where a split is preferred
@@ -126,7 +128,7 @@ class DropsAbout:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DedupTotals:
-    documents: int  # that were compared, duplicates included
+    documents: int  # that were compared, duplicates included; or lines or paragraphs, as are duplicates
     duplicates: int
 
 

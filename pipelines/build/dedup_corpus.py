@@ -38,6 +38,7 @@ from tokcore_pipelines.work.read_plan import with_drops
 from tokcore_pipelines.work.result_keys import make_table_key
 from tokcore_schemas.manifest import Input
 from tokcore_schemas.plan import Plan
+from tokcore_schemas.prefer import PIECES
 from tokcore_schemas.refs import (
     DropPiece,
     ItemDigested,
@@ -53,6 +54,7 @@ from tokcore_schemas.stage_manifests import DedupConfig, DedupTotals, DropsAbout
 from tokcore_schemas.stage_table import DEDUP
 
 MakeKey = Callable[[int], str]
+_ROWS_OF_PIECES = 4  # bytes of rows of each stored byte of text, about
 
 
 def dedup_corpus(run: BuildRun, plan: Plan, planned: PlanManifest) -> Plan:
@@ -126,7 +128,9 @@ def recount_drops(stored: Stored, _: object) -> Made[DedupTotals, Nothing, Drops
 
 def _make_job(config: DedupConfig, plan: Plan, attempts: Attempts, base: str, max_languages: int) -> DedupJob:
     key = make_table_key(attempts.identity)
-    return DedupJob(attempts, config, base, choose_num_buckets(plan.size_bytes), key, max_languages)
+    # A line takes more bytes as a row than as text.
+    size_bytes = plan.size_bytes * (_ROWS_OF_PIECES if config.by in PIECES else 1)
+    return DedupJob(attempts, config, base, choose_num_buckets(size_bytes), key, max_languages)
 
 
 def _list_steps(plan: Plan, job: DedupJob) -> Generator[Step, bool, tuple[list[ItemDigested], list[ItemDropped]]]:

@@ -13,8 +13,9 @@ from tokcore_pipelines.reading.records import Batch, make_printable
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.work.candidates import find_staying, join_candidates, sort_candidates
 from tokcore_pipelines.work.find_duplicates import make_candidates
+from tokcore_pipelines.work.pieces import cut_pieces
 from tokcore_schemas.plan import AssignedRange
-from tokcore_schemas.prefer import parse_preferences
+from tokcore_schemas.prefer import PIECES, parse_preferences
 from tokcore_schemas.stage_manifests import DedupConfig
 
 
@@ -41,11 +42,15 @@ def tell_duplicates(config: DedupConfig | None, samples: Sequence[SourceSample])
     def describe(number: int) -> dict[str, Any]:
         _, batch = batches[int(rows["range"][number])]
         i = int(np.searchsorted(batch.ordinals, rows["ordinal"][number]))
-        told = {"lang": batch.langs[i], "text": make_printable(batch.texts.text(i))}
+        text = batch.texts.text(i)
+        if config.by in PIECES:
+            text = cut_pieces(text, config.by)[int(rows["piece"][number])]
+        told = {"lang": batch.langs[i], "text": make_printable(text)}
         return {**place(number), **told, "stays": place(int(firsts[number]))}
 
     dropped = np.flatnonzero(~stays)
     return {
+        "of": config.by if config.by in PIECES else "document",
         "documents": len(rows),
         "duplicates": len(dropped),
         "examples": [describe(number) for number in dropped[:NUM_EXAMPLES].tolist()],

@@ -178,6 +178,7 @@ def _make_ledger(one: AssignedRange, file: FileLedger) -> RangeLedger:
         filtered=file.filtered,
         respelled=file.respelled,
         masked=file.masked,
+        cut=file.cut,
         overlaps=file.overlaps,
     )
 

@@ -41,6 +41,8 @@ class FileLedger:
     respelled: dict[str, int] | None = dataclasses.field(default=None, metadata=LEFT_OUT)
     # Language -> kind -> spans that a mask found.
     masked: dict[str, dict[str, int]] | None = dataclasses.field(default=None, metadata=LEFT_OUT)
+    # Language -> line or paragraph, and bytes -> number that are duplicates, and left out of documents.
+    cut: dict[str, dict[str, int]] | None = dataclasses.field(default=None, metadata=LEFT_OUT)
     overlaps: tuple[OverlapRef, ...] = dataclasses.field(default=(), metadata=LEFT_OUT)  # in order
 
     @property
@@ -137,6 +139,7 @@ def _make_file_ledger(plan: Plan, index: int, ranges: list[RangeLedger]) -> File
         filtered=add_up_nested(r.filtered for r in ranges),
         respelled=dict(sorted(respelled.items())) or None,
         masked=add_up_nested(r.masked for r in ranges),
+        cut=add_up_nested(r.cut for r in ranges),
         overlaps=tuple(
             dataclasses.replace(one, record=first + one.record)
             for r, first in zip(ranges, _number_first(ranges), strict=True)
@@ -172,6 +175,7 @@ def sum_up_ledgers(files: list[FileLedger]) -> LedgerTotals:
             filtered=add_up_nested(f.filtered for f in files),
             respelled=dict(sorted(respelled.items())) or None,
             masked=add_up_nested(f.masked for f in files),
+            cut=add_up_nested(f.cut for f in files),
         ),
         FileTotals(
             planned=len(files),

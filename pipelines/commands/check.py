@@ -110,7 +110,8 @@ def _print_mask(told: dict[str, Any]) -> None:
 def _print_duplicates(told: dict[str, Any]) -> None:
     """Which documents of the sample are duplicates of others in it. In all of the input there are more."""
     share = f" ({100 * told['duplicates'] / told['documents']:.3g} %)" if told["documents"] else ""
-    say(f"dedup       drops {told['duplicates']:,} of {told['documents']:,} sampled, of the sample alone{share}")
+    compared = format_count(told["documents"], f"sampled {told['of']}")
+    say(f"dedup       drops {told['duplicates']:,} of {compared}, of the sample alone{share}")
     for example in told["examples"]:
         kept = example["stays"]
         _print_example(example | {"values": {"equal to": f"{kept['file']}, record {kept['record']:,}"}})

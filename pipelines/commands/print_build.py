@@ -113,6 +113,10 @@ def _print_records(output: str, build: BuildManifest) -> None:
     if records.masked:
         found = add_up_counts(records.masked.values())
         say(f"masked: {', '.join(f'{number:,} {kind}' for kind, number in found.items())}")
+    if records.cut:
+        lost = add_up_counts(records.cut.values())
+        size = format_size(lost.pop("bytes"))
+        say(f"duplicates left out of documents: {', '.join(format_count(n, what) for what, n in lost.items())}, {size}")
     if records.skipped:
         kinds = ", ".join(f"{number:,} {kind}" for kind, number in records.skipped.items())
         say(f"no documents by their kind: {kinds}")

@@ -117,6 +117,7 @@ class Batch(NamedTuple):
     fields: field of filters and metadata -> n values: str, int, float or bool, None where there is none.
     filtered: language -> name of a rule and reason -> number of records that were documents and are not kept.
     masked: language -> kind -> number of spans that texts no longer have.
+    cut: language -> line or paragraph, and bytes -> number that are duplicates, and that texts no longer have.
     overlaps: the documents that are not kept because of test items, in order.
     """
 
@@ -132,6 +133,7 @@ class Batch(NamedTuple):
     fields: Mapping[str, list[Any]] = MappingProxyType({})
     filtered: Mapping[str, Mapping[str, int]] = MappingProxyType({})
     masked: Mapping[str, Mapping[str, int]] = MappingProxyType({})
+    cut: Mapping[str, Mapping[str, int]] = MappingProxyType({})
     overlaps: tuple[OverlapRef, ...] = ()
 
     def get_id(self, i: int) -> str | None:

@@ -7,6 +7,7 @@ item_reader: the documents of a work item, with its ledgers. read_tokens: docume
 read_plan, read_shards: the work items and the documents of an output, read back.
 count_item, encode_item, decode_item: count it, tokenize it, compare its shards with its sources.
 find_duplicates, candidates: the passes that find duplicates, and what lies between them. drop_lists: what they leave.
+pieces: lines and paragraphs of texts, which may be duplicates, too.
 choose_splits: which of its documents are for validation.
 inherit_item: takes its results over from another part of the output instead. shards_without_removed: some of its
 documents, if others were removed. left_out_documents: what another part has, and the new one has not.

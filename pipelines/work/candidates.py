@@ -41,6 +41,7 @@ def make_row_type(num_ranks: int) -> np.dtype[Any]:
             ("item", "<u4"),
             ("range", "<u4"),
             ("ordinal", "<i8"),
+            ("piece", "<u4"),  # of the document, where pieces are compared; else 0
         ]
     )
 
@@ -76,7 +77,8 @@ def sort_candidates(rows: Rows) -> Rows:
     # Few heads come twice, and only among these does the rest matter.
     where = np.flatnonzero(np.concatenate([same, [False]]) | np.concatenate([[False], same]))
     some = rows[where]
-    columns = [some["ordinal"], some["range"], some["item"], some["key_tail"], some["key_head"], some["lang"]]
+    last = ("piece", "ordinal", "range", "item", "key_tail", "key_head", "lang")
+    columns = [some[name] for name in last]
     columns += [some["prefer"][:, i] for i in reversed(range(some["prefer"].shape[1]))]
     rows[where] = some[np.lexsort((*columns, some["tail"], some["head"]))]
     return rows
@@ -107,14 +109,14 @@ def read_rows(attempts: Attempts, run: RunRef, num_ranks: int) -> Candidates:
 def write_places(file: Sha256Writer, attempt: str, rows: Rows) -> RunRef:
     """Append the places of candidates to an attempt file."""
     section, offset = Sha256Writer(file), file.size_bytes
-    section.write(np.stack([rows["range"].astype("<i8"), rows["ordinal"]], axis=1).tobytes())
+    section.write(np.stack([rows[name].astype("<i8") for name in ("range", "ordinal", "piece")], axis=1).tobytes())
     return RunRef("", 0, attempt, offset, section.size_bytes, section.sha256)
 
 
 def read_places(attempts: Attempts, runs: Sequence[RunRef]) -> npt.NDArray[np.int64]:
-    """int64 [n, 2]: the range within the item, and the record within the range, of the candidates of some runs."""
-    parts = [np.frombuffer(read_section_bytes(attempts, run), "<i8").reshape(-1, 2) for run in runs if run.size_bytes]
-    return np.concatenate([np.zeros((0, 2), np.int64), *parts])
+    """int64 [n, 3]: the range within the item, the record in it, and the piece of this, of candidates of some runs."""
+    parts = [np.frombuffer(read_section_bytes(attempts, run), "<i8").reshape(-1, 3) for run in runs if run.size_bytes]
+    return np.concatenate([np.zeros((0, 3), np.int64), *parts])
 
 
 def read_section_bytes(attempts: Attempts, run: RunRef) -> bytes:

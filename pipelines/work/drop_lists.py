@@ -1,6 +1,7 @@
 """Which documents of a work item are duplicates, so that they are left out: a small file of JSON lines for each item.
 
-A line for each range that has some: the uri of its file, its first byte, and the numbers of the records within it.
+A line for each range that has some: the uri of its file, its first byte, and the numbers of the records within it; or,
+where lines or paragraphs are compared, of records and of pieces within these.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from tokcore.files.canonical_json import hash_sha256, parse_canonical, write_can
 from tokcore_pipelines.reading.records import Batch, drop_documents
 from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.work.pieces import leave_pieces, spell_piece
 from tokcore_schemas.plan import DUPLICATE, AssignedRange, DropList
 
-Ordinals = npt.NDArray[np.int64]
+Ordinals = npt.NDArray[np.int64]  # of records; or [n, 2], of records and of pieces within them
 
 
 def write_drops(places: Sequence[tuple[str, int]], ranges: npt.NDArray[np.int64], ordinals: Ordinals) -> bytes:
@@ -25,10 +27,15 @@ def write_drops(places: Sequence[tuple[str, int]], ranges: npt.NDArray[np.int64]
 
     >>> write_drops([("a", 0), ("a", 9)], np.array([1, 1]), np.array([4, 2]))
     b'{"records":[2,4],"start":9,"uri":"a"}\\n'
+    >>> write_drops([("a", 0)], np.array([0, 0]), np.array([[4, 0], [2, 3]]))
+    b'{"pieces":[[2,3],[4,0]],"start":0,"uri":"a"}\\n'
     """
+    order = np.argsort(ranges, kind="stable")
+    numbers, firsts = np.unique(ranges[order], return_index=True)
+    named = "records" if ordinals.ndim == 1 else "pieces"
     return write_canonical_lines(
-        {"uri": places[number][0], "start": places[number][1], "records": sorted(ordinals[ranges == number].tolist())}
-        for number in np.unique(ranges).tolist()
+        {"uri": places[number][0], "start": places[number][1], named: sorted(ordinals[own].tolist())}
+        for number, own in zip(numbers.tolist(), np.split(order, firsts)[1:], strict=True)
     )
 
 
@@ -37,11 +44,20 @@ def parse_drops(data: bytes, name: str) -> dict[tuple[str, int], Ordinals]:
     found: dict[tuple[str, int], Ordinals] = {}
     for line in data.splitlines(keepends=True):
         told = parse_canonical(line, name)
-        records = told.get("records") if isinstance(told, dict) else None
-        if not isinstance(records, list) or not all(type(one) is int for one in records) or not records:
+        told = told if isinstance(told, dict) else {}
+        records, pieces = told.get("records"), told.get("pieces")
+        if _are_numbers(records):
+            dropped = np.array(records, np.int64)
+        elif isinstance(pieces, list) and pieces and all(_are_numbers(one) and len(one) == 2 for one in pieces):
+            dropped = np.array(pieces, np.int64)
+        else:
             raise FormatError(f"{name}: expected a line for each range that has duplicates")
-        found[told.get("uri"), told.get("start")] = np.array(records, np.int64)
+        found[told.get("uri", ""), told.get("start", 0)] = dropped
     return found
+
+
+def _are_numbers(value: object) -> bool:
+    return isinstance(value, list) and all(type(one) is int for one in value) and bool(value)
 
 
 def read_drops(drops: DropList) -> dict[tuple[str, int], Ordinals]:
@@ -58,6 +74,7 @@ class Drops:
     def __init__(self, drops: DropList | None) -> None:
         """Raises FormatError as read_drops."""
         self._left = read_drops(drops) if drops is not None else {}
+        self._by = drops.by if drops is not None else ""
         self._num_found = 0
 
     def leave_out(self, r: AssignedRange, batch: Batch) -> Batch:
@@ -65,9 +82,36 @@ class Drops:
         wanted = self._left.get((r.uri, r.start))
         if wanted is None:
             return batch
+        if self._by:
+            return self._leave_pieces(batch, wanted)
         where = np.flatnonzero(np.isin(batch.ordinals, wanted, assume_unique=True))
         self._num_found += len(where)
         return drop_documents(batch, dict.fromkeys(where.tolist(), DUPLICATE))
+
+    def _leave_pieces(self, batch: Batch, wanted: Ordinals) -> Batch:
+        """The batch without lines or paragraphs that are duplicates; documents of which nothing is left go, too."""
+        where = np.searchsorted(batch.ordinals, wanted[:, 0])
+        is_here = where < len(batch.ordinals)
+        is_here[is_here] = batch.ordinals[where[is_here]] == wanted[is_here, 0]
+        pieces_of: dict[int, list[int]] = {}
+        for i, piece in zip(where[is_here].tolist(), wanted[is_here, 1].tolist(), strict=True):
+            pieces_of.setdefault(i, []).append(piece)
+        texts: dict[int, bytes] = {}
+        emptied: dict[int, str] = {}
+        cut: dict[str, dict[str, int]] = {}
+        for i, pieces in pieces_of.items():
+            text = batch.texts.text(i)
+            left, num = leave_pieces(text, self._by, pieces)
+            self._num_found += num
+            of_lang = cut.setdefault(batch.langs[i], {"bytes": 0, self._by: 0})
+            of_lang["bytes"] += len(text) - len(left)
+            of_lang[self._by] += num
+            texts[i] = left
+            if not spell_piece(left):
+                emptied[i] = DUPLICATE
+        if not pieces_of:
+            return batch
+        return drop_documents(batch._replace(texts=batch.texts.replace([*texts], [*texts.values()]), cut=cut), emptied)
 
     def close(self, r: AssignedRange) -> None:
         """A range was read. Raises LedgerError if a duplicate of it was no document, so that others were compared."""

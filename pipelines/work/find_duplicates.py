@@ -39,8 +39,9 @@ from tokcore_pipelines.work.candidates import (
 from tokcore_pipelines.work.choose_splits import choose_splits
 from tokcore_pipelines.work.drop_lists import write_drops
 from tokcore_pipelines.work.item_reader import ItemReader, mark_removed
+from tokcore_pipelines.work.pieces import cut_pieces, spell_piece
 from tokcore_schemas.plan import AssignedRange, Assignment
-from tokcore_schemas.prefer import TEXT, Preference, parse_preferences
+from tokcore_schemas.prefer import PIECES, TEXT, Preference, parse_preferences
 from tokcore_schemas.refs import (
     DropPiece,
     ItemDigested,
@@ -175,7 +176,8 @@ def list_drops(job: DedupJob, piece: DropPiece) -> ItemDropped:
     places = read_places(job.attempts, piece.runs)
     path = name_drops(piece.number, job.result_key)
     with job.attempts.new_final(path) as new:
-        new.file.write(write_drops(piece.places, places[:, 0], places[:, 1]))
+        wanted = places[:, 1:] if job.config.by in PIECES else places[:, 1]
+        new.file.write(write_drops(piece.places, places[:, 0], wanted))
     reach("dedup.listed")
     return job.attempts.record(key, ItemDropped(piece.number, new.stored(path), len(places)))
 
@@ -203,7 +205,7 @@ def make_candidates(
 
     removed: documents that come first, whatever is preferred, so that no duplicate of theirs takes their place.
     """
-    which, digests = _digest_batch(config, batch)
+    which, pieces, digests = _digest_batch(config, r, batch)
     rows = make_rows(len(which), preferences)
     rows["head"], rows["tail"] = _split_numbers(digests)
     if removed is not None:
@@ -215,14 +217,43 @@ def make_candidates(
     rows["lang"] = number_of[batch.langs.codes][which] if len(which) else 0
     # Without ids, keys of equal texts are equal, and to hash all text again is half of the work.
     if batch.ids is not None or config.by != TEXT or config.normalize:
-        keys = b"".join(batch.compute_key(i)[:DIGEST_BYTES] for i in which.tolist())
-        rows["key_head"], rows["key_tail"] = _split_numbers(keys)
+        asked, which_of = np.unique(which, return_inverse=True)
+        heads, tails = _split_numbers(b"".join(batch.compute_key(i)[:DIGEST_BYTES] for i in asked.tolist()))
+        rows["key_head"], rows["key_tail"] = heads[which_of], tails[which_of]
     rows["item"], rows["range"] = place
-    rows["ordinal"] = batch.ordinals[which]
+    rows["ordinal"], rows["piece"] = batch.ordinals[which], pieces
     return Candidates(rows, tuple(langs))
 
 
-def _digest_batch(config: DedupConfig, batch: Batch) -> tuple[npt.NDArray[np.int64], bytes]:
+Positions = npt.NDArray[np.int64]
+
+
+def _digest_batch(config: DedupConfig, r: AssignedRange, batch: Batch) -> tuple[Positions, Positions, bytes]:
+    """(the document of each digest, the number of the piece in it, or 0, the digests back to back)."""
+    if config.by in PIECES:
+        return _digest_pieces(config.by, r.settings.order, batch)
+    which, digests = _digest_documents(config, batch)
+    return which, np.zeros(len(which), np.int64), digests
+
+
+def _digest_pieces(by: str, source: int, batch: Batch) -> tuple[Positions, Positions, bytes]:
+    """Pieces are duplicates within a source alone. source: its number."""
+    which: list[int] = []
+    pieces: list[int] = []
+    digests: list[bytes] = []
+    of_source = hashlib.sha256(f"{source} ".encode())
+    for i in range(batch.texts.num_texts):
+        for number, piece in enumerate(cut_pieces(batch.texts.text(i), by)):
+            if spelled := spell_piece(piece):
+                hasher = of_source.copy()
+                hasher.update(spelled)
+                which.append(i)
+                pieces.append(number)
+                digests.append(hasher.digest()[:DIGEST_BYTES])
+    return np.array(which, np.int64), np.array(pieces, np.int64), b"".join(digests)
+
+
+def _digest_documents(config: DedupConfig, batch: Batch) -> tuple[Positions, bytes]:
     """(the documents that have one, their digests back to back)."""
     if config.by != TEXT:
         values = batch.fields[config.by]

@@ -106,6 +106,7 @@ class ItemReader:
         rejected, skipped, respelled = Counter[str](), Counter[str](), Counter[str]()
         filtered: list[Mapping[str, Mapping[str, int]]] = []
         masked: list[Mapping[str, Mapping[str, int]]] = []
+        cut: list[Mapping[str, Mapping[str, int]]] = []
         overlaps: list[OverlapRef] = []
         rejected_file = ""
         last_ordinal = -1
@@ -119,6 +120,7 @@ class ItemReader:
                 respelled.update(batch.respelled)
                 filtered.append(batch.filtered)
                 masked.append(batch.masked)
+                cut.append(batch.cut)
                 overlaps += batch.overlaps
                 if r.settings.removed is not None:
                     batch, num = _leave_out(batch, r.settings.removed)
@@ -155,6 +157,7 @@ class ItemReader:
                 filtered=add_up_nested(filtered),
                 respelled=dict(sorted(respelled.items())) or None,
                 masked=add_up_nested(masked),
+                cut=add_up_nested(cut),
                 overlaps=tuple(overlaps),
             )
         )

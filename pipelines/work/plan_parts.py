@@ -156,5 +156,5 @@ def _encode_item(plan: Plan, item: WorkItem) -> bytes:
         ranges.append([r.file, file.uri, file.size_bytes, file.version, r.start, r.end, file.settings])
     # The bytes of canonical JSON, without its checks, which would take longer than everything else here.
     drops = plan.drops[item.number] if plan.drops else None
-    told = [item.number, ranges] if drops is None else [item.number, ranges, drops.url, drops.sha256]
+    told = [item.number, ranges] if drops is None else [item.number, ranges, drops.url, drops.sha256, drops.by]
     return orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE)

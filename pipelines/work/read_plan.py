@@ -10,6 +10,7 @@ from tokcore_pipelines.store.pinned_inputs import FILES, read_pinned_files
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.work.work_items import make_plan
 from tokcore_schemas.plan import DropList, Plan
+from tokcore_schemas.prefer import PIECES
 from tokcore_schemas.stage_manifests import DedupManifest, PlanManifest
 from tokcore_schemas.stage_table import DEDUP
 
@@ -30,5 +31,6 @@ def read_plan(output: str, manifest: PlanManifest) -> Plan:
 def with_drops(plan: Plan, output: str, made: DedupManifest) -> Plan:
     """The plan whose work items know the files that name their duplicates."""
     urls_of = [urls.join(output, DEDUP.name, entry.path) for entry in made.files]
-    drops = tuple(DropList(url, entry.sha256) for url, entry in zip(urls_of, made.files, strict=True))
+    by = made.config.by if made.config.by in PIECES else ""
+    drops = tuple(DropList(url, entry.sha256, by) for url, entry in zip(urls_of, made.files, strict=True))
     return dataclasses.replace(plan, drops=drops)

@@ -41,6 +41,7 @@ def add_up_totals(parts: Sequence[_Totals]) -> _Totals:
             filtered=add_up_nested(one.filtered for one in records),
             respelled=add_up_counts(respelled) if respelled else None,
             masked=add_up_nested(one.masked for one in records),
+            cut=add_up_nested(one.cut for one in records),
         ),
         files=FileTotals(
             planned=sum(one.planned for one in files),

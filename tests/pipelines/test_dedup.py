@@ -440,7 +440,7 @@ def test_the_first_of_each_digest_stays_however_rows_are_dealt(rows, num_parts):
         langs = sorted({lang for *_, lang, _ in own})
         table = np.zeros(len(own), make_row_type(1))
         for i, (head, tail, rank, lang, key) in enumerate(own):
-            table[i] = (head, tail, (rank,), langs.index(lang), key, 0, 0, start, start + i * num_parts)
+            table[i] = (head, tail, (rank,), langs.index(lang), key, 0, 0, start, start + i * num_parts, 0)
         parts.append(Candidates(table, tuple(langs)))
     joined = join_candidates(parts, 1)
     ordered = sort_candidates(joined.rows)
@@ -464,7 +464,16 @@ def test_lists_come_back(places):
     assert found == expected
 
 
-@pytest.mark.parametrize("data", [b"{}\n", b'{"records":[],"start":0,"uri":"a"}\n', b'{"records":["1"]}\n', b"x\n"])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"{}\n",
+        b'{"pieces":[[1]],"start":0,"uri":"a"}\n',
+        b'{"records":[],"start":0,"uri":"a"}\n',
+        b'{"records":["1"]}\n',
+        b"x\n",
+    ],
+)
 def test_a_damaged_list_is_refused(data):
     with pytest.raises(FormatError, match="list"):
         parse_drops(data, "list")

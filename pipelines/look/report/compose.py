@@ -87,6 +87,7 @@ def make_report(output: Output, wishes: Wishes, progress: StageProgress) -> dict
             **tell_corpus(build, read, own.lossless),
             "filtered": tell_by_source(output, build, "filtered"),
             "masked": tell_by_source(output, build, "masked"),
+            "cut": tell_by_source(output, build, "cut"),
             "validation": tell_validation(read, own.lossless, _find_learned_splits(output)),
             "mixture": tell_mixture(find_manifest(output.url, MIXED)),
             "copies": find_copies(drawn.texts),

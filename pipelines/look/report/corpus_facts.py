@@ -58,8 +58,11 @@ def tell_corpus(build: BuildManifest, read: ShardPass, is_lossless: bool) -> dic
     }
 
 
-def tell_by_source(output: Output, build: BuildManifest, what: Literal["filtered", "masked"]) -> dict[str, Any] | None:
-    """What filters dropped, or masks found, by language and by source, each by reason or kind; None for nothing."""
+Counted = Literal["filtered", "masked", "cut"]
+
+
+def tell_by_source(output: Output, build: BuildManifest, what: Counted) -> dict[str, Any] | None:
+    """What filters dropped, masks found, or texts lost, by language and by source, each by reason; None for nothing."""
     of_languages = getattr(build.totals.records, what)
     if not of_languages:
         return None

@@ -211,9 +211,11 @@ def _write_dropped(told: Mapping[str, Any]) -> list[Html]:
     """What filters dropped and masks found; nothing of either that did nothing."""
     dropped = "Exact, from the ledger: records that were documents and are in no count and no shard."
     masked = "Exact, from the ledger: spans that no text has any more, those of documents that are dropped included."
+    cut = "Exact, from the ledger: lines or paragraphs that stay elsewhere in their source, and their bytes."
     return [
         *_write_by_source(told["filtered"], "What was dropped", "rule and reason", "records", dropped),
         *_write_by_source(told["masked"], "What [mask] found", "kind", "spans", masked),
+        *_write_by_source(told["cut"], "Duplicates left out of documents", "of what", "number", cut),
     ]
 
 

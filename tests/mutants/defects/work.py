@@ -4,6 +4,38 @@ from mutants.defect import Defect, in_tests
 
 DEFECTS = (
     Defect(
+        "pieces-across-sources",
+        "lines of different sources are duplicates of each other",
+        "_digest_pieces",
+        'hashlib.sha256(f"{source} ".encode())',
+        "hashlib.sha256()",
+        in_tests("pipelines/test_dedup_pieces.py::test_shards_have_what_a_loop_leaves"),
+    ),
+    Defect(
+        "pieces-emptied-kept",
+        "a document of which nothing is left is a document",
+        "Drops._leave_pieces",
+        "if not spell_piece(left):",
+        "if not left:",
+        in_tests("pipelines/test_dedup_pieces.py::test_shards_have_what_a_loop_leaves"),
+    ),
+    Defect(
+        "pieces-any-of-a-document",
+        "of equal lines of one document any stays",
+        "sort_candidates",
+        'last = ("piece", "ordinal",',
+        'last = ("ordinal",',
+        in_tests("pipelines/test_dedup_pieces.py"),
+    ),
+    Defect(
+        "pieces-uncounted",
+        "the bytes that are cut out of documents are those that are left",
+        "Drops._leave_pieces",
+        "len(text) - len(left)",
+        "len(left)",
+        in_tests("pipelines/test_dedup_pieces.py::test_the_ledger_counts_pieces_and_bytes"),
+    ),
+    Defect(
         "removed-text-comes-back",
         "another copy takes the place of a document that was removed",
         "make_candidates",
