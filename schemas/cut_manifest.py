@@ -36,13 +36,23 @@ def cut_manifest(data: bytes, block_bytes: int = _BLOCK_BYTES) -> CutManifest:
     >>> made.head["totals"], [*made.files]
     ({}, [{'about': {}, 'path': 'a'}])
     """
+    begin, end, blocks = cut_entries(data, block_bytes)
+    files = (entry for block in blocks for entry in orjson.loads(b"[%b]" % block))
+    return CutManifest(orjson.loads(data[:begin] + data[end:]), files)
+
+
+def cut_entries(data: bytes, block_bytes: int = _BLOCK_BYTES) -> tuple[int, int, Iterator[bytes]]:
+    """Where the files of a manifest begin and end, and their JSON in blocks, without the commas between these.
+
+    Raises ValueError for what has no files.
+    """
     begin, end = data.index(_BEGIN) + len(_BEGIN), data.rindex(_END)
-    return CutManifest(orjson.loads(data[:begin] + data[end:]), _read_files(data, begin, end, block_bytes))
+    return begin, end, _cut_blocks(data, begin, end, block_bytes)
 
 
-def _read_files(data: bytes, begin: int, end: int, block_bytes: int) -> Iterator[dict[str, Any]]:
+def _cut_blocks(data: bytes, begin: int, end: int, block_bytes: int) -> Iterator[bytes]:
     while begin < end:
         after = data.find(_BETWEEN, begin + block_bytes, end) + 1
         block = data[begin : after or end]
-        yield from orjson.loads(b"[%b]" % block)
+        yield block
         begin += len(block) + 1  # and the comma

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 from tokcore.errors import FormatError
@@ -67,7 +68,7 @@ class Manifest(Generic[Config, Totals, Language, About]):
     identity: str  # sha256 of configuration, semantics versions and exact inputs
     config: Config
     inputs: dict[str, Input]  # stage -> its manifest
-    files: tuple[FileEntry[About], ...]
+    files: tuple[FileEntry[About], ...]  # of a long manifest that was read, packed (tokcore_schemas.packed_entries)
     totals: Totals
     languages: dict[str, Language] = dataclasses.field(default_factory=dict)
     root: str = ""  # only of the build: see content_id
@@ -80,11 +81,28 @@ class Manifest(Generic[Config, Totals, Language, About]):
 
     def as_input(self) -> Input:
         """What a stage made from this one says of it."""
-        return Input(hashlib.sha256(self.to_bytes()).hexdigest(), self.content_id())
+        hasher = hashlib.sha256()
+        for some in self.write():
+            hasher.update(some)
+        return Input(hasher.hexdigest(), self.content_id())
+
+    def write(self) -> Iterator[bytes]:
+        """What to_bytes gives, some entries at a time."""
+        head = to_jsonable(dataclasses.replace(self, files=()))
+        before = {key: value for key, value in head.items() if key < "files"}
+        after = {key: value for key, value in head.items() if key > "files"}
+        yield write_canonical_json(before)[:-2] + b',"files":['
+        comma = b""
+        for some in _cut_into_parts(self.files):
+            yield comma + write_canonical_json(to_jsonable(some))[1:-2]
+            comma = b","
+        yield b"]," + write_canonical_json(after)[1:]
 
     def file(self, path: str) -> FileEntry[About]:
         """The entry of a file that every manifest of this stage names. Raises FormatError if this one does not."""
-        if (found := next((entry for entry in self.files if entry.path == path), None)) is None:
+        find = getattr(self.files, "find", None)  # of packed ones
+        found = find(path) if find else next((entry for entry in self.files if entry.path == path), None)
+        if found is None:
             raise FormatError(f"{self.stage}/manifest.json: names no {path}")
         return found
 
@@ -99,8 +117,8 @@ class Manifest(Generic[Config, Totals, Language, About]):
 
     def list_parts(self) -> list[str]:
         """The root of each part: of at most ENTRIES_PER_PART entries, in their order."""
-        leaves = [hash_leaf(self.write_leaf(entry)) for entry in self.files]
-        return [hash_tree(part).hex() for part in _cut_into_parts(leaves)]
+        parts = _cut_into_parts(self.files)
+        return [hash_tree([hash_leaf(self.write_leaf(entry)) for entry in part]).hex() for part in parts]
 
     def write_leaf(self, entry: FileEntry[About]) -> bytes:
         """The leaf of an entry: its content in canonical JSON, with the path below the output."""
@@ -116,7 +134,8 @@ class Manifest(Generic[Config, Totals, Language, About]):
         self._require_tree()
         number = self.files.index(self.file(path))
         part, place = divmod(number, ENTRIES_PER_PART)
-        leaves = _cut_into_parts([hash_leaf(self.write_leaf(entry)) for entry in self.files])[part]
+        first = part * ENTRIES_PER_PART
+        leaves = [hash_leaf(self.write_leaf(entry)) for entry in self.files[first : first + ENTRIES_PER_PART]]
         return [*prove(leaves, place), *prove(self._list_trees(), 1 + len(self.inputs) + part)]
 
     def prove_input(self, stage: str) -> list[Step]:
@@ -177,8 +196,10 @@ def remove_result_key(path: str, key: str) -> str:
     return before + after if key and dash else path
 
 
-def _cut_into_parts(leaves: list[bytes]) -> list[list[bytes]]:
-    return [leaves[i : i + ENTRIES_PER_PART] for i in range(0, len(leaves), ENTRIES_PER_PART)]
+def _cut_into_parts(entries: Iterable[FileEntry[About]]) -> Iterator[list[FileEntry[About]]]:
+    waiting = iter(entries)
+    while part := [*itertools.islice(waiting, ENTRIES_PER_PART)]:
+        yield part
 
 
 def _get_content_of_entry(entry: dict[str, Any]) -> dict[str, Any]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from tokcore.files.canonical_json import hash_sha256
 from tokcore.formats.pieces import get_pieces_path
 from tokcore.formats.provenance import get_provenance_path
 from tokcore.formats.shard_facts import ShardFacts
-from tokcore.formats.shard_format import ShardSettings, StoredShard
+from tokcore.formats.shard_format import ShardFormat, ShardSettings, StoredShard
 from tokcore.shards.format_table import find_format, list_paths
 from tokcore_schemas.manifest import FileEntry
 from tokcore_schemas.refs import ShardRef, StoredFile
@@ -28,9 +29,30 @@ def make_shard_entries(shard: ShardRef) -> tuple[FileEntry[ShardFacts], ...]:
 
 def list_named_shards(manifest: ShardsManifest | MixtureManifest | PackedManifest) -> list[ShardRef]:
     """The shards that a manifest names, in its order, as the first entry of each describes it."""
+    return _group_files(manifest.files)
+
+
+def iterate_item_shards(
+    manifest: ShardsManifest | MixtureManifest | PackedManifest,
+) -> Iterator[tuple[int, list[ShardRef]]]:
+    """(number, shards) of each work item, part or group, as list_item_shards, in the manifest's order, one at a time.
+
+    A number whose entries do not stand together comes more than once.
+    """
+    entries: Iterator[FileEntry[Any]] = (entry for entry in manifest.files if isinstance(entry.about, ShardFacts))
+    for number, some in itertools.groupby(entries, lambda entry: entry.about.item):
+        yield number, _group_files(some)
+
+
+def iterate_named_shards(manifest: ShardsManifest | MixtureManifest | PackedManifest) -> Iterator[ShardRef]:
+    """As list_named_shards, a work item at a time. A shard whose entries do not stand together comes more than once."""
+    return itertools.chain.from_iterable(shards for _, shards in iterate_item_shards(manifest))
+
+
+def _group_files(entries: Iterable[FileEntry[Any]]) -> list[ShardRef]:
     files: dict[tuple[str, str, str], list[StoredFile]] = {}
     facts: dict[tuple[str, str, str], ShardFacts] = {}
-    for entry in manifest.files:
+    for entry in entries:
         if isinstance(about := entry.about, ShardFacts):
             key = (about.shard, about.lang, about.split)
             facts.setdefault(key, about)
@@ -83,14 +105,17 @@ class FolderIndex(NamedTuple):
 
 
 def write_folder_indexes(
-    formats: Sequence[str], shards: Sequence[ShardRef], settings: ShardSettings
+    formats: Sequence[str], shards: Iterable[ShardRef], settings: ShardSettings
 ) -> dict[str, FolderIndex]:
     """Files that describe a format's folder, by path. They follow from the shards, so nothing else is kept.
 
+    shards: may be gone through many times; of formats without such a file they are not.
     Raises FormatError for a format that this release does not know.
     """
     indexes = {}
     for name in formats:
+        if type(find_format(name)).folder_index is ShardFormat.folder_index:
+            continue
         stored = [_find_stored(shard, name) for shard in shards]
         unkeyed = [one._replace(facts=dataclasses.replace(one.facts, result_key="")) for one in stored]
         files, contents = (find_format(name).folder_index(some, settings) for some in (stored, unkeyed))

@@ -6,15 +6,17 @@ there and its own file; a test finds code that lists stages, or asks for one by 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
 from collections.abc import Container
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar, cast, get_args
 
 from tokcore.errors import ChecksumError, FormatError
 from tokcore.files.canonical_json import MANIFEST_FORMAT, MANIFEST_VERSIONS, parse_canonical
 from tokcore.files.jsonable import Place, from_jsonable, require_version, to_jsonable
 from tokcore_schemas.manifest import AnyManifest
+from tokcore_schemas.packed_entries import PackedEntries, pack_entries
 from tokcore_schemas.stage_manifests import (
     BuildManifest,
     CountsManifest,
@@ -30,6 +32,8 @@ from tokcore_schemas.stage_manifests import (
 )
 
 Made = TypeVar("Made", bound=AnyManifest)
+
+PACKED_BYTES = 4 << 20  # of JSON; shorter manifests are read whole
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -226,12 +230,21 @@ def _get_maker(stage: Stage[Any], is_imported: bool) -> str:
 _SHA256 = re.compile("[0-9a-f]{64}")
 
 
-def parse_manifest(data: bytes, name: str, stage: Stage[Made] | None = None) -> Made:
+def parse_manifest(data: bytes, name: str, stage: Stage[Made] | None = None, packed_bytes: int = PACKED_BYTES) -> Made:
     """The manifest in these bytes, of this stage; of the one that it names if none is given. name: the file's.
 
-    Raises FormatError, naming the field, unless it is what tokcore writes for this stage; VersionError for a newer
-    format, ChecksumError for a false root.
+    packed_bytes: manifests of so many have their files packed. Raises FormatError, naming the field, unless it is what
+    tokcore writes for this stage; VersionError for a newer format, ChecksumError for a false root.
     """
+    if stage is not None and len(data) >= packed_bytes:
+        with contextlib.suppress(FormatError, ValueError):  # read whole, it says what is wrong
+            rest, files = pack_entries(data, get_args(stage.manifest)[3], name)
+            return _parse(rest, name, stage, files)
+    return _parse(data, name, stage)
+
+
+def _parse(data: bytes, name: str, stage: Stage[Made] | None, files: PackedEntries | None = None) -> Made:
+    """files: those of the manifest, if they are not in data."""
     value = parse_canonical(data, name)
     require_version(value, name, MANIFEST_FORMAT, *MANIFEST_VERSIONS)
     found = value.get("stage")
@@ -243,6 +256,8 @@ def parse_manifest(data: bytes, name: str, stage: Stage[Made] | None = None) -> 
             raise Place(name, f"inputs.{made_from}.content_sha256").error("a sha256", one.content_sha256)
     if to_jsonable(manifest) != value:
         raise FormatError(f"{name}: not a manifest as tokcore writes it: a field is missing, or says nothing")
+    if files is not None:
+        manifest = dataclasses.replace(manifest, files=cast(Any, files))
     if manifest.root and manifest.root != manifest.content_id():
         raise ChecksumError(f"{name}: its root is {manifest.root}, its content gives {manifest.content_id()}")
     return manifest

@@ -23,7 +23,7 @@ from tokcore_pipelines.store.attempts import FOLDER
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.work.summed_totals import add_up_shards
 from tokcore_schemas.commit_log import OWN
-from tokcore_schemas.shard_entries import list_named_shards
+from tokcore_schemas.shard_entries import iterate_named_shards
 from tokcore_schemas.stage_manifests import ShardsManifest, TokenizerManifest
 from tokcore_schemas.stage_table import SHARDS, TOKENIZER, WHOLE
 
@@ -66,7 +66,7 @@ class _Made(NamedTuple):
 
 def _sum_up(shards: ShardsManifest) -> _Made:
     found: dict[tuple[str, str], _Stored] = {}
-    for shard in list_named_shards(shards):
+    for shard in iterate_named_shards(shards):
         of = shard.facts
         before = found.get((of.split, of.lang), _Stored(of.split, of.lang, 0, 0, 0))
         found[of.split, of.lang] = before._replace(

@@ -23,7 +23,7 @@ from tokcore_pipelines.build.rejects import (
     require_rejects,
     reuse_rejects,
 )
-from tokcore_pipelines.build.shard_files import list_shard_files
+from tokcore_pipelines.build.shard_files import SumOfShards, list_shard_files
 from tokcore_pipelines.build.smaller_size import find_larger_shards, take_corpus_apart
 from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, name_inputs, run_stage
 from tokcore_pipelines.build.stored import Stored
@@ -167,15 +167,13 @@ def _check_and_finish(
     else:
         _check_read_as_counted(run.output, files, languages)
     shards = [shard for part in encoded.parts for shard in part.shards]
-    facts = [shard.facts for shard in shards]
-    hashed = add_up_hashed(part.hashed for part in encoded.parts)
-    ledger.check_documents(read.records.documents, facts, languages, hashed.documents)
+    held, hashed = SumOfShards.of(shards), add_up_hashed(part.hashed for part in encoded.parts)
+    ledger.check_documents(read.records.documents, held.documents, held.tokens, languages, hashed.documents)
     ledger.check_unknown(languages, run.config.encode.max_unknown, run.config.at("encode", "max_unknown"))
-    num_tokens = sum(shard.tokens for shard in facts)
-    token_counts = write_token_counts(job.attempts, len(encoded.parts), num_tokens)
+    token_counts = write_token_counts(job.attempts, len(encoded.parts), held.tokens)
     return Made(
-        list_shard_files(job, shards, CorpusAbout(read.records.documents, num_tokens), [token_counts]),
-        sum_up_shards(read, items, len(shards), num_tokens, hashed.digest, job.settings.fingerprint),
+        list_shard_files(job, shards, CorpusAbout(read.records.documents, held.tokens), [token_counts]),
+        sum_up_shards(read, items, len(shards), held.tokens, hashed.digest, job.settings.fingerprint),
         {lang: sum_up_encoded(counts, job.unknown is not None) for lang, counts in languages.items()},
     )
 

@@ -15,7 +15,6 @@ from decimal import Decimal
 from tokcore.errors import LedgerError, StageError
 from tokcore.files.canonical_json import hash_sha256, write_canonical_lines
 from tokcore.files.jsonable import LEFT_OUT, to_jsonable
-from tokcore.formats.shard_facts import ShardFacts
 from tokcore_pipelines.work.language_totals import add_up_languages, add_up_nested, format_ratio
 from tokcore_schemas.count_key import parse_count_key
 from tokcore_schemas.plan import Plan
@@ -276,13 +275,14 @@ def check_read_alike(
 
 
 def check_documents(
-    documents: int, shards: Sequence[ShardFacts], languages: Mapping[str, LanguageCounts], num_hashed: int
+    documents: int, written: int, tokens: int, languages: Mapping[str, LanguageCounts], num_hashed: int
 ) -> None:
-    """Raises LedgerError unless every document read is in a shard and digested, and tokens add up."""
-    written = sum(shard.documents for shard in shards)
+    """Raises LedgerError unless every document read is in a shard and digested, and tokens add up.
+
+    written, tokens: what shards hold.
+    """
     if not documents == written == num_hashed:
         raise LedgerError(f"{documents} documents were read, {written} written to shards, {num_hashed} digested")
-    tokens = sum(shard.tokens for shard in shards)
     if tokens != sum(counts.num_tokens for counts in languages.values()):
         raise LedgerError(f"shards hold {tokens} tokens, the languages' sum differs")
 

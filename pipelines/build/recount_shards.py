@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 
 from tokcore.errors import LedgerError
 from tokcore.formats.shard_facts import ShardFacts
@@ -12,14 +12,14 @@ from tokcore_pipelines.build import ledger
 from tokcore_pipelines.build.encode_corpus import sum_up_shards
 from tokcore_pipelines.build.identities import find_semantics
 from tokcore_pipelines.build.rejects import LEDGER, read_file_ledgers
-from tokcore_pipelines.build.shard_files import name_shards, recount_shard_files
+from tokcore_pipelines.build.shard_files import Afresh, SumOfShards, name_shards, recount_shard_files
 from tokcore_pipelines.build.stage import Made
 from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.build.token_count_table import TOKEN_COUNTS
 from tokcore_pipelines.work.language_totals import sum_up_encoded
 from tokcore_pipelines.work.result_keys import hash_shards_settings, make_shards_key, make_shuffled_key
 from tokcore_schemas.refs import HashedDocuments, LanguageCounts, ShardRef, StoredFile
-from tokcore_schemas.shard_entries import list_named_shards
+from tokcore_schemas.shard_entries import iterate_named_shards
 from tokcore_schemas.shuffle import choose_num_parts
 from tokcore_schemas.stage_manifests import CorpusAbout, EncodedLanguage, LedgerTotals, ShardsManifest, ShardsTotals
 from tokcore_schemas.stage_table import COUNTS, PLAN, REJECTED, SHARDS
@@ -31,7 +31,7 @@ _NOTHING = EncodedLanguage(0, 0, 0, 0, "0")
 class HeldShards:
     """What the shards hold, as they were read, or as their manifest says."""
 
-    shards: Sequence[ShardRef]  # in the order of what wrote them
+    shards: Collection[ShardRef]  # in the order of what wrote them
     languages: Mapping[str, LanguageCounts]  # documents, tokens, unknown ones
     hashed: HashedDocuments
     token_counts: str  # content of the table of token counts
@@ -44,7 +44,9 @@ class HeldShards:
             for lang, one in made.languages.items()
         }
         hashed = HashedDocuments(made.totals.records.documents, made.totals.documents_digest)
-        return cls(list_named_shards(made), languages, hashed, made.file(TOKEN_COUNTS).content_sha256)
+        return cls(
+            Afresh(lambda: iterate_named_shards(made)), languages, hashed, made.file(TOKEN_COUNTS).content_sha256
+        )
 
 
 def recount_shards(stored: Stored, held: HeldShards) -> Made[ShardsTotals, EncodedLanguage, ShardFacts | CorpusAbout]:
@@ -59,29 +61,29 @@ def recount_shards(stored: Stored, held: HeldShards) -> Made[ShardsTotals, Encod
         for lang, one in said.items()
     }
     if stored.find(PLAN) is None:  # a folder that WriteShards made
-        shards = name_shards(made, held.shards, lambda facts: facts.result_key)
+        shards = Afresh(lambda: name_shards(made, held.shards, lambda facts: facts.result_key))
+        sums = SumOfShards.of(shards)
         records = dataclasses.replace(made.totals.records, documents=sum(one.num_documents for one in counts.values()))
         read = LedgerTotals(records, made.totals.files, sum(one.text_bytes for one in counts.values()))
     else:
-        shards, files = name_planned(stored, held), read_file_ledgers(stored.url)
+        shards, files = Afresh(lambda: name_planned(stored, held)), read_file_ledgers(stored.url)
+        sums = SumOfShards.of(shards)
         ledger.check_languages(files, counts)
-        _check_as_counted(stored, shards, files, counts)
+        _check_as_counted(stored, sums, files, counts)
         read = ledger.sum_up_ledgers(files)
-    facts = [shard.facts for shard in shards]
-    ledger.check_documents(read.records.documents, facts, counts, held.hashed.documents)
-    num_tokens = sum(one.tokens for one in facts)
+    ledger.check_documents(read.records.documents, sums.documents, sums.tokens, counts, held.hashed.documents)
     fingerprint, vocab_size = stored.tokenizer
-    totals = sum_up_shards(read, (), len(shards), num_tokens, held.hashed.digest, fingerprint)
+    totals = sum_up_shards(read, (), sums.shards, sums.tokens, held.hashed.digest, fingerprint)
     entry = made.file(TOKEN_COUNTS)
     table = StoredFile(entry.path, "", entry.size_bytes, entry.sha256, held.token_counts)
     return Made(
-        recount_shard_files(made, shards, vocab_size, [table]),
+        recount_shard_files(made, shards, sums, vocab_size, [table]),
         dataclasses.replace(totals, special_text=made.totals.special_text),
         {lang: sum_up_encoded(one, said[lang].unknown is not None) for lang, one in counts.items()},
     )
 
 
-def name_planned(stored: Stored, held: HeldShards) -> list[ShardRef]:
+def name_planned(stored: Stored, held: HeldShards) -> Iterator[ShardRef]:
     """The shards with the names and result keys of their work items, or of their parts of a shuffle.
 
     Raises LedgerError for a shard that no such build has.
@@ -96,16 +98,19 @@ def name_planned(stored: Stored, held: HeldShards) -> list[ShardRef]:
         keys = {item.number: make_shards_key(settings, plan.assignment(item)) for item in plan.items}
     has_validation = config.validation != "0" or any(one.validation for one in plan.settings)
     splits = {"train", "validation"} if has_validation else {"train"}
-    for one in (shard.facts for shard in held.shards):
+
+    def find_key(one: ShardFacts) -> str:
         if one.item not in keys or one.split not in splits or (config.by == "lang") != bool(one.lang):
             raise LedgerError(
                 f"{one.shard}: of work item {one.item} of {len(keys)}, split {one.split!r}, language {one.lang!r}"
             )
-    return name_shards(made, held.shards, lambda facts: keys[facts.item])
+        return keys[one.item]
+
+    return name_shards(made, held.shards, find_key)
 
 
 def _check_as_counted(
-    stored: Stored, shards: Sequence[ShardRef], files: list[ledger.FileLedger], languages: dict[str, LanguageCounts]
+    stored: Stored, held: SumOfShards, files: list[ledger.FileLedger], languages: dict[str, LanguageCounts]
 ) -> None:
     """Raises LedgerError unless counting had read the same of each language, and of each split if it knows these."""
     if (counts := stored.find(COUNTS)) is None:
@@ -114,10 +119,8 @@ def _check_as_counted(
     ledger.check_read_alike(counts.languages, sha256, languages, ledger.write_files_table(files))
     if "split" not in counts.config.apart_by or counts.config.sample != "1":
         return
-    counted, encoded = Counter[str](), Counter[str]()
+    counted = Counter[str]()
     for origin in (origin for language in counts.languages.values() for origin in language.origins):
         counted[origin.split] += origin.counted_documents
-    for shard in shards:
-        encoded[shard.facts.split] += shard.facts.documents
-    if counted != encoded:
-        raise LedgerError(f"documents by split: {dict(counted)} were counted, {dict(encoded)} encoded")
+    if counted != held.documents_of:
+        raise LedgerError(f"documents by split: {dict(counted)} were counted, {dict(held.documents_of)} encoded")

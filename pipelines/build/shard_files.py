@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from tokcore.errors import LedgerError
 from tokcore.files.canonical_json import hash_sha256
@@ -20,7 +20,45 @@ from tokcore_schemas.stage_manifests import CorpusAbout
 from tokcore_schemas.stage_table import STAGES
 
 OfShards = Manifest[Any, Any, Any, ShardFacts | CorpusAbout]
-Described = list[tuple[StoredFile, ShardFacts | CorpusAbout]]
+Described = Sequence[tuple[StoredFile, ShardFacts | CorpusAbout]]
+T = TypeVar("T")
+
+
+class Afresh(Collection[T]):
+    """What make() gives, made again whenever it is gone through, so that nothing holds it all."""
+
+    def __init__(self, make: Callable[[], Iterable[T]]) -> None:
+        self._make = make
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._make())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __contains__(self, thing: object) -> bool:
+        return any(thing == one for one in self)
+
+
+@dataclasses.dataclass(slots=True)
+class SumOfShards:
+    """What shards hold together."""
+
+    shards: int = 0
+    documents: int = 0
+    tokens: int = 0
+    documents_of: Counter[str] = dataclasses.field(default_factory=Counter)  # by split
+
+    @classmethod
+    def of(cls, shards: Iterable[ShardRef]) -> SumOfShards:
+        """Goes through the shards once."""
+        found = cls()
+        for one in (shard.facts for shard in shards):
+            found.shards += 1
+            found.documents += one.documents
+            found.tokens += one.tokens
+            found.documents_of[one.split] += one.documents
+        return found
 
 
 def list_shard_files(
@@ -35,37 +73,41 @@ def list_shard_files(
         write_file(job.attempts, path, index.data, index.content_sha256)
         for path, index in write_folder_indexes(job.config.formats, shards, job.settings).items()
     ]
-    return _describe(shards, about, [*indexes, *more])
+    return [*_describe(shards, about, [*indexes, *more])]
 
 
-def _describe(shards: Iterable[ShardRef], about: CorpusAbout, more: Iterable[StoredFile]) -> Described:
-    return [
-        *((file, shard.facts) for shard in shards for file in shard.files),
-        *((file, about) for file in more),
-    ]
+def _describe(
+    shards: Iterable[ShardRef], about: CorpusAbout, more: Iterable[StoredFile]
+) -> Iterator[tuple[StoredFile, ShardFacts | CorpusAbout]]:
+    yield from ((file, shard.facts) for shard in shards for file in shard.files)
+    yield from ((file, about) for file in more)
 
 
 def recount_shard_files(
-    made: OfShards, shards: Sequence[ShardRef], vocab_size: int, more: Iterable[StoredFile] = ()
-) -> Described:
-    """As list_shard_files, of shards that are stored: nothing is written. shards: as name_shards gives them."""
+    made: OfShards, shards: Collection[ShardRef], held: SumOfShards, vocab_size: int, more: Sequence[StoredFile] = ()
+) -> Afresh[tuple[StoredFile, ShardFacts | CorpusAbout]]:
+    """As list_shard_files, of shards that are stored: nothing is written. shards: as name_shards gives them.
+
+    held: their sum.
+    """
     settings = make_shard_settings(made.config, made.totals.fingerprint, vocab_size)
-    about = CorpusAbout(*(sum(getattr(one.facts, name) for one in shards) for name in ("documents", "tokens")))
+    about = CorpusAbout(held.documents, held.tokens)
     indexes = [
         StoredFile(path, "", len(index.data), hash_sha256(index.data), index.content_sha256)
         for path, index in write_folder_indexes(made.config.formats, shards, settings).items()
     ]
-    return _describe(shards, about, [*indexes, *more])
+    return Afresh(lambda: _describe(shards, about, [*indexes, *more]))
 
 
-def name_shards(made: OfShards, shards: Iterable[ShardRef], find_key: Callable[[ShardFacts], str]) -> list[ShardRef]:
+def name_shards(
+    made: OfShards, shards: Iterable[ShardRef], find_key: Callable[[ShardFacts], str]
+) -> Iterator[ShardRef]:
     """Shards with the names, result keys and files that the stage gives them, in their order.
 
     find_key: the result key that a shard is to have. Raises LedgerError for one that another follows too early.
     """
     numbers: Counter[tuple[int, str, str]] = Counter()
     short: dict[tuple[int, str, str], str] = {}
-    named = []
     for shard in shards:
         facts, target = shard.facts, made.config.target_tokens
         stream = (facts.item, facts.lang, facts.split)
@@ -76,8 +118,7 @@ def name_shards(made: OfShards, shards: Iterable[ShardRef], find_key: Callable[[
         name = spell_shard_name(facts.split, facts.item, numbers[stream])
         numbers[stream] += 1
         facts = dataclasses.replace(facts, shard=name, result_key=find_key(facts))
-        named.append(ShardRef(facts, shard.content_sha256, tuple(_list_files(made, facts, shard))))
-    return named
+        yield ShardRef(facts, shard.content_sha256, tuple(_list_files(made, facts, shard)))
 
 
 def _list_files(made: OfShards, facts: ShardFacts, shard: ShardRef) -> Iterable[StoredFile]:

@@ -16,7 +16,7 @@ from tokcore.tokenizer.tokenizer_spec import FILE_NAME
 from tokcore_pipelines.build import ledger
 from tokcore_pipelines.build.commit import find_manifest
 from tokcore_pipelines.build.item_steps import apart_steps
-from tokcore_pipelines.build.shard_files import list_shard_files
+from tokcore_pipelines.build.shard_files import SumOfShards, list_shard_files
 from tokcore_pipelines.build.stage import BuildRun, Made, StageKey
 from tokcore_pipelines.build.token_count_table import read_token_counts, write_token_counts
 from tokcore_pipelines.run.task import Items, do_steps
@@ -119,13 +119,13 @@ def take_corpus_apart(
         taken = do_steps(run.find_executor(attempts), apart_steps(apart, pieces), attempts, shown.report)
     run.take_turn(attempts)
     shards = [shard for part in taken for shard in part.shards]
-    facts, hashed = [shard.facts for shard in shards], add_up_hashed(part.hashed for part in taken)
+    held, hashed = SumOfShards.of(shards), add_up_hashed(part.hashed for part in taken)
     tokens = add_up_languages(part.languages for part in taken)
     languages = {
         lang: LanguageCounts(one.documents, one.text_bytes, 0, 0, one.pretokens, _count(tokens, lang))
         for lang, one in larger.made.languages.items()
     }
-    ledger.check_documents(before.records.documents, facts, languages, hashed.documents)
+    ledger.check_documents(before.records.documents, held.documents, held.tokens, languages, hashed.documents)
     token_counts = write_token_counts(attempts, len(taken), num_tokens)
     totals = dataclasses.replace(
         before,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Generic, cast
 
 from tokcore import kernel
@@ -119,7 +119,7 @@ def name_inputs(*made_from: AnyManifest) -> dict[str, Input]:
 class Made(Generic[Totals, Language, About]):
     """What a stage made: its files, which are in its working folder, the facts about each, and totals."""
 
-    files: Sequence[tuple[StoredFile, About]]
+    files: Collection[tuple[StoredFile, About]]
     totals: Totals
     languages: dict[str, Language] = dataclasses.field(default_factory=dict)
 

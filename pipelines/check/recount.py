@@ -8,6 +8,7 @@ difference is told by its path.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -16,13 +17,13 @@ from tokcore.files.jsonable import to_jsonable
 from tokcore_pipelines.build.commit import MANIFEST, get_path_below
 from tokcore_pipelines.build.finish import recount_build
 from tokcore_pipelines.build.identities import KNOWN, compute_identity_under, find_semantics
-from tokcore_pipelines.build.shard_files import name_shards, recount_shard_files
+from tokcore_pipelines.build.shard_files import Afresh, SumOfShards, name_shards, recount_shard_files
 from tokcore_pipelines.build.stage import Made
 from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.build.table import WORK, DerivedWork
 from tokcore_pipelines.work.result_keys import make_table_key
 from tokcore_schemas.manifest import AnyManifest, FileEntry, compute_identity
-from tokcore_schemas.shard_entries import list_named_shards
+from tokcore_schemas.shard_entries import iterate_named_shards
 from tokcore_schemas.stage_manifests import ImportedConfig
 from tokcore_schemas.stage_table import STAGES, WHOLE
 
@@ -65,6 +66,16 @@ def recount(stored: Stored, made: AnyManifest, records: Any = None) -> Iterator[
     except TokError as error:
         yield str(error) if str(error).startswith(f"{made.stage}/") else f"{made.stage}/{error}"
     else:
+        yield from _compare_made(made, held)
+
+
+def _compare_made(made: AnyManifest, held: Made[Any, Any, Any]) -> Iterator[str]:
+    """As compare_manifests, entry by entry: only where one differs are all of them held."""
+    whole = dataclasses.replace(made, totals=held.totals, languages=held.languages)
+    entries = (FileEntry.of(file, about) for file, about in held.files)
+    if all(mine == its for mine, its in itertools.zip_longest(made.files, entries)):
+        yield from compare_manifests(dataclasses.replace(made, files=()), dataclasses.replace(whole, files=()))
+    else:
         yield from compare_manifests(made, fill(made, held))
 
 
@@ -77,13 +88,14 @@ def fill(made: AnyManifest, held: Made[Any, Any, Any]) -> AnyManifest:
 def _recount_named(stored: Stored, made: AnyManifest) -> Made[Any, Any, Any]:
     """Of a stage that is made out of shards: what follows from the shards that it names."""
     key = make_table_key(made.identity)
-    shards = name_shards(made, list_named_shards(made), lambda facts: key)
+    shards = Afresh(lambda: name_shards(made, iterate_named_shards(made), lambda facts: key))
+    sums = SumOfShards.of(shards)
     fingerprint, vocab_size = stored.tokenizer
-    sums = [sum(getattr(shard.facts, field) for shard in shards) for field in ("documents", "tokens")]
-    tokens = sums[1] - getattr(made.totals, "padding", 0)
-    held = {"shards": len(shards), STAGES[made.stage].nouns: sums[0], "tokens": tokens, "fingerprint": fingerprint}
+    tokens = sums.tokens - getattr(made.totals, "padding", 0)
+    held: dict[str, Any] = {"shards": sums.shards, STAGES[made.stage].nouns: sums.documents, "tokens": tokens}
+    held["fingerprint"] = fingerprint
     totals = dataclasses.replace(made.totals, **held)
-    return Made(recount_shard_files(made, shards, vocab_size), totals, made.languages)
+    return Made(recount_shard_files(made, shards, sums, vocab_size), totals, made.languages)
 
 
 def _recount_chain(stored: Stored) -> Iterator[str]:

@@ -150,7 +150,7 @@ def verify(
     return Report(
         problems=tuple(dict.fromkeys(problems)),
         root=found_root,
-        num_files=sum(len(part.named) for part in parts) + beside.num_files + (log.newest if log is not None else 0),
+        num_files=sum(part.num_named for part in parts) + beside.num_files + (log.newest if log is not None else 0),
         size_bytes=sum(part.size_bytes for part in parts) + beside.size_bytes,
         seconds=time.monotonic() - started,
         num_read=sum(part.num_read for part in parts),
@@ -202,25 +202,34 @@ def _look(
 
 
 def _check_names(part: Part) -> None:
-    """Find all paths that the manifests name, their own included; what is named twice or not at all is a problem."""
+    """Count the paths that the manifests name, their own included; what is named twice or not at all is a problem."""
     if (head := part.made.head) is None:  # a problem already; what the others name is not known
-        part.named = {MANIFEST}
+        part.num_named = 1
         return
     unread = set(head.inputs) - set(part.manifests)
-    named = {get_path_below(stage, MANIFEST) for stage in part.manifests}
+    unnamed, gone = {*part.there}, set[str]()  # gone: what a manifest names, and is not there
+
+    def name(path: str) -> bool:
+        is_first = path in unnamed or (path not in part.there and path not in gone)
+        unnamed.discard(path)
+        if path not in part.there:
+            gone.add(path)
+        part.num_named += is_first
+        return is_first
+
+    for stage in part.manifests:
+        name(get_path_below(stage, MANIFEST))
     if head.stage != BUILD:
-        named.add(get_path_below(TOKENIZER.name, FILE_NAME))
+        name(get_path_below(TOKENIZER.name, FILE_NAME))
     for stage, made in part.manifests.items():
         for entry in made.files:
             path = get_path_below(stage, entry.path)
-            if path in named:
+            if not name(path):
                 part.problems.append(f"{path}: named twice")
-            named.add(path)
             part.size_bytes += entry.size_bytes
     for path in part.there:
-        if path not in named and path.split("/")[0] not in unread and not may_be_unnamed(path):
+        if path in unnamed and path.split("/")[0] not in unread and not may_be_unnamed(path):
             part.problems.append(f"{path}: no manifest names it")
-    part.named = named
 
 
 def _draw(part: Part, sample: Sample) -> None:

@@ -9,7 +9,7 @@ import contextlib
 import dataclasses
 import functools
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from tokcore.count.token_counts import hash_content, make_table
@@ -17,6 +17,7 @@ from tokcore.errors import FormatError, TokError
 from tokcore.shards.documents_digest import DocumentsDigest
 from tokcore_pipelines.build.count_corpus import name_tables
 from tokcore_pipelines.build.recount_shards import HeldShards
+from tokcore_pipelines.build.shard_files import Afresh
 from tokcore_pipelines.build.table import WORK, DerivedWork
 from tokcore_pipelines.build.token_count_table import TOKEN_COUNTS, read_token_counts
 from tokcore_pipelines.check.recount import compare_manifests, recount, recount_as_said, require_whole
@@ -134,10 +135,13 @@ class _Sums:
         if read.records is not None:
             self.origins.add(storage.read_bytes(attempts.url(read.records.attempt)))
 
+    def _replace(self, said: Iterable[ShardRef]) -> Iterator[ShardRef]:
+        return (self.differing.get(one.files[0].path, one) for one in said)
+
     def hold(self, run: Verification, part: Part) -> HeldShards:
         """The sums. Those over all shards of a part that was sampled are as its manifest says."""
-        held = HeldShards.said_by(part.stored.get(SHARDS))
-        held = dataclasses.replace(held, shards=[self.differing.get(one.files[0].path, one) for one in held.shards])
+        said = HeldShards.said_by(part.stored.get(SHARDS))
+        held = dataclasses.replace(said, shards=Afresh(lambda: self._replace(said.shards)))
         if part.drawn is not None:
             return held
         hashed = HashedDocuments(self.hashed.num_documents, self.hashed.hexdigest())

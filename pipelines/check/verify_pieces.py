@@ -6,8 +6,9 @@ A piece names the versions of all files that it depends on, as they were listed 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from tokcore.files.canonical_json import hash_sha256, write_canonical_json
 from tokcore_pipelines.build.commit import RUN, get_path_below
@@ -21,7 +22,7 @@ from tokcore_pipelines.store.storage import Footprint
 from tokcore_schemas.manifest import AnyManifest
 from tokcore_schemas.plan import Assignment
 from tokcore_schemas.refs import ShardRef
-from tokcore_schemas.shard_entries import list_item_shards, list_named_shards
+from tokcore_schemas.shard_entries import iterate_item_shards, iterate_named_shards, list_item_shards
 from tokcore_schemas.shuffle import choose_num_parts
 from tokcore_schemas.stage_table import BUILD, COUNTS, PLAN, REJECTED, SHARDS, STAGES
 from tokcore_schemas.tombstones import Tombstones
@@ -45,7 +46,7 @@ class Part:
     drawn: Drawn | None = None  # what is looked at; None: all
     problems: list[str] = dataclasses.field(default_factory=list)
     brought_back: list[str] = dataclasses.field(default_factory=list)  # that were removed, and are there
-    named: set[str] = dataclasses.field(default_factory=set)  # the paths that its manifests name
+    num_named: int = 0  # paths that its manifests name
     size_bytes: int = 0  # of these files
     num_read: int = 0  # documents
     num_decoded: int = 0
@@ -126,22 +127,36 @@ def list_shards_to_read(part: Part) -> Iterator[ShardsToRead]:
         )
 
     if stored.find(PLAN) is None:
-        for shard in list_named_shards(made):
+        for shard in iterate_named_shards(made):
             if part.has_drawn(SHARDS.name, shard.facts.item):
                 yield make(shard.facts.item, [shard])
         return
-    shards = list_item_shards(made)
     if num_parts:
-        for number in range(num_parts):
+        for number, shards in _find_shards(made, range(num_parts)):
             if part.has_drawn(SHARDS.name, number):
-                yield make(number, shards.get(number, ()))
+                yield make(number, shards)
         return
     num_records = {file.uri: file.records for file in read_file_ledgers(stored.url)}
-    for item in stored.plan.items:
-        if part.has_drawn(SHARDS.name, item.number):
+    of_items = _find_shards(made, (item.number for item in stored.plan.items))
+    for item, (number, shards) in zip(stored.plan.items, of_items, strict=True):
+        if part.has_drawn(SHARDS.name, number):
             assignment = stored.plan.assignment(item)
             records = tuple(num_records.get(one.uri, 0) for one in assignment.ranges)
-            yield make(item.number, shards.get(item.number, ()), assignment, records)
+            yield make(number, shards, assignment, records)
+
+
+def _find_shards(made: AnyManifest, numbers: Iterable[int]) -> Iterator[tuple[int, list[ShardRef]]]:
+    """Each number with the shards of it. Where numbers ascend, as stages write them, no more than one's are held."""
+    of = iterate_item_shards(made)
+    if any(one > other for one, other in itertools.pairwise(number for number, _ in iterate_item_shards(made))):
+        of = iter(sorted(list_item_shards(made).items()))
+    own, before = next(of, None), -1
+    for number in numbers:
+        assert number > before
+        before = number
+        while own is not None and own[0] < number:
+            own = next(of, None)
+        yield number, own[1] if own is not None and own[0] == number else []
 
 
 def list_tables_to_read(part: Part) -> Iterator[TableToRead]:
@@ -154,10 +169,10 @@ def list_tables_to_read(part: Part) -> Iterator[TableToRead]:
 
 def list_pieces_to_make(part: Part, made: AnyManifest, num: int) -> Iterator[PieceToMake]:
     """The pieces of a stage that is made out of others. num: of them."""
-    shards, seen = list_item_shards(made), part.hash_all_versions(made.stage)
-    for number in range(num):
+    seen = part.hash_all_versions(made.stage)
+    for number, shards in _find_shards(made, range(num)):
         if part.has_drawn(made.stage, number):
-            own = tuple(shards.get(number, ()))
+            own = tuple(shards)
             size_bytes = sum(file.size_bytes for shard in own for file in shard.files)
             yield PieceToMake(part.path, made.stage, number, own, seen, size_bytes)
 
@@ -185,9 +200,8 @@ def list_items_to_decode(part: Part, limit: int | None, num_at_once: int) -> Ite
             items = tuple(plan.assignment(item) for item in plan.items[number::num_pieces])
             yield ItemsToDecode(part.path, config, items, (), num_parts, of_each, seen)
         return
-    shards = list_item_shards(made)
-    for item in plan.items:
-        own = tuple(shards.get(item.number, ()))
+    for item, (_, shards) in zip(plan.items, _find_shards(made, (one.number for one in plan.items)), strict=True):
+        own = tuple(shards)
         seen = part.hash_versions(SHARDS.name, own)
         yield ItemsToDecode(part.path, config, (plan.assignment(item),), own, 0, of_each, seen)
 

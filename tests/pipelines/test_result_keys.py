@@ -103,7 +103,7 @@ def test_verification_asks_for_the_key_of_the_work_item():
         stored = Stored("/nowhere", {"shards": made})
         stored.plan = plan
         held = HeldShards([one], {}, HashedDocuments(4, ""), "")
-        return name_planned(stored, held)[0]
+        return next(name_planned(stored, held))
 
     assert name(shard(key)).facts == shard(key).facts
     other = name(shard("0" * 12))

@@ -37,7 +37,13 @@ class Ran(NamedTuple):
     code: int
     seconds: float
     cpu_s: float  # workers included
+    driver_mb: float  # most memory of the command's own process
+    peak_mb: float  # most memory of any of its processes
     told: Any  # its JSON
+
+    def describe(self) -> str:
+        """Time and memory, for a line."""
+        return f"{self.seconds:.1f} s, driver {self.driver_mb:.0f} MB, any process {self.peak_mb:.0f} MB"
 
 
 class Running:
@@ -49,8 +55,16 @@ class Running:
         told = [*COMMAND, *map(str, words)]
         self.process = subprocess.Popen(told, stdout=self._said, stderr=subprocess.DEVNULL, start_new_session=True)
 
+    def has_ended(self) -> bool:
+        """Whether it has; it can still be waited for."""
+        return os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+
     def wait(self) -> Ran:
         """Wait until it ends."""
+        own = 0.0
+        while not self.has_ended():
+            own = read_peak_mb(self.process.pid) or own
+            time.sleep(0.1)
         _, status, used = os.wait4(self.process.pid, 0)
         self.process.returncode = os.waitstatus_to_exitcode(status)
         seconds = time.monotonic() - self.began
@@ -58,7 +72,16 @@ class Running:
             file.seek(0)
             said = file.read()
         told = json.loads(said) if said.startswith(b"{") else None
-        return Ran(self.process.returncode, seconds, used.ru_utime + used.ru_stime, told)
+        return Ran(self.process.returncode, seconds, used.ru_utime + used.ru_stime, own, used.ru_maxrss / 1e3, told)
+
+
+def read_peak_mb(process: int) -> float:
+    """The most memory that a process has had so far; 0 if that cannot be told."""
+    try:
+        status = Path(f"/proc/{process}/status").read_text()
+    except OSError:
+        return 0.0
+    return sum(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")) / 1e3
 
 
 def build(folder: Path, source: Path, megabytes: int, shards: int) -> dict[str, float]:
@@ -100,6 +123,7 @@ def verify_by_slices(output: Path, work: Path, num: int, killed: int, options: l
     command = ("verify", output, "--work", work, "--json", "--lease=3", *options)
     slices = [Running(*command, f"--slice={number}/{num}") for number in range(1, num + 1)]
     while count_records(work) < killed:
+        assert not any(one.has_ended() for one in slices[:killed]), "a slice ended before it was killed"
         time.sleep(0.05)
     for lost in slices[:killed]:
         os.killpg(lost.process.pid, signal.SIGKILL)
@@ -117,8 +141,8 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--skip-sound", action="store_true", help="Only look for damaged files.")
-    parser.add_argument("engine", nargs="*", help="Options of an engine, after --.")
-    given = parser.parse_args()
+    end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    given, of_engine = parser.parse_args(sys.argv[1:end]), sys.argv[end + 1 :]
     used = build(given.folder, given.source, given.megabytes, given.shards)
     output, workers = given.folder / "out", f"--workers={given.workers}"
     totals = json.loads((output / "manifest.json").read_bytes())["totals"]
@@ -129,17 +153,15 @@ def main() -> None:
         ran = Running("verify", output, "--json", workers, *options).wait()
         assert ran.code == 0, ran
         share = ran.cpu_s / used["encode"]
-        print(
-            f"sound {' '.join(options)}: {ran.seconds:.1f} s, {ran.cpu_s:.1f} CPU s, {share:.2f} of encode", flush=True
-        )
+        print(f"sound {' '.join(options)}: {ran.cpu_s:.1f} CPU s, {share:.2f} of encode, {ran.describe()}", flush=True)
     sound = flip(output, given.flips, given.seed)
     damaged = [str(path.relative_to(output)) for path in sound]
     with tempfile.TemporaryDirectory(dir=given.folder) as work:
         try:
             ran = {"workers": [Running("verify", output, "--json", workers).wait()]}
             ran["slices"] = verify_by_slices(output, Path(work) / "slices", given.slices, given.killed, ["--workers=1"])
-            if given.engine:
-                engine = ("verify", output, "--json", "--work", Path(work) / "engine", *given.engine)
+            if of_engine:
+                engine = ("verify", output, "--json", "--work", Path(work) / "engine", *of_engine)
                 ran["engine"] = [Running(*engine).wait()]
         finally:
             for path, data in sound.items():
@@ -148,7 +170,7 @@ def main() -> None:
         for one in ended:
             assert one.code == 1, one
             require_each_once(one.told["problems"], damaged)
-            print(f"{by}: all {len(damaged)} damaged files found, each once, in {one.seconds:.1f} s", flush=True)
+            print(f"{by}: all {len(damaged)} damaged files found, each once: {one.describe()}", flush=True)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from tokcore.errors import FormatError, VersionError
@@ -74,10 +74,11 @@ def to_jsonable(value: Any) -> Any:
             for name, left_out_at in _list_left_out(type(value)).items()
             if (held := getattr(value, name)) != left_out_at
         }
-    if isinstance(value, (list, tuple)):
-        return [to_jsonable(item) for item in value]
     if isinstance(value, dict):
         return {key: to_jsonable(item) for key, item in value.items()}
+    if isinstance(value, Sequence):  # text and bytes are not: the one is a scalar, the other has no JSON form
+        assert not isinstance(value, bytes), f"{type(value)} has no JSON form here"
+        return [to_jsonable(item) for item in value]
     assert value is None or isinstance(value, (bool, int, str)), f"{type(value)} has no JSON form here"
     return value
 

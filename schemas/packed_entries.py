@@ -1,0 +1,95 @@
+"""The entries of a long manifest, as compressed JSON: a file takes about 130 bytes instead of 730.
+
+What is looked at is unpacked again, a block at a time, so a pass over all of them needs no more memory than one block.
+"""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
+
+import orjson
+
+from tokcore.errors import FormatError
+from tokcore.files.canonical_json import parse_canonical, write_canonical_json
+from tokcore.files.jsonable import from_jsonable, to_jsonable
+from tokcore_schemas.cut_manifest import cut_entries
+from tokcore_schemas.manifest import FileEntry
+
+_FAST = 1  # of zlib: what does not compress are hashes
+
+
+class PackedEntries(Sequence[FileEntry[Any]]):
+    """A sequence of entries, equal to a tuple of the same ones."""
+
+    def __init__(self, about: Any, blocks: Sequence[bytes], ends: Sequence[int]) -> None:
+        """about: the type of what is said of a file. blocks: canonical JSON, packed. ends: entries up to each."""
+        self._about, self._blocks, self._ends = about, blocks, ends
+        self._seen: tuple[int, list[FileEntry[Any]]] = (-1, [])  # the block that was looked at last
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def __iter__(self) -> Iterator[FileEntry[Any]]:
+        for block in self._blocks:
+            yield from self._unpack(block)
+
+    @overload
+    def __getitem__(self, index: int) -> FileEntry[Any]: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[FileEntry[Any], ...]: ...
+    def __getitem__(self, index: int | slice) -> FileEntry[Any] | tuple[FileEntry[Any], ...]:
+        if isinstance(index, slice):
+            return tuple(self[i] for i in range(*index.indices(len(self))))
+        place = index + len(self) if index < 0 else index
+        if not 0 <= place < len(self):
+            raise IndexError(index)
+        number = bisect_right(self._ends, place)
+        if self._seen[0] != number:
+            self._seen = number, [*self._unpack(self._blocks[number])]
+        return self._seen[1][place - (self._ends[number - 1] if number else 0)]
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, PackedEntries) and self._blocks == other._blocks:
+            return True
+        if not isinstance(other, (tuple, PackedEntries)):
+            return NotImplemented
+        return len(self) == len(other) and all(mine == its for mine, its in zip(self, other, strict=True))
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._blocks))
+
+    def find(self, path: str) -> FileEntry[Any] | None:
+        """The first entry of that path. Only blocks whose JSON names it are read."""
+        spelled = write_canonical_json(path).rstrip(b"\n")
+        held = (block for block in self._blocks if spelled in zlib.decompress(block))
+        return next((entry for block in held for entry in self._unpack(block) if entry.path == path), None)
+
+    def _unpack(self, block: bytes) -> Iterator[FileEntry[Any]]:
+        return (from_jsonable(FileEntry[self._about], one, "") for one in orjson.loads(zlib.decompress(block)))  # type: ignore[name-defined]
+
+
+def pack_entries(data: bytes, about: Any, name: str) -> tuple[bytes, PackedEntries]:
+    """(the manifest without its files, its files). data: canonical JSON of a manifest, which need not be sound.
+
+    name: of the file. Raises FormatError or ValueError unless both are canonical, and entries are of that type: then
+    the whole is. No more than a block is unpacked at a time.
+    """
+    begin, end, cut = cut_entries(data)
+    rest = data[:begin] + data[end:]
+    value = parse_canonical(rest, name)
+    before = {key: value[key] for key in value if key < "files"}
+    if value.get("files") != [] or write_canonical_json(before)[:-2] + b',"files":[' != data[:begin]:
+        raise FormatError(f"{name}: its files do not stand where tokcore writes them")
+    blocks, ends = [], []
+    for block in cut:
+        listed = b"[%b]\n" % block
+        entries = parse_canonical(listed, name)
+        if [to_jsonable(from_jsonable(FileEntry[about], one, name)) for one in entries] != entries:
+            raise FormatError(f"{name}: files: a field is missing, or says nothing")
+        blocks.append(zlib.compress(listed, _FAST))
+        ends.append(len(entries))
+    return rest, PackedEntries(about, blocks, [*itertools.accumulate(ends)])
