@@ -81,10 +81,14 @@ class Manifest(Generic[Config, Totals, Language, About]):
 
     def as_input(self) -> Input:
         """What a stage made from this one says of it."""
+        return Input(self.hash_file(), self.content_id())
+
+    def hash_file(self) -> str:
+        """sha256 of manifest.json."""
         hasher = hashlib.sha256()
         for some in self.write():
             hasher.update(some)
-        return Input(hasher.hexdigest(), self.content_id())
+        return hasher.hexdigest()
 
     def write(self) -> Iterator[bytes]:
         """What to_bytes gives, some entries at a time."""

@@ -11,7 +11,6 @@ import hashlib
 from collections.abc import Iterator, Mapping
 
 from tokcore.errors import ConfigError, TokError
-from tokcore.files.canonical_json import hash_sha256
 from tokcore_pipelines.build.commit import MANIFEST, find_manifest, get_path_below, name_once
 from tokcore_pipelines.build.read_log import Log, list_numbers
 from tokcore_pipelines.check.verify_log import check_log
@@ -142,7 +141,7 @@ def _read_unfinished(output: str) -> tuple[dict[str, AnyManifest], dict[str, str
 
 def _find_strangers(found: Mapping[str, AnyManifest]) -> Iterator[tuple[str, str]]:
     """Stages that were made from another manifest than the one that is there, and what is wrong with them."""
-    hashes = {stage: hash_sha256(made.to_bytes()) for stage, made in found.items()}
+    hashes = {stage: made.hash_file() for stage, made in found.items()}
     for stage, made in found.items():
         for name, made_from in made.inputs.items():
             if name in hashes and hashes[name] != made_from.sha256:

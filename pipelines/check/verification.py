@@ -37,7 +37,7 @@ T = TypeVar("T")
 _WORKER_MODULES = ("tokcore_pipelines.check.verify_tasks",)
 # Less than this is done before workers have started.
 WORTH_BYTES = 16 << 20
-_RECORDS_AT_ONCE = 256
+_RECORDS_AT_ONCE = 64  # each may name hundreds of files
 _ON_ENGINES = 8  # workers that an engine may be expected to have
 _VERSION = 1  # of pieces and records
 
