@@ -14,7 +14,7 @@ from tokcore_pipelines.begin.check_estimates import check_estimates
 from tokcore_pipelines.begin.estimate import estimate
 from tokcore_pipelines.build.build import Build
 from tokcore_pipelines.build.duplicate_samples import tell_duplicates
-from tokcore_pipelines.build.filter_samples import tell_filters, tell_rule
+from tokcore_pipelines.build.filter_samples import NUM_EXAMPLES, tell_filters, tell_rule
 from tokcore_pipelines.build.long_files import find_long_files
 from tokcore_pipelines.build.map_samples import tell_maps
 from tokcore_pipelines.build.mask_samples import tell_mask
@@ -23,18 +23,22 @@ from tokcore_pipelines.build.source_checks import FOR_CHECK, check_samples, desc
 from tokcore_pipelines.build.whole_checks import check_whole
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.work.inputs import LeftOut
+from tokcore_schemas.config import BuildConfig
 from tokcore_schemas.plan import Plan
 from tokcore_schemas.stage_table import WHOLE
 
+_MANY_EXAMPLES = 20
 
-def make_check_report(build: Build, progress: StageProgress, rule: int | None = None) -> dict[str, Any]:
+
+def make_check_report(build: Build, progress: StageProgress, shown: str | None = None) -> dict[str, Any]:
     """What a build would do: its files, sizes, work items and the fingerprints of its settings. Nothing is done.
 
-    rule: number of a filter whose examples are wanted. Raises ConfigError if there is no such one.
+    shown: number of a filter whose examples are wanted, or map.N, mask or dedup, of which more are. Raises ConfigError
+    if there is no such one.
     """
     rules = build.config.filter_rules
-    if rule is not None and not 0 <= rule < len(rules):
-        raise ConfigError(f"--rule {rule}: the build file has {len(rules)} filters, counted from 0")
+    most = _count_examples(build.config, shown)
+    rule = int(shown) if shown is not None and shown.isdecimal() else None
     imported = build.imported_tokenizer()
     left_out = LeftOut()
     with progress.stage("list files", minor=True):
@@ -49,11 +53,11 @@ def make_check_report(build: Build, progress: StageProgress, rule: int | None = 
             findings += check_estimates(build.config, estimated)
             findings += find_long_files(build.config, samples, workers, estimated.bytes_per_second)
     with progress.stage("filter samples", minor=True):
-        mapped = tell_maps(build.config.map_rules, samples)
-        masked = tell_mask(build.config.mask_rule, samples)
+        mapped = tell_maps(build.config.map_rules, samples, most)
+        masked = tell_mask(build.config.mask_rule, samples, most.get("mask", NUM_EXAMPLES))
         rules = samples[0].settings.filters if samples else rules  # with the files of test items
         filtered = tell_filters(rules, samples)
-        duplicates = tell_duplicates(build.config.dedup_identity(), samples)
+        duplicates = tell_duplicates(build.config.dedup_identity(), samples, most.get("dedup", NUM_EXAMPLES))
         around = tell_rule(rules[rule], samples) if rule is not None else None
     stopping = [finding for finding in findings if finding.stops]
     settings = to_jsonable(build.config.stage_configs())
@@ -96,6 +100,18 @@ def make_check_report(build: Build, progress: StageProgress, rule: int | None = 
         "unicode": unicode.VERSION,
         "kernel": kernel.get_implementation(),
     }
+
+
+def _count_examples(config: BuildConfig, shown: str | None) -> dict[str, int]:
+    """map.N, mask or dedup -> how many examples are shown of it, if that is what --rule names."""
+    own = [f"map.{number}" for number in range(len(config.maps))]
+    own += ["mask"] if config.mask_rule is not None else []
+    own += ["dedup"] if config.dedup.by is not None else []
+    known = [*map(str, range(len(config.filters))), *own]
+    if shown is not None and shown not in known:
+        has = f"of {', '.join(known)}" if known else "of filters, steps, masks and duplicates, and there are none"
+        raise ConfigError(f"--rule {shown}: examples are shown {has}")
+    return {shown: _MANY_EXAMPLES} if shown in own else {}
 
 
 def _find_engine_problem(build: Build) -> Iterator[str]:

@@ -19,8 +19,10 @@ from tokcore_schemas.prefer import PIECES, parse_preferences
 from tokcore_schemas.stage_manifests import DedupConfig
 
 
-def tell_duplicates(config: DedupConfig | None, samples: Sequence[SourceSample]) -> dict[str, Any] | None:
-    """The sampled documents that are compared, the duplicates among them, and three examples beside what stays."""
+def tell_duplicates(
+    config: DedupConfig | None, samples: Sequence[SourceSample], most: int = NUM_EXAMPLES
+) -> dict[str, Any] | None:
+    """The sampled documents that are compared, the duplicates among them, and some examples beside what stays."""
     if config is None:
         return None
     preferences = parse_preferences(config.prefer)
@@ -53,5 +55,5 @@ def tell_duplicates(config: DedupConfig | None, samples: Sequence[SourceSample])
         "of": config.by if config.by in PIECES else "document",
         "documents": len(rows),
         "duplicates": len(dropped),
-        "examples": [describe(number) for number in dropped[:NUM_EXAMPLES].tolist()],
+        "examples": [describe(number) for number in dropped[:most].tolist()],
     }

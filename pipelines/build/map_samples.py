@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from tokcore.plugins.map_outcome import RECORD, REJECT, TEXT
@@ -15,8 +16,14 @@ from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.plan import MapRule, ReadSettings
 
 
-def tell_maps(rules: Sequence[MapRule], samples: Sequence[SourceSample]) -> list[dict[str, Any]]:
-    """Of each step the sampled documents that came to it, that it drops and whose text it changes, three examples."""
+def tell_maps(
+    rules: Sequence[MapRule], samples: Sequence[SourceSample], most: Mapping[str, int] = MappingProxyType({})
+) -> list[dict[str, Any]]:
+    """Of each step the sampled documents that came to it, that it drops and whose text it changes, three examples.
+
+    most: map.N -> how many of step N instead.
+    """
+    wanted = [most.get(f"map.{number}", NUM_EXAMPLES) for number in range(len(rules))]
     told: list[dict[str, Any]] = [
         {"name": rule.name, "documents": 0, "dropped": 0, "changed": 0, "reasons": Counter(), "examples": []}
         for rule in rules
@@ -24,14 +31,16 @@ def tell_maps(rules: Sequence[MapRule], samples: Sequence[SourceSample]) -> list
     for sample in samples if rules else ():
         # What comes after steps must not change what they are given.
         for uri, batch in read_sampled([sample], maps=(), metadata=(), mask=None, filters=()):
-            for rule, of_rule in zip(rules, told, strict=True):
+            for rule, of_rule, num in zip(rules, told, wanted, strict=True):
                 if batch.texts.num_texts:
-                    batch = _tell_batch(batch, rule, sample.settings, uri, of_rule)
+                    batch = _tell_batch(batch, rule, sample.settings, uri, of_rule, num)
     return [{**one, "reasons": dict(sorted(one["reasons"].items()))} for one in told]
 
 
-def _tell_batch(batch: Batch, rule: MapRule, settings: ReadSettings, uri: str, told: dict[str, Any]) -> Batch:
-    """What a step leaves of a batch, after adding what it does to what is told."""
+def _tell_batch(
+    batch: Batch, rule: MapRule, settings: ReadSettings, uri: str, told: dict[str, Any], most: int
+) -> Batch:
+    """What a step leaves of a batch, after adding what it does to what is told. most: examples in all."""
     given, made = map_documents(batch, rule, settings, uri)
     columns = (made.column(RECORD), made.column(TEXT), made.column(REJECT))
     came = {record: (text, reason) for record, text, reason in zip(*(c.to_pylist() for c in columns), strict=True)}
@@ -47,7 +56,7 @@ def _tell_batch(batch: Batch, rule: MapRule, settings: ReadSettings, uri: str, t
             told["reasons"][reason] += 1
         elif spelled != text:
             told["changed"] += 1
-        if (is_dropped or spelled != text) and len(told["examples"]) < NUM_EXAMPLES:
+        if (is_dropped or spelled != text) and len(told["examples"]) < most:
             told["examples"].append(
                 {
                     "file": redact(uri),

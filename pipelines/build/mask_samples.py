@@ -17,8 +17,10 @@ from tokcore_schemas.plan import MaskRule
 _BEFORE = 60  # bytes of an example before its span
 
 
-def tell_mask(rule: MaskRule | None, samples: Sequence[SourceSample]) -> dict[str, Any] | None:
-    """The sampled documents, those that would be dropped, and of each kind its spans, documents and three examples.
+def tell_mask(
+    rule: MaskRule | None, samples: Sequence[SourceSample], most: int = NUM_EXAMPLES
+) -> dict[str, Any] | None:
+    """The sampled documents, those that would be dropped, and of each kind its spans, documents and some examples.
 
     Examples show where a span is and what is around it, not what it hides.
     """
@@ -34,7 +36,7 @@ def tell_mask(rule: MaskRule | None, samples: Sequence[SourceSample]) -> dict[st
             spans_of.update(span.kind for span in spans)
             documents_of.update({span.kind for span in spans})
             for kind in {span.kind for span in spans}:
-                if len(shown := examples.setdefault(kind, [])) < NUM_EXAMPLES:
+                if len(shown := examples.setdefault(kind, [])) < most:
                     place = {"file": redact(uri), "record": int(batch.ordinals[i]), "lang": batch.langs[i]}
                     shown.append(place | _show(batch.texts.text(i), spans, kind, rule))
     kinds = [

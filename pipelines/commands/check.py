@@ -32,10 +32,14 @@ from tokcore_schemas.stage_table import STAGES
 @BUILD_FILE
 @OUTPUT
 @SET
-@click.option("--rule", type=int, metavar="N", help="Show documents on both sides of filter N, counted from 0.")
+@click.option(
+    "--rule",
+    metavar="N|map.N|mask|dedup",
+    help="Show documents on both sides of filter N, counted from 0; or more of what a step, [mask] or [dedup] does.",
+)
 @ALLOW_CODE
 @JSON
-def check(build_file: str, output: str, assigned: tuple[str, ...], rule: int | None, as_json: bool) -> None:
+def check(build_file: str, output: str, assigned: tuple[str, ...], rule: str | None, as_json: bool) -> None:
     """Reads the start of some files of each source, and names wrong fields and formats; asks whether the engine's
     server answers, or Dataflow's bucket for staging is there. Exit code 2 if any of these would stop a build, or if the
     output holds a different build.

@@ -196,6 +196,27 @@ def test_check_shows_pieces(folder, by):
     assert f"sampled {by}s, of the sample alone" in tokcore("check", "build.toml", cwd=folder).stdout
 
 
+def test_check_shows_more_of_what_a_rule_names(folder, by):
+    """Of a step, masks and duplicates there are no two sides of a limit: more examples are shown."""
+    path = folder / "masked.toml"
+    path.write_text((folder / "build.toml").read_text() + '[mask]\nregex = { a = "[ab]" }\n')
+
+    def tell(*rule):
+        done = tokcore("check", path, "--output", folder / "masked", "--json", *rule, cwd=folder)
+        return done, json.loads(done.stdout) if done.stdout else None
+
+    _, plain = tell()
+    _, of_masks = tell("--rule", "mask")
+    _, of_duplicates = tell("--rule", "dedup")
+    assert [len(one["examples"]) for one in plain["mask"]["kinds"]] == [3]
+    assert [len(one["examples"]) for one in of_masks["mask"]["kinds"]] == [20]
+    shown = [len(one["duplicates_in_sample"]["examples"]) for one in (plain, of_masks, of_duplicates)]
+    assert shown == [3, 3, 20]
+    refused, _ = tell("--rule", "map.0")
+    assert refused.returncode == 2
+    assert "--rule map.0: examples are shown of mask, dedup" in refused.stderr
+
+
 def test_an_update_and_a_removal(tmp_path):
     """A removed document still keeps its lines from coming back elsewhere; an update compares with all of them."""
     first = [{"id": "a", "text": "one\nof a\ntwo\n"}, {"id": "b", "text": "two\nthree\n"}]

@@ -18,9 +18,11 @@ import tokcore as tk
 from tokcore.errors import ConfigError, StageError
 from tokcore.plugins.map_code import identify_code
 from tokcore_pipelines import build, check, remove, update
+from tokcore_pipelines.begin.check_build import make_check_report
 from tokcore_pipelines.build.build import Build
 from tokcore_pipelines.build.commit import require_manifest
 from tokcore_pipelines.check.verify import verify
+from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import DIRECT, RunOptions, parse_slice
 from tokcore_pipelines.reading import maps
 from tokcore_pipelines.reading.input_range import read_documents
@@ -320,6 +322,9 @@ def test_check_shows_what_a_step_does(tmp_path, monkeypatch):
     left = [one for one, (why, _, _) in zip(DOCUMENTS, outcomes, strict=True) if why in ("", "keep-2")]
     assert told["changed"] == sum("that" in one["text"] for one in left)
     assert len(told["examples"]) == 3
+    with allowing_code(True):
+        (told,) = make_check_report(Build(load_config(str(path))), StageProgress(-1), "map.0")["maps"]
+    assert len(told["examples"]) == min(20, told["dropped"] + told["changed"])
 
 
 def test_check_gives_steps_the_text_before_masks(tmp_path, monkeypatch):

@@ -20,14 +20,6 @@ DEFECTS = (
         in_tests("pipelines/test_dedup_pieces.py::test_shards_have_what_a_loop_leaves"),
     ),
     Defect(
-        "pieces-any-of-a-document",
-        "of equal lines of one document any stays",
-        "sort_candidates",
-        'last = ("piece", "ordinal",',
-        'last = ("ordinal",',
-        in_tests("pipelines/test_dedup_pieces.py"),
-    ),
-    Defect(
         "pieces-uncounted",
         "the bytes that are cut out of documents are those that are left",
         "Drops._leave_pieces",
