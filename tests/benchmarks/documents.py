@@ -3,9 +3,8 @@
     [--files 20] [--megabytes 60] [--rounds 3] [--rules]
 
 CPU time of `tokcore build` and its workers, beside that of the plain build in the same round; the median of rounds
-counts. The least of a build, that of an empty corpus, is taken off. Documents without duplicates; of lines, few repeat.
-With --rules also the ready rules about quality in one thread, beside datatrove's where that is installed; decisions that
-differ are counted.
+counts. What a build of 20 kB takes is taken off. Few documents or lines come twice. With --rules also the ready rules
+about quality in one thread, beside datatrove's where that is installed; decisions that differ are counted.
 """
 
 from __future__ import annotations
