@@ -1,7 +1,7 @@
 """Run all benchmarks, print their tables as Markdown and keep them as JSON.
 
     python tests/benchmarks/run.py [--corpus FOLDER] [--limit-mb 8] [--rounds 3] [--table TABLE.parquet]
-        [--only encode,count] [--json PATH] [--markdown PATH] [--readme PATH]
+        [--vocabularies FILE ...] [--only encode,count] [--json PATH] [--markdown PATH] [--readme PATH]
 
 With --only, the other programs' tables are taken from the JSON file, with the machine that they are of. --readme
 replaces the section between the marks `<!-- speed -->` and `<!-- /speed -->` of a file by the short table of ratios.
@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ import pieces
 import pipeline
 import short_texts
 import summary
+import vocabularies
 import wordpiece
 from measuring import Options, Table, machine, parsed_options, version, wrap
 
@@ -36,12 +37,13 @@ Record = dict[str, Any]
 NAMED_PACKAGES = ("tokcore", *peers.PACKAGES, "sentencepiece", "datatrove")
 
 
-def programs(table: Path | None) -> dict[str, Callable[[Options], list[Table]]]:
+def programs(table: Path | None, files: Sequence[Path] = ()) -> dict[str, Callable[[Options], list[Table]]]:
     """Name -> the tables of a program."""
     return {
         "encode": encode.tables,
         "short texts": short_texts.tables,
         "loading": loading.tables,
+        "vocabularies": lambda options: vocabularies.tables(options, files),
         "pathological": pathological.tables,
         "count": count.tables,
         "learn": lambda options: learn.tables(options, table),
@@ -81,14 +83,14 @@ def _more(parser: argparse.ArgumentParser) -> None:
 
 def main() -> None:
     """Run, print, write."""
-    with parsed_options(__doc__, _more) as (options, arguments):
+    with parsed_options(__doc__, _more, vocabularies.add_files) as (options, arguments):
         tables: dict[str, Any] = {}
         machines: dict[str, str] = {}  # on which each program ran
         if arguments.json is not None and arguments.json.is_file():
             before = json.loads(arguments.json.read_text())
             tables, machines = before["tables"], before["machines"]
         chosen = arguments.only.split(",") if arguments.only else list(programs(None))
-        for name, run in programs(arguments.table).items():
+        for name, run in programs(arguments.table, arguments.vocabularies).items():
             if name in chosen:
                 folder = options.work / name
                 folder.mkdir()

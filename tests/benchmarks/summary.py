@@ -6,12 +6,15 @@ all figures.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from measuring import Table
 from pipeline import FLOOR
+from vocabularies import TITLE
 
+LOAD = "load, s"
 # The columns that are compared: (head, what the README calls it, whether larger is better).
 COLUMNS = (
     ("cold", "cold", True),
@@ -20,7 +23,7 @@ COLUMNS = (
     ("without start-up: MB per CPU second", "without start-up", True),
     ("merge, s", "merging alone", False),
     ("both, s", "with counting", False),
-    ("load, s", "", False),
+    (LOAD, "", False),
     ("new", "new", False),
     ("known", "known", False),
 )
@@ -68,6 +71,9 @@ def _shown(ratio: float) -> str:
 def _comparisons(table: Table) -> Iterator[Comparison]:
     if "2 threads" in table.title:
         return
+    if table.title.startswith(TITLE):
+        yield from _vocabulary(table)
+        return
     title = table.title.removesuffix(", 1 thread")
     for head, column, larger_is_better in COLUMNS:
         if head not in table.head:
@@ -91,6 +97,29 @@ def _comparisons(table: Table) -> Iterator[Comparison]:
             yield Comparison(f"{title}{STRINGS}", column, best.removesuffix(STRINGS), strings / given_strings[best])
         if unsorted := numbers.get(UNSORTED):
             yield Comparison(title, "unsorted, like theirs", best, unsorted / others[best])
+
+
+def _vocabulary(table: Table) -> Iterator[Comparison]:
+    """The rows of a published vocabulary: the least ratio of all texts, their geometric mean, and loading."""
+    ours = next(row for row in table.rows if row[0] == "tokcore")
+    others = [row for row in table.rows if not str(row[0]).startswith("tokcore") and row[-1] == "equal"]
+    if not others:
+        return
+    found = []
+    for at, head in enumerate(table.head[:-1]):
+        if at:
+            best = max(others, key=lambda row: row[at] if head != LOAD else -row[at])
+            ratio = ours[at] / best[at]
+            found.append(
+                Comparison(table.title, "loading", str(best[0]), 1 / ratio)
+                if head == LOAD
+                else Comparison(table.title, "at least", str(best[0]), ratio)
+            )
+    texts = [one for one in found if one.column != "loading"]
+    least = min(texts, key=lambda one: one.ratio)
+    yield least
+    yield least._replace(column="on average", ratio=statistics.geometric_mean([one.ratio for one in texts]))
+    yield from (one for one in found if one.column == "loading")
 
 
 def _inputs(table: Table) -> Iterator[Comparison]:
