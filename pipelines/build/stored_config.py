@@ -24,6 +24,7 @@ from tokcore_schemas.build_tables import (
     PlanTable,
     PretokenizeTable,
     ShardsTable,
+    ShuffleTable,
     TokenizerTable,
 )
 from tokcore_schemas.config import BuildConfig
@@ -33,7 +34,7 @@ from tokcore_schemas.stage_table import PLAN
 
 
 def read_stored_config(log: Log, base: str = "") -> BuildConfig:
-    """The build file of an output without [shuffle], [mixture] and [pack].
+    """The build file of an output without [mixture] and [pack].
 
     base: folder against which relative uris of inputs are resolved; empty: where the build file was.
     Raises ConfigError if the manifests say what this release cannot set.
@@ -71,7 +72,7 @@ def describe_dedup(dedup: DedupConfig | None) -> DedupTable:
 
 
 def describe_encoding(shards: ShardsConfig) -> dict[str, Any]:
-    """The tables that say how documents were encoded, and written, without [shuffle].
+    """The tables that say how documents were encoded, shuffled, and written.
 
     Of metadata the columns: defaults, and what is required, are in the plan.
     """
@@ -85,6 +86,7 @@ def describe_encoding(shards: ShardsConfig) -> dict[str, Any]:
             sampling={"theta": Decimal(shards.sampling)} if shards.sampling else {},
             epoch=shards.epoch or 0,
         ),
+        "shuffle": ShuffleTable(seed=shards.shuffle),
         "shards": ShardsTable(
             formats=shards.formats,
             target_tokens=shards.target_tokens,

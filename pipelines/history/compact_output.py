@@ -60,7 +60,7 @@ class Compact:
         """
         while True:
             log = read_log(self.output)
-            require_parts_apart(log, "changed")
+            require_parts_apart(log, "changed", made_whole=log.build.config.dedup is None)
             config = read_stored_config(log, self.base)
             small, left = self._choose(log, config)
             before = sum_up_parts(read_part(self.output, part) for part in small)

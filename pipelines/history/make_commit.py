@@ -42,16 +42,25 @@ from tokcore_schemas.config import BuildConfig
 from tokcore_schemas.document import find_twins
 from tokcore_schemas.inheritance import Inheritance
 from tokcore_schemas.plan import Plan, ReadSettings
+from tokcore_schemas.stage_manifests import StageConfigs
 from tokcore_schemas.tombstones import Tombstones, merge_tombstones
 
 _MOST_NAMED = 3
 _SCRATCH = "commit"  # in the folder of unfinished work
 
 
+def name_whole(config: StageConfigs) -> str:
+    """The table of a build file for which each change has all documents read again, into one part; "" if none is."""
+    if config.dedup is not None:
+        return "[dedup]"
+    return "[shuffle]" if config.shards.shuffle is not None else ""
+
+
 def require_parts_apart(log: Log, what: str, made_whole: bool = False) -> None:
     """Raise ConfigError if a stage of the build follows from all documents together. what: is then not possible.
 
-    made_whole: whether all documents are read again, so that duplicates among them can be found again.
+    made_whole: whether all documents are read again, so that duplicates among them can be found again, and each has
+    its place among all.
     """
     config = log.build.config
     whole = {
@@ -59,7 +68,7 @@ def require_parts_apart(log: Log, what: str, made_whole: bool = False) -> None:
             config.dedup is not None and not made_whole,
             "which documents are duplicates follows from all of them",
         ),
-        "[shuffle]": (config.shards.shuffle is not None, "any document may be in any shard"),
+        "[shuffle]": (config.shards.shuffle is not None and not made_whole, "any document may be in any shard"),
         "[mixture]": (config.mixed is not None, "its shares follow from all documents"),
         "[pack]": (config.packed is not None, "rows are filled with documents of all shards"),
     }

@@ -30,6 +30,7 @@ from tokcore_pipelines.history.make_commit import (
     list_languages,
     make_plan_again,
     name_some,
+    name_whole,
     plan_new_parts,
     require_parts_apart,
 )
@@ -105,8 +106,7 @@ class Remove:
         while True:
             log = read_log(self.output)
             require_parts_apart(log, "changed", made_whole=True)
-            is_whole = log.build.config.dedup is not None
-            if is_whole and self.sources:
+            if log.build.config.dedup is not None and self.sources:
                 raise ConfigError(
                     f"{redact(self.output)}: was built with [dedup], so documents of other files may stand for those "
                     f"of a file. Take the file out of the inputs, and run `tokcore update --vanished remove`; or "
@@ -118,7 +118,7 @@ class Remove:
                 names = self._name_all(log, [uri for uris in matched.values() for uri in uris])
                 wanted = self._make_tombstones(log, names)
                 holding = self._find(log, held, wanted)
-            if is_whole and holding.documents:  # what is a duplicate follows from all documents
+            if name_whole(log.build.config) and holding.documents:
                 documents = {part.path: holding.documents.get(part.path, 0) for part in log.parts()}
                 holding = dataclasses.replace(holding, documents=documents)
             if not self.allow_missing:
@@ -240,10 +240,10 @@ class Remove:
         """The parts of files that stay, without what was removed."""
         config = read_stored_config(log, self.base)
         held = {one.file.uri: one for one in again}
-        if log.build.config.dedup is not None and again:
+        if (table := name_whole(log.build.config)) and again:
             if lost := find_changed([one.file for one in again], config.base):
                 raise StageError(
-                    f"{name_some(lost)}: gone, or not as when {redact(self.output)} was built with [dedup], and all "
+                    f"{name_some(lost)}: gone, or not as when {redact(self.output)} was built with {table}, and all "
                     f"files have to be read again. Put back what was read, or let `tokcore update` follow the files "
                     f"first (--vanished remove for those that are gone). Nothing was changed."
                 )

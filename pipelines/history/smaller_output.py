@@ -29,7 +29,6 @@ from tokcore_schemas.build_tables import (
     MixtureTable,
     PackTable,
     PlanTable,
-    ShuffleTable,
     TokenizerTable,
 )
 from tokcore_schemas.setting import MAX_INTEGER
@@ -102,11 +101,7 @@ def _read_config(output: str, built: StageConfigs, vocab_size: int) -> BuildConf
         config = read_learn_config(output, [f"learn.vocab_size={vocab_size}"])
         tokenizer: Any = dataclasses.replace(built.tokenizer, vocab_size=vocab_size)
     else:
-        # Shuffles, mixtures and rows follow below.
-        log = read_log(output)
-        without = dataclasses.replace(built, shards=dataclasses.replace(built.shards, shuffle=None))
-        log = dataclasses.replace(log, build=dataclasses.replace(log.build, config=without))
-        config = read_stored_config(log)
+        config = read_stored_config(read_log(output))  # mixtures and rows follow below
         imported = TokenizerTable(from_=output)
         config = dataclasses.replace(config, tokenizer=imported, counts_too=built.counts is not None)
         tokenizer = built.tokenizer
@@ -130,10 +125,9 @@ def _read_config(output: str, built: StageConfigs, vocab_size: int) -> BuildConf
 
 
 def _describe_derived(built: StageConfigs) -> dict[str, Any]:
-    """The tables of deduplication, a shuffle, a mixture and rows."""
+    """The tables of deduplication, a mixture and rows."""
     tables: dict[str, Any] = {
         "dedup": describe_dedup(built.dedup),
-        "shuffle": ShuffleTable(seed=built.shards.shuffle),
     }
     if (mixed := built.mixed) is not None:
         tables["mixture"] = MixtureTable(

@@ -29,6 +29,7 @@ from tokcore_pipelines.history.make_commit import (
     create_commit,
     list_languages,
     name_some,
+    name_whole,
     plan_new_parts,
     require_parts_apart,
 )
@@ -290,7 +291,7 @@ class Update:
         removed = gone if self.vanished == "remove" else []
         going = {*changed, *removed}
         dropped = {held[uri].part for uri in going}
-        if self._is_whole and (new or going):  # which documents are duplicates follows from all of them
+        if self._is_whole and (new or going):
             dropped = {*held.parts}
         others = [
             file.uri for path in held.parts if path in dropped for file in held.parts[path] if file.uri not in going
@@ -314,7 +315,7 @@ class Update:
     @property
     def _is_whole(self) -> bool:
         """Whether any change has all documents read again, into one part."""
-        return self.config.dedup_identity() is not None
+        return bool(name_whole(self.log.build.config))
 
     def _list_restored(self) -> Iterator[str]:
         """The uris of files that lack documents whose tombstones were taken back."""

@@ -44,6 +44,14 @@ def read_batches(output: str, shard: ShardRef, stage: str = "shards") -> Iterato
         yield from find_main_files(shard, folder)[0].open().batches()
 
 
+def read_named_batches(output: str, shard: ShardRef) -> Iterator[TokenBatch]:
+    """As read_batches, with the sources that a shuffled shard has in a file beside it. All of its files are copied."""
+    with copy_shard_if_remote(output, shard) as folder:
+        file = find_main_files(shard, folder)[0]
+        batches, provenance = file.open().batches(), file.find_provenance()
+        yield from batches if provenance is None else provenance.restore_all(batches)
+
+
 def open_provenance(file: FormatFile) -> Provenance:
     """Where the documents of a shuffled shard came from. Raises FormatError if that is damaged, or not there."""
     if (provenance := file.find_provenance()) is None:

@@ -160,10 +160,10 @@ def test_all_files_of_a_part_may_go(corpus):
 
 def test_outputs_that_have_no_parts_are_refused(tmp_path):
     write_corpus(tmp_path)
-    path = build_file(tmp_path, SOURCES, SETTINGS + "[shuffle]\nseed = 1\n")
+    path = build_file(tmp_path, SOURCES, SETTINGS + "[pack]\nlength = 32\n")
     path.write_text(path.read_text().replace("[build]\n", "[build]\nmax_rejected = 1\n"))
     run(path, tmp_path / "out")
-    with pytest.raises(ConfigError, match=r"was built with \[shuffle\], so it cannot be changed in parts"):
+    with pytest.raises(ConfigError, match=r"was built with \[pack\], so it cannot be changed in parts"):
         remove_here(tmp_path, GONE)
 
 

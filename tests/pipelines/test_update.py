@@ -255,18 +255,16 @@ def test_slices_share_an_update(corpus):
 # ---------------------------------------------------------------------------------------------------- what is refused
 
 
-@pytest.mark.parametrize("table", ["shuffle", "mixture", "pack"])
+@pytest.mark.parametrize("table", ["mixture", "pack"])
 def test_stages_over_all_documents_are_refused_by_name(tmp_path, table):
     write_corpus(tmp_path)
     settings = {
-        "shuffle": "[shuffle]\nseed = 1\n",
         "mixture": '[shuffle]\nseed = 1\n[mixture]\nstrategy = "natural"\n',
         "pack": "[pack]\nlength = 32\n",
     }
     run(build_file(tmp_path, SOURCES, SETTINGS + settings[table]), tmp_path / "out")
     write_file(tmp_path, "en/e.jsonl", make_texts("e", 5))
-    named = "shuffle" if table == "mixture" else table
-    with pytest.raises(ConfigError, match=rf"was built with \[{named}\], so it cannot be updated in parts"):
+    with pytest.raises(ConfigError, match=rf"was built with \[{table}\], so it cannot be updated in parts"):
         update(tmp_path)
 
 

@@ -12,6 +12,22 @@ DEFECTS = (
         in_tests("pipelines/test_dedup.py::test_an_update_is_a_build_of_all_files"),
     ),
     Defect(
+        "shuffled-parts-beside",
+        "a change of a shuffled output makes a part of its own, whose documents have no place among the others",
+        "name_whole",
+        'return "[shuffle]" if config.shards.shuffle is not None else ""',
+        'return ""',
+        in_tests("pipelines/test_shuffled_history.py::test_more_and_fewer_documents"),
+    ),
+    Defect(
+        "shuffled-sources-unseen",
+        "documents of a removed file are not found in shuffled shards",
+        "read_named_batches",
+        "yield from batches if provenance is None else provenance.restore_all(batches)",
+        "yield from batches",
+        in_tests("pipelines/test_shuffled_history.py::test_files_go_and_their_documents_are_found_by_provenance"),
+    ),
+    Defect(
         "worker-keeps-files",
         "a watcher's worker grows with every file that it reads",
         "make_small_part",

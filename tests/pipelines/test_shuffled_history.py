@@ -1,0 +1,146 @@
+"""Outputs with [shuffle] are updated, and documents go from them: each commit is, file by file, a fresh build."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from support import eager
+from support.builds import build_file, run, tokcore, tree
+from support.removals import SETTINGS, SOURCES, compact_here, list_ids, remove_here, write_corpus, write_documents
+from support.updates import build_fresh, update_here
+
+import tokcore as package
+from tokcore.errors import StageError
+from tokcore_pipelines.build.read_log import locate_part, read_log
+from tokcore_pipelines.check.verify import verify
+from tokcore_pipelines.check.verify_removed import verify_removed
+from tokcore_pipelines.history.expire_commits import expire
+from tokcore_pipelines.history.restore_documents import Restore
+from tokcore_pipelines.store import crashpoints
+
+GONE = {"a-3", "a-4", "d-0"}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """A folder with a corpus, and its finished build, shuffled, in out/."""
+    folder = tmp_path_factory.mktemp("shuffled")
+    write_corpus(folder)
+    path = build_file(folder, SOURCES, SETTINGS.replace("[build]\nmax_rejected = 1\n", "") + "[shuffle]\nseed = 7\n")
+    path.write_text(path.read_text().replace("[build]\n", "[build]\nmax_rejected = 1\n"))
+    run(path, folder / "out")
+    return folder
+
+
+@pytest.fixture
+def corpus(built, tmp_path):
+    """A copy of it, whose input files have the times that were pinned."""
+    shutil.copytree(built, tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+def update(folder: Path, vanished="keep"):
+    return update_here(folder / "build.toml", folder / "out", vanished)
+
+
+def read_shards(output: Path) -> dict[str, bytes]:
+    """The files of all shards of a part, without the key in their names, which tells of tombstones."""
+    files = tree(output / "shards")
+    return {f"{name}{Path(path).suffix}": data for path, data in files.items() if (name := path.rpartition("-")[0])}
+
+
+def require_fresh(folder: Path, gone=frozenset()) -> None:
+    """Assert that the newest commit is sound, and one part: what a build gives that never had these documents."""
+    assert verify(str(folder / "out"), decode=None, base=str(folder)).problems == ()
+    fresh = folder / "fresh"
+    shutil.copytree(folder, fresh, ignore=shutil.ignore_patterns("out", "fresh"))
+    for path in [*fresh.glob("en/*"), *fresh.glob("mixed/*")]:
+        lines = path.read_bytes().splitlines(keepends=True)
+        path.write_bytes(b"".join(line for line in lines if json.loads(line)["id"] not in gone))
+    totals = build_fresh(fresh / "build.toml", fresh / "out", folder / "out")
+    log = read_log(str(folder / "out"))
+    (part,) = log.parts()
+    made, expected = read_shards(Path(locate_part(log.output, part))), read_shards(fresh / "out")
+    assert len(expected) > len(made) / 2
+    if gone:  # provenance has ordinals: those of the input files, which hold what was removed
+        made, expected = ({path: data for path, data in of.items() if path[:4] != "prov"} for of in (made, expected))
+    assert made == expected
+    for name in ("documents", "text_bytes", "tokens", "documents_digest", "shards"):
+        assert getattr(log.totals(), name) == getattr(totals, name)
+    for split in ("train", "validation"):
+        mine, theirs = (package.open_shards(place, split) for place in (folder / "out", fresh / "out"))
+        assert [ids.tolist() for ids in mine] == [ids.tolist() for ids in theirs]  # in this order
+    shutil.rmtree(fresh)
+
+
+def test_more_and_fewer_documents(corpus):
+    assert update(corpus) is None
+    write_documents(corpus, "en/e.jsonl", 6)
+    commit = update(corpus)
+    assert (commit.why.new, commit.why.read_again, commit.dropped) == (1, 4, (".",))
+    require_fresh(corpus)
+    write_documents(corpus, "en/a.jsonl", 9, word="other")
+    (corpus / "mixed" / "d.jsonl").unlink()
+    commit = update(corpus, "remove")
+    assert (commit.why.changed, commit.why.vanished) == (1, 1)
+    require_fresh(corpus)
+
+
+def test_a_kept_file_that_vanished_cannot_take_its_place_again(corpus):
+    (corpus / "mixed" / "d.jsonl").unlink()
+    write_documents(corpus, "en/e.jsonl", 6)
+    before = tree(corpus / "out")
+    with pytest.raises(StageError, match=r"d\.jsonl: vanished, and is read with en/e\.jsonl"):
+        update(corpus)
+    with pytest.raises(StageError, match=r"built with \[shuffle\], and all files have to be read again"):
+        remove_here(corpus, GONE)
+    assert tree(corpus / "out") == before
+
+
+def test_documents_go_and_come_back(corpus):
+    done = remove_here(corpus, GONE)
+    assert (done.documents, done.parts, done.commit.why.removed) == (3, 1, 3)
+    assert not GONE & list_ids(corpus / "out")
+    require_fresh(corpus, GONE)
+    write_documents(corpus, "en/e.jsonl", 6)
+    update(corpus)
+    require_fresh(corpus, GONE)
+    assert verify_removed(str(corpus / "out"), ()).problems  # commits 0 to 2 can be read
+    expire(str(corpus / "out"), keep=1)
+    assert verify_removed(str(corpus / "out"), ()).problems == ()
+    Restore(str(corpus / "out"), tuple(GONE)).run()
+    assert update(corpus) is not None
+    assert list_ids(corpus / "out") >= GONE
+    require_fresh(corpus)
+
+
+def test_files_go_and_their_documents_are_found_by_provenance(corpus):
+    done = remove_here(corpus, sources=["d.jsonl"])
+    assert (done.documents, done.commit.why.vanished) == (9, 1)
+    held = verify_removed(str(corpus / "out"), ()).held
+    assert sum(one.documents for one in held) == 9  # in commit 0
+    require_fresh(corpus, {f"d-{i}" for i in range(9)} | {"d-bad"})
+
+
+def test_there_is_one_part_and_nothing_to_compact(corpus):
+    remove_here(corpus, GONE)
+    before = tree(corpus / "out")
+    assert compact_here(corpus).commit is None
+    assert tree(corpus / "out") == before
+
+
+@pytest.mark.parametrize("point", [*crashpoints.REMOVING_POINTS, "count.item", "encode.shard", "build.committed"])
+def test_a_killed_removal_goes_on_to_the_same_commit(corpus, point):
+    (corpus / "gone.txt").write_text("\n".join(sorted(GONE)))
+    shutil.copytree(corpus, corpus.parent / "undisturbed")
+    remove_here(corpus.parent / "undisturbed", GONE)
+    command = ("remove", corpus / "out", "--ids", corpus / "gone.txt", "--base", corpus)
+    killed = tokcore(*command, env={**os.environ, "TOKCORE_CRASH": f"{point}:1"})
+    assert killed.returncode != 0
+    eager.seed(0, 0)
+    assert tokcore(*command).returncode == 0
+    assert tree(corpus / "out") == tree(corpus.parent / "undisturbed" / "out")
