@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from tokcore.errors import ConfigError, FormatError, TokError
 from tokcore.files.canonical_json import hash_sha256
+from tokcore.shards.tombstones import make_key
 from tokcore_pipelines.build.commit import require_manifest
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.parallel_requests import run_at_once
@@ -29,7 +30,7 @@ from tokcore_schemas.commit_log import (
 )
 from tokcore_schemas.stage_manifests import BuildManifest
 from tokcore_schemas.stage_table import WHOLE
-from tokcore_schemas.tombstones import Tombstones, make_key, merge_tombstones
+from tokcore_schemas.tombstones import Tombstones, merge_tombstones
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from tokcore.shards.tombstones import spell_tombstone
 from tokcore_pipelines.build.commit import find_manifest, require_manifest
 from tokcore_pipelines.build.read_log import Log, locate_part, read_log
 from tokcore_pipelines.build.tokenizers_beside import FOLDER, find_commit_of, list_beside
@@ -24,7 +25,7 @@ from tokcore_pipelines.store.pinned_inputs import read_pinned_files
 from tokcore_schemas.commit_log import EXPIRE, Part
 from tokcore_schemas.stage_manifests import LearnedConfig
 from tokcore_schemas.stage_table import SHARDS, TOKENIZER
-from tokcore_schemas.tombstones import Tombstones, merge_tombstones, spell_tombstone
+from tokcore_schemas.tombstones import Tombstones, merge_tombstones
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 from tokcore.shards.labels import Labels
 from tokcore.shards.token_batch import TokenBatch
+from tokcore.shards.tombstones import Kind
 from tokcore_pipelines.local.pool import Workers
 from tokcore_pipelines.store.stored_shards import read_named_batches
 from tokcore_schemas.refs import ShardRef
 from tokcore_schemas.shard_entries import list_named_shards
 from tokcore_schemas.stage_manifests import ShardsManifest
-from tokcore_schemas.tombstones import Kind, Tombstones
+from tokcore_schemas.tombstones import Tombstones
 
 # With fewer documents, this process is done before workers have started.
 WORTH_WORKERS = 500_000

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
+from tokcore.shards.tombstones import Kind
 from tokcore_pipelines.build.read_log import Log, locate_part
 from tokcore_pipelines.store.patterns import compile_glob
 from tokcore_pipelines.store.pinned_inputs import read_pinned_files
 from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.document import normalize_lang
-from tokcore_schemas.tombstones import Kind, Tombstones
+from tokcore_schemas.tombstones import Tombstones
 
 _MOST_NAMED = 3
 _KINDS = {"id": "the id", "lang": "the language", "source": "the input file"}

@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from tokcore.errors import ConfigError, LedgerError, StageError
+from tokcore.shards.tombstones import Kind
 from tokcore_pipelines.build.commit import require_manifest
 from tokcore_pipelines.build.dataset_card import follow_commits
 from tokcore_pipelines.build.inherited_items import find_changed
@@ -46,7 +47,7 @@ from tokcore_schemas.config import BuildConfig
 from tokcore_schemas.config_reader import suggest_nearest
 from tokcore_schemas.plan import Plan
 from tokcore_schemas.stage_table import SHARDS
-from tokcore_schemas.tombstones import Kind, Tombstones, merge_tombstones
+from tokcore_schemas.tombstones import Tombstones, merge_tombstones
 
 # Tombstones travel with each range that workers read.
 MAX_TOMBSTONES = 10_000

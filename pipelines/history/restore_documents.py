@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tokcore.errors import ConfigError
+from tokcore.shards.tombstones import Kind
 from tokcore_pipelines.build.dataset_card import follow_commits
 from tokcore_pipelines.build.read_log import Log, read_log
 from tokcore_pipelines.history.input_files_held import read_part_files
@@ -18,7 +19,7 @@ from tokcore_pipelines.history.named_documents import describe_missing, find_lan
 from tokcore_pipelines.history.restored_files import list_restored_files
 from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.commit_log import Commit, Reason
-from tokcore_schemas.tombstones import Kind, Tombstones, merge_tombstones
+from tokcore_schemas.tombstones import Tombstones, merge_tombstones
 
 
 class Restored(NamedTuple):

@@ -24,6 +24,7 @@ from support.updates import SETTINGS, update_here
 
 from tokcore.errors import ConfigError, StageError
 from tokcore.files.canonical_json import write_canonical_json
+from tokcore.shards.tombstones import spell_tombstone
 from tokcore_pipelines.build.read_log import read_log
 from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.check.verify_removed import verify_removed
@@ -34,7 +35,6 @@ from tokcore_pipelines.local import pool
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.store import crashpoints
 from tokcore_schemas.commit_log import Reason, hash_parts
-from tokcore_schemas.tombstones import spell_tombstone
 
 GONE = {"a-3", "a-4", "d-0"}
 

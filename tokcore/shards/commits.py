@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from tokcore.errors import ConfigError, FormatError
 from tokcore.files.canonical_json import COMMIT_FORMAT, COMMIT_VERSIONS, parse_canonical
 from tokcore.files.jsonable import from_jsonable, require_version
 from tokcore.files.url_files import read_first
 
+_BUILD = "build"  # the stage of an output's manifest
+_PARTS = "parts"  # the folder of parts that later commits added
 _OWN = "."  # the part that is the output's own folder
 
 
@@ -20,12 +24,30 @@ class _Part:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class _Build:
+    """What is needed of the manifest of a build."""
+
+    stage: str = ""
+    root: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class _Commit:
     """What is needed of a commit, which schemas describe in full."""
 
     number: int
     parts: tuple[_Part, ...]
     oldest: int = 0  # that can be read
+    removed: tuple[str, ...] = ()  # tombstones that it adds
+    restored: tuple[str, ...] = ()  # and takes back
+    format_version: int = 0
+
+
+class Buried(NamedTuple):
+    """What was removed from an output, as of its newest commit."""
+
+    root: str  # that the key of tombstones follows from
+    tombstones: frozenset[str]
 
 
 def list_parts(place: str, at: int | None = None) -> list[str]:
@@ -50,6 +72,24 @@ def list_parts_of(place: str, number: int) -> list[str] | None:
         return [place]
     data = _read(f"{place}/log/{number}.json")
     return _list(place, number, data) if data is not None else None
+
+
+def read_buried(place: str) -> Buried:
+    """The tombstones of an output. place: as for list_parts. Raises ConfigError if no output of a build is there."""
+    place = place.rstrip("/") or place
+    data = _read(name := f"{place}/manifest.json")
+    build = from_jsonable(_Build, parse_canonical(data, name), name, partial=True) if data is not None else _Build()
+    if data is None or build.stage != _BUILD or place.split("/")[-2:-1] == [_PARTS]:
+        raise ConfigError(f"{place}: is not the folder of an output, which has the log of what was removed")
+    tombstones: set[str] = set()
+    root = ""
+    for number, one in enumerate(_read_all(place), 1):
+        commit = _parse(one, place, number)
+        if commit.removed and not root:  # until version 2, the key followed from the manifest
+            root = hashlib.sha256(data).hexdigest() if commit.format_version == 1 else build.root
+        tombstones |= {*commit.removed}
+        tombstones -= {*commit.restored}
+    return Buried(root, frozenset(tombstones))
 
 
 def read_planned(part: str) -> list[tuple[str, str]] | None:

@@ -12,14 +12,16 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from tokcore.errors import ConfigError
 from tokcore.kernel import IdParts
 from tokcore.shards.opened_shards import OpenableShard, open_shards
 from tokcore.shards.token_batch import Ids
+from tokcore.train.removed_documents import RemovedNames, read_removed_names
 from tokcore.train.row_order import RowOrder, Rows, check_weights
 from tokcore.train.row_streams import RowReader, RowStream
 
@@ -36,12 +38,14 @@ class Batch(NamedTuple):
     """What a step gives a rank.
 
     tokens: int32, (rows, length). cu_seqlens: int32, ascending from 0 to rows * length: the bounds of documents in the
-    rows back to back; each row begins one. step: its number, from 0.
+    rows back to back; each row begins one. step: its number, from 0. loss_mask: of a loader that masks, uint8, (rows,
+    length): 0 where padding took the place of a removed document, else 1.
     """
 
     tokens: Ids
     cu_seqlens: Ids
     step: int
+    loss_mask: npt.NDArray[np.uint8] | None = None
 
 
 class Loader:
@@ -73,13 +77,19 @@ class Loader:
         mixture: Mapping[str, int] | None = None,
         split: str = "train",
         read_ahead: int | None = None,
+        at: int | None = None,
+        removed: Literal["", "mask"] = "",
+        padding: int = 0,
     ) -> None:
         """url: what open_shards takes. length: ids of a row. batch_size: rows of a step on one rank.
 
         seed, epoch: decide the order; another epoch, another order. mixture: language -> integer weight; rows of a
         language come in proportion to its weight, and again when all have been given. An epoch has as many rows as the
         languages have together. read_ahead: batches that are read before they are asked for, while iterating; None: 8
-        if shards are read at a URL, where each read is a request, and else none.
+        if shards are read at a URL, where each read is a request, and else none. at: as for open_shards.
+
+        removed: "mask" puts the id padding in the place of documents that a later commit has removed, and gives each
+        batch a loss_mask; rows keep their number, so a state that was saved before goes on.
 
         Raises ConfigError for arguments that do not fit together or a corpus of less than one row, and what open_shards
         raises.
@@ -95,10 +105,16 @@ class Loader:
         self.length, self.batch_size, self.rank, self.world_size = length, batch_size, rank, world_size
         self._seed, self._epoch, self._shuffle = seed, epoch, shuffle
         self._mixture = dict(sorted(mixture.items())) if mixture is not None else None
-        files = open_shards(url, split).list_files()
+        if removed not in ("", "mask"):
+            raise ConfigError(f'removed = {removed!r:.80}: expected "mask", or "" for none')
+        if not 0 <= padding < 2**31:
+            raise ConfigError(f"padding = {padding}: expected an id, from 0 to 2^31 - 1")
+        self._padding = padding if removed else None
+        names = read_removed_names(os.fspath(url)) if removed else None
+        files = open_shards(url, split, at=at).list_files()
         is_remote = any(file.files and not file.cache for file in files)
         self._read_ahead = read_ahead if read_ahead is not None else _READ_AHEAD * is_remote
-        self._streams = _make_streams(files, self._mixture)
+        self._streams = _make_streams(files, self._mixture, names)
         for stream in self._streams:
             stream.align(length)
         self._sizes = [stream.num_tokens // length for stream in self._streams]
@@ -256,26 +272,41 @@ class Loader:
         sizes = ends - starts
         within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         streams, rows = self._order(np.repeat(starts, sizes) + within)
-        return _Chunk(self._streams, streams, rows, sizes, self.length)
+        return _Chunk(self._streams, streams, rows, sizes, self.length, self._padding)
 
 
-def _make_streams(files: Sequence[OpenableShard], mixture: Mapping[str, int] | None) -> list[RowStream]:
+def _make_streams(
+    files: Sequence[OpenableShard], mixture: Mapping[str, int] | None, removed: RemovedNames | None
+) -> list[RowStream]:
     """All shards as one stream, or one for each language of a mixture."""
     if mixture is None:
-        return [RowStream(files, "")]
+        return [RowStream(files, "", removed)]
     by_folder: dict[str, list[OpenableShard]] = {}
     for file in files:
         by_folder.setdefault(Path(file.path).parent.name, []).append(file)
     check_weights(mixture, sorted(by_folder))
-    return [RowStream(by_folder[lang], f" of {lang}") for lang in mixture]
+    return [RowStream(by_folder[lang], f" of {lang}", removed) for lang in mixture]
 
 
 class _Chunk:
     """Some steps, looked up: where the ids of each row are, and the bounds of documents in it."""
 
-    def __init__(self, streams: Sequence[RowStream], of_rows: Rows, rows: Rows, sizes: Rows, length: int) -> None:
-        """of_rows: the stream of each row. rows: numbers in the streams. sizes: rows of each step."""
+    def __init__(
+        self,
+        streams: Sequence[RowStream],
+        of_rows: Rows,
+        rows: Rows,
+        sizes: Rows,
+        length: int,
+        padding: int | None = None,
+    ) -> None:
+        """of_rows: the stream of each row. rows: numbers in the streams. sizes: rows of each step.
+
+        padding: takes the place of removed documents; None: nothing is masked.
+        """
         self._length = length
+        self._padding = padding
+        self._masked: list[tuple[Rows, Rows]] = []  # from where to where, as if all rows were back to back
         self._sizes = sizes.tolist()
         self._readers: list[RowReader] = []
         # On a rank without rows there are no others.
@@ -289,6 +320,7 @@ class _Chunk:
         last_rows = np.cumsum(sizes)
         self._last = np.searchsorted(pieces.rows, last_rows).tolist()
         self._bounds, self._last_bounds = self._find_bounds(pieces, sizes * length)
+        self._last_ids = (last_rows * length).tolist()
 
     def _look_up(self, stream: RowStream, where: Rows, begins: Rows) -> None:
         """Note the pieces of rows, and the bounds in them. begins: of rows, in ids of the stream."""
@@ -302,6 +334,7 @@ class _Chunk:
                 if last > first:
                     start, end = begins[own] + at[own] - first, np.minimum(ends[own], last) - first
                     self._add(stream.open(number), where[own], at[own], start, end)
+                    self._mask(stream.find_removed(number), where[own] * self._length + at[own], start, end)
                     at[own] += end - start
             more = np.flatnonzero(begins + at < ends)
             where, begins, ends, shard, at = where[more], begins[more], ends[more], shard[more] + 1, at[more]
@@ -313,6 +346,16 @@ class _Chunk:
         self._readers.append(reader)
         places = places + np.repeat(rows * self._length + at - start, counts)
         self._found.append(_Pieces(rows, at, readers, start, end, counts, places))
+
+    def _mask(self, removed: tuple[Rows, Rows], places: Rows, start: Rows, end: Rows) -> None:
+        """Note what is removed of pieces of a shard, from start to end, each of which begins at a place."""
+        first = np.searchsorted(removed[1], start, side="right")
+        counts = np.maximum(np.searchsorted(removed[0], end) - first, 0)
+        piece = np.repeat(np.arange(len(start)), counts)
+        which = np.arange(len(piece)) - np.repeat(np.cumsum(counts) - counts, counts) + first[piece]
+        moved = (places - start)[piece]
+        begins, ends = np.maximum(removed[0][which], start[piece]), np.minimum(removed[1][which], end[piece])
+        self._masked.append((begins + moved, ends + moved))
 
     def _sort_pieces(self) -> _Pieces:
         """All pieces in the order of rows, but their bounds in the order in which pieces were found."""
@@ -353,7 +396,20 @@ class _Chunk:
         tokens = np.empty((self._sizes[number], self._length), np.int32)
         self._parts.copy(self._last[number - 1] if number else 0, self._last[number], tokens.reshape(-1))
         first = self._last_bounds[number - 1] if number else 0
-        return Batch(tokens, self._bounds[first : self._last_bounds[number]].copy(), step)
+        bounds = self._bounds[first : self._last_bounds[number]].copy()
+        return Batch(tokens, bounds, step, self._mask_tokens(tokens, self._last_ids[number] - tokens.size))
+
+    def _mask_tokens(self, tokens: Ids, begin: int) -> npt.NDArray[np.uint8] | None:
+        """The loss mask of a step whose ids begin there; None if nothing is to be masked. Puts padding into tokens."""
+        if self._padding is None:
+            return None
+        mask = np.ones(tokens.size, np.uint8)
+        for starts, ends in self._masked:
+            own = (starts < begin + tokens.size) & (ends > begin)
+            for start, end in zip(starts[own].tolist(), ends[own].tolist(), strict=True):
+                mask[max(0, start - begin) : end - begin] = 0
+        tokens.reshape(-1)[mask == 0] = self._padding
+        return mask.reshape(tokens.shape)
 
 
 class _Pieces(NamedTuple):

@@ -13,10 +13,12 @@ import numpy.typing as npt
 from tokcore.errors import ConfigError, FormatError
 from tokcore.formats.shard_format import ShardReader
 from tokcore.shards.opened_shards import MAX_OPEN, OpenableShard
+from tokcore.train.removed_documents import RemovedNames
 from tokcore.train.row_order import Rows
 
 _FILES_PER_SHARD = 4
 _FILES_OF_OTHERS = 128
+_NOWHERE: tuple[Rows, Rows] = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 class RowReader(Protocol):
@@ -61,8 +63,11 @@ class PackedReader:
 class RowStream:
     """Shards whose ids follow each other."""
 
-    def __init__(self, files: Sequence[OpenableShard], name: str) -> None:
+    def __init__(self, files: Sequence[OpenableShard], name: str, removed: RemovedNames | None = None) -> None:
+        """removed: what find_removed() looks for; None: nothing."""
         self.name = name
+        self._removed = removed
+        self._found: dict[int, tuple[Rows, Rows]] = {}
         self._files = files
         self._open: OrderedDict[int, RowReader] = OrderedDict()
         self._length = 0  # of packed rows
@@ -103,6 +108,14 @@ class RowStream:
         if len(self._open) > (MAX_OPEN if self._files[number].files else count_openable()):
             self._open.popitem(last=False)
         return shard
+
+    def find_removed(self, number: int) -> tuple[Rows, Rows]:
+        """Where documents of a shard that were removed begin and end, in its ids. Reads the shard once."""
+        if self._removed is None:
+            return _NOWHERE
+        if (found := self._found.get(number)) is None:
+            found = self._found[number] = self._removed.find(self._files[number])
+        return found
 
     def close(self) -> RowStream:
         """The same stream without what cannot be pickled."""

@@ -4,6 +4,22 @@ from mutants.defect import Defect, in_tests
 
 DEFECTS = (
     Defect(
+        "mask-of-first-documents",
+        "a loader that masks finds documents after a shard's first batch, or a row's first piece, elsewhere",
+        "_Chunk._mask",
+        "moved = (places - start)[piece]",
+        "moved = places[piece]",
+        in_tests("pipelines/test_masked_rows.py::test_the_drill"),
+    ),
+    Defect(
+        "restored-stays-masked",
+        "a loader masks documents whose tombstones were taken back",
+        "read_buried",
+        "tombstones -= {*commit.restored}",
+        "",
+        in_tests("pipelines/test_masked_rows.py::test_files_and_what_was_restored"),
+    ),
+    Defect(
         "runs-by-hash-alone",
         "runs of words are taken for equal if their hashes are",
         "OverlapIndex.find_items",

@@ -1,0 +1,34 @@
+"""Tombstones: keyed hashes of what was removed from an output.
+
+A tombstone is a keyed hash of a name: it tells whether a name that is at hand was removed, and holds neither the name
+nor the text. Its key follows from the root of the build, so tombstones of outputs with other content cannot be
+compared, and those of equal outputs in two stores are equal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Literal
+
+Kind = Literal["id", "lang", "source"]
+
+_KEY_TAG = b"tokcore-removed-v1\0"
+_HASH_BYTES = 16
+
+
+def make_key(root: str) -> str:
+    """The key of the tombstones of an output, hexadecimal. root: of the build that is its commit 0.
+
+    In logs whose first removal is a commit of format_version 1, the sha256 of the build's manifest stands for root.
+    """
+    return hashlib.sha256(_KEY_TAG + bytes.fromhex(root)).hexdigest()
+
+
+def spell_tombstone(key: str, kind: Kind, name: str) -> str:
+    """The keyed hash of a document's id, of a language, or of the uri of an input file: 32 hexadecimal digits.
+
+    >>> spell_tombstone("00" * 32, "id", "page-1") == spell_tombstone("00" * 32, "lang", "page-1")
+    False
+    """
+    content = kind.encode() + b"\0" + name.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(content, digest_size=_HASH_BYTES, key=bytes.fromhex(key)).hexdigest()

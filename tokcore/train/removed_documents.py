@@ -1,0 +1,53 @@
+"""Which documents of shards that are still read have been removed from their output since."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tokcore.shards.commits import read_buried
+from tokcore.shards.labels import Labels
+from tokcore.shards.opened_shards import OpenableShard
+from tokcore.shards.token_batch import Offsets
+from tokcore.shards.tombstones import Kind, make_key, spell_tombstone
+
+
+class RemovedNames(NamedTuple):
+    """What was removed from an output, as its newest commit has it."""
+
+    key: str
+    tombstones: frozenset[str]
+
+    def find(self, shard: OpenableShard) -> tuple[Offsets, Offsets]:
+        """int64: where documents of a shard that were removed begin and end, in ids of the shard; ascending.
+
+        Reads the shard. Raises FormatError if it is damaged, or does not say where its documents came from.
+        """
+        batches = shard.open().batches()
+        provenance = shard.find_provenance()
+        starts, ends, first = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], 0
+        for batch in batches if provenance is None else provenance.restore_all(batches):
+            gone = self._find_labels("lang", batch.langs) | self._find_labels("source", batch.sources)
+            gone |= np.array([one is not None and self._has("id", one) for one in batch.ids], bool)
+            offsets = batch.offsets.astype(np.int64) - int(batch.offsets[0]) + first
+            starts.append(offsets[:-1][gone])
+            ends.append(offsets[1:][gone])
+            first = int(offsets[-1])
+        return np.concatenate(starts), np.concatenate(ends)
+
+    def _find_labels(self, kind: Kind, labels: Labels) -> npt.NDArray[np.bool_]:
+        return np.array([self._has(kind, name) for name in labels.names], bool)[labels.codes]
+
+    def _has(self, kind: Kind, name: str) -> bool:
+        return spell_tombstone(self.key, kind, name) in self.tombstones
+
+
+def read_removed_names(place: str) -> RemovedNames | None:
+    """What was removed from an output; None if nothing was. place: a local path or a URL.
+
+    Raises ConfigError if no output of a build is there.
+    """
+    root, tombstones = read_buried(place.removeprefix("file://"))
+    return RemovedNames(make_key(root), tombstones) if tombstones else None
