@@ -845,6 +845,61 @@ def learn_symbol_merges(
     return _inside.learn_symbols(symbols, offsets, counts, symbol_bytes, *rules)
 
 
+class FloorRound:
+    """The next merges of words that do not fit in memory: all whose counts reach a floor, exact. See floor_round.h.
+
+    Show all rows to add_counts, then all of them to add_pieces, in blocks; then learn, once.
+    """
+
+    def __init__(
+        self,
+        left: Ids,
+        right: Ids,
+        ends_words: bool,
+        max_token_bytes: int,
+        threads: int,
+        bound_bits: int,
+        max_pieces: int,
+        max_symbols: int,
+    ) -> None:
+        """left, right: the merges so far. ends_words: the last byte of a word is the symbol 256 + id.
+
+        bound_bits: pairs are counted in 2**bound_bits numbers. max_pieces, max_symbols: what is kept of words.
+        """
+        limits = (bound_bits, max_pieces, max_symbols)
+        self._inner = _inside.FloorRound(left, right, ID_OF_BYTE, ends_words, max_token_bytes, threads, *limits)
+
+    def add_counts(self, rows: Texts, counts: Counts) -> None:
+        """Raises OverflowError if counts cannot be summed in 64 bits."""
+        self._inner.add_counts(*rows, counts)
+
+    @property
+    def highest_bound(self) -> int:
+        """No pair has a higher count."""
+        return self._inner.highest_bound()
+
+    def begin_pieces(self, floor: int) -> None:
+        """Pairs below the floor are cut; it rises where pieces would not fit."""
+        self._inner.begin_pieces(_as_int64(floor))
+
+    def add_pieces(self, rows: Texts, counts: Counts) -> None:
+        """The rows are those that add_counts got, in the same order or another."""
+        self._inner.add_pieces(*rows, counts)
+
+    @property
+    def floor(self) -> int:
+        """Which counts learn gives, at least."""
+        return self._inner.floor()
+
+    @property
+    def num_pieces(self) -> int:
+        return self._inner.num_pieces()
+
+    def learn(self, num_merges: int, threads: int) -> tuple[Ids, Ids, Counts]:
+        """(left, right, count) of the next merges, at most num_merges of them, as learn_merges gives them."""
+        return self._inner.learn(num_merges, threads)
+
+
 class CharacterMerges(NamedTuple):
     """Merges of characters, as ids: those that begin a word, then those that go on with one, then the merges."""
 

@@ -2,5 +2,6 @@
 
 train_tokenizer: from texts in memory to a tokenizer, in one call. language_weights: the integer weight of each
 language. weighted_rows: what models learn from. merges: the merges of BPE.
+rounds: the same from rows that do not fit in memory.
 piece_rules: what the learners of SentencePiece's models are told.
 """

@@ -6,7 +6,7 @@ DEFECTS = (
     Defect(
         "symbol-before-not-renewed",
         "in long words of symbols, the pair with the symbol before a merge keeps its old rank",
-        "SymbolBpe::merge_by_heap",
+        "SymbolMerges::merge_by_heap",
         "if (previous[left] != kNone) add(previous[left]);",
         "",
         in_tests("fuzz/test_fuzz.py::test_kernel"),

@@ -12,6 +12,22 @@ DEFECTS = (
         in_tests("tokcore/test_merges.py::test_counts_are_exact_at_any_size"),
     ),
     Defect(
+        "round-floor-off-by-one",
+        "words are cut at pairs that just reach the floor of a round",
+        "FloorRound::add_cut",
+        ">= floor_) continue;",
+        "> floor_) continue;",
+        in_tests("tokcore/test_rounds.py::test_each_floor_gives_exactly_the_merges_that_reach_it"),
+    ),
+    Defect(
+        "round-piece-lost",
+        "what is left of a word is not added after the floor rose",
+        "FloorRound::add_pieces",
+        "while (!add_cut(*pieces_, symbols, size, count)) raise_floor();",
+        "if (!add_cut(*pieces_, symbols, size, count)) raise_floor();",
+        in_tests("tokcore/test_rounds.py::test_a_large_table_takes_rounds_and_gives_the_same"),
+    ),
+    Defect(
         "no-tie-break",
         "pairs of equal count are merged in any order",
         "Candidate::operator<",

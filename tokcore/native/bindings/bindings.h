@@ -26,6 +26,7 @@ void bind_counter(nanobind::module_& module);
 void bind_learner(nanobind::module_& module);
 void bind_draws(nanobind::module_& module);
 void bind_encoder(nanobind::module_& module);
+void bind_floor_round(nanobind::module_& module);
 void bind_highway_hash(nanobind::module_& module);
 void bind_id_counter(nanobind::module_& module);
 void bind_id_parts(nanobind::module_& module);

@@ -11,6 +11,7 @@ NB_MODULE(_native, module) {
   tokcore::bind_learner(module);
   tokcore::bind_draws(module);
   tokcore::bind_encoder(module);
+  tokcore::bind_floor_round(module);
   tokcore::bind_highway_hash(module);
   tokcore::bind_id_counter(module);
   tokcore::bind_id_parts(module);

@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "encode/bpe_model.h"
-#include "encode/pair_ranks.h"
 #include "encode/piece_model.h"
+#include "encode/symbol_merges.h"
 #include "memory/number_table.h"
 
 namespace tokcore {
@@ -61,30 +61,18 @@ class SymbolBpe final : public PieceModel {
   Tokens tokens() const override { return {0, nullptr, starts_.data(), nullptr, is_own_}; }
 
  private:
-  static constexpr size_t kMaxScanned = 32;
-
   static uint64_t character_key(uint32_t character, unsigned place) {
     return uint64_t{character} << 2 | place;
-  }
-  // PairRanks keeps pairs of bytes apart.
-  static uint64_t pair_key(uint32_t left, uint32_t right) { return PairRanks::key(left + 256, right + 256); }
-  int32_t find_rank(uint32_t left, uint32_t right, uint32_t* result) const {
-    const uint64_t key = pair_key(left, right);
-    const size_t slot = merges_.slot_of(key);
-    *result = merges_.result(slot);
-    return merges_.rank(key, slot);
   }
 
   void encode(Piece& piece, PieceScratch& scratch) const;
   void split(const Piece& piece, std::vector<uint32_t>& symbols) const;
   bool spell_bytes(const uint8_t* text, size_t size, std::vector<uint32_t>& symbols) const;
-  void merge_by_scan(std::vector<uint32_t>& symbols) const;
-  void merge_by_heap(PieceScratch& scratch) const;
 
   std::vector<int32_t> external_;
   NumberTable characters_;
   std::vector<int32_t> byte_symbols_;
-  PairRanks merges_;
+  SymbolMerges merges_;
   std::string whole_data_;
   std::unordered_map<std::string_view, uint32_t> whole_;
   bool bytewise_ = false;

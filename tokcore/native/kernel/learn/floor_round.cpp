@@ -1,0 +1,161 @@
+#include "learn/floor_round.h"
+
+#include <limits>
+#include <utility>
+
+#include "learn/pair_table.h"
+#include "memory/hash.h"
+
+namespace tokcore {
+namespace {
+
+constexpr auto kMaxWindows = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+
+}  // namespace
+
+FloorRound::FloorRound(const int32_t* left, const int32_t* right, size_t num_merges,
+                       const FloorRoundOptions& options)
+    : options_(options),
+      symbol_bytes_(options.ends_words ? 512 : 256, 1),
+      bounds_(size_t{1} << options.bound_bits),
+      encoded_(options.threads) {
+  std::vector<uint32_t> lefts, rights, results;
+  for (size_t i = 0; i < num_merges; ++i) {
+    lefts.push_back(static_cast<uint32_t>(left[i]));
+    rights.push_back(static_cast<uint32_t>(right[i]));
+    results.push_back(static_cast<uint32_t>(symbol_bytes_.size()));
+    symbol_bytes_.push_back(symbol_bytes_[lefts[i]] + symbol_bytes_[rights[i]]);
+  }
+  merges_.build(lefts.data(), rights.data(), results.data(), num_merges);
+  if (options.threads > 1) pool_ = std::make_unique<WorkerPool>(options.threads);
+}
+
+FloorRound::Places FloorRound::places_of(uint32_t left, uint32_t right) const {
+  const uint64_t hash = fold(pair_key(left, right) ^ 0xE7037ED1A0B428DBu, 0x9E3779B97F4A7C15u);
+  return {hash >> (64 - options_.bound_bits), hash & (bounds_.size() - 1)};
+}
+
+// Appends the words first to last that have pairs after merging.
+void FloorRound::encode(const ByteWords& words, size_t first, size_t last, Encoded& encoded) const {
+  encoded.symbols.clear();
+  encoded.ends.clear();
+  encoded.counts.clear();
+  std::vector<uint32_t>& word = encoded.scratch.symbols;
+  for (size_t i = first; i < last; ++i) {
+    if (!has_pairs(words, i)) continue;
+    word.clear();
+    for (auto at = words.offsets[i]; at < words.offsets[i + 1]; ++at)
+      word.push_back(words.symbol(static_cast<size_t>(at)));
+    if (options_.ends_words) word.back() += 256;
+    merges_.merge(encoded.scratch);
+    if (word.size() < 2) continue;
+    encoded.symbols.insert(encoded.symbols.end(), word.begin(), word.end());
+    encoded.ends.push_back(encoded.symbols.size());
+    encoded.counts.push_back(words.counts[i]);
+  }
+}
+
+// Calls action(symbols, size, count) for each word that has pairs after merging, in order.
+template <typename Action>
+void FloorRound::each_encoded(const ByteWords& words, Action action) {
+  const size_t num_parts = pool_ ? encoded_.size() : 1;
+  const auto encode_part = [&](size_t part) {
+    encode(words, words.num_words * part / num_parts, words.num_words * (part + 1) / num_parts,
+           encoded_[part]);
+  };
+  if (pool_) {
+    pool_->run(encode_part);
+  } else {
+    encode_part(0);
+  }
+  for (const Encoded& encoded : encoded_) {
+    size_t begin = 0;
+    for (size_t i = 0; i < encoded.ends.size(); ++i) {
+      action(encoded.symbols.data() + begin, encoded.ends[i] - begin, encoded.counts[i]);
+      begin = encoded.ends[i];
+    }
+  }
+}
+
+bool FloorRound::add_counts(const ByteWords& words) {
+  for (size_t i = 0; i < words.num_words; ++i) {
+    if (!has_pairs(words, i)) continue;
+    uint64_t weighted;
+    if (__builtin_mul_overflow(uint64_t{size_of(words, i)} - 1, words.counts[i], &weighted) ||
+        weighted > kMaxWindows - num_windows_)
+      return false;
+    num_windows_ += weighted;
+  }
+  each_encoded(words, [&](const uint32_t* symbols, size_t size, uint64_t count) {
+    for (size_t i = 1; i < size; ++i) {
+      if (!allowed(symbols[i - 1], symbols[i])) continue;
+      const Places at = places_of(symbols[i - 1], symbols[i]);
+      uint64_t &first = bounds_[at.first], &second = bounds_[at.second];
+      const uint64_t sum = std::min(first, second) + count;
+      first = std::max(first, sum);
+      second = std::max(second, sum);
+    }
+  });
+  return true;
+}
+
+uint64_t FloorRound::highest_bound() const { return *std::max_element(bounds_.begin(), bounds_.end()); }
+
+void FloorRound::begin_pieces(uint64_t floor) {
+  floor_ = floor;
+  pieces_ = std::make_unique<PieceTable>(options_.max_pieces, options_.max_symbols);
+}
+
+void FloorRound::add_pieces(const ByteWords& words) {
+  each_encoded(words, [&](const uint32_t* symbols, size_t size, uint64_t count) {
+    while (!add_cut(*pieces_, symbols, size, count)) raise_floor();
+  });
+}
+
+// Cuts a word and adds its pieces. False if there is no room; then symbols and size are what is left to add.
+bool FloorRound::add_cut(PieceTable& table, const uint32_t*& symbols, size_t& size, uint64_t count) const {
+  size_t begin = 0;
+  for (size_t end = 1; end <= size; ++end) {
+    if (end < size && bound_of(symbols[end - 1], symbols[end]) >= floor_) continue;
+    if (end - begin >= 2 && !table.add(symbols + begin, end - begin, count)) {
+      symbols += begin;
+      size -= begin;
+      return false;
+    }
+    begin = end;
+  }
+  return true;
+}
+
+// Raises the floor by quarters until a quarter of the room is free. Ends, as no bound reaches 2^63.
+void FloorRound::raise_floor() {
+  for (;;) {
+    floor_ += std::max<uint64_t>(1, floor_ / 4);
+    auto fewer = std::make_unique<PieceTable>(options_.max_pieces, options_.max_symbols);
+    const SymbolWords words = pieces_->words();
+    bool fits = true;
+    for (size_t i = 0; i < words.num_words && fits; ++i) {
+      const uint32_t* symbols = words.symbols + words.offsets[i];
+      size_t size = size_of(words, i);
+      fits = add_cut(*fewer, symbols, size, words.counts[i]) && !fewer->is_fuller_than(3);
+    }
+    if (!fits) continue;
+    pieces_ = std::move(fewer);
+    return;
+  }
+}
+
+Learned FloorRound::learn(LearnOptions options) {
+  std::vector<uint64_t>().swap(bounds_);
+  std::vector<Encoded>().swap(encoded_);
+  pieces_->close();
+  options.min_count = floor_;
+  options.max_token_bytes = options_.max_token_bytes;
+  const SymbolWords words = pieces_->words();
+  Learned learned = learn_symbols(words.symbols, words.offsets, words.counts, words.num_words,
+                                  std::move(symbol_bytes_), options);
+  pieces_.reset();
+  return learned;
+}
+
+}  // namespace tokcore

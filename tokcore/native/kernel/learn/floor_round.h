@@ -1,0 +1,100 @@
+// DESCRIPTION
+// FloorRound finds the next merges of words that do not fit in memory: all those whose count reaches a floor,
+// with the counts that Learner would give them. The caller shows all words twice, in blocks; the merges so
+// far are applied to them as they come.
+// - add_counts() adds up a bound of each pair's count, in a table of fixed size.
+// - add_pieces() cuts words at pairs whose bound is below the floor, and keeps the pieces, equal ones added
+//   up. Pieces of one symbol vanish. When there is no room for more, the floor rises, and the pieces that are
+//   there are cut again.
+// - learn() learns from the pieces, with the floor as min_count.
+//
+// Why this is exact: counts of pairs never rise, so a pair below the floor is not merged while merges reach
+// the floor. Nor is a pair that a merge makes across a cut, which has no more windows than the pair cut
+// there. So nothing is merged across cuts, and all windows of the pairs that are merged are in the pieces. A
+// floor that is too high gives fewer merges, and never others.
+//
+// The bounds are those of a count-min sketch with conservative updates (Cormode and Muthukrishnan 2005; Estan
+// and Varghese 2002): each pair has two places, its bound is the smaller number. What does not depend on the
+// bounds, nor on the order of words, is what the merges of all rounds are in the end. Not thread-safe.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "encode/piece_model.h"
+#include "encode/symbol_merges.h"
+#include "learn/learner.h"
+#include "learn/piece_table.h"
+#include "learn/words.h"
+#include "memory/worker_pool.h"
+
+namespace tokcore {
+
+struct FloorRoundOptions {
+  const uint8_t* id_of_byte = nullptr;  // 256 ids, a permutation
+  bool ends_words = false;              // the last byte of a word is the symbol 256 + id
+  size_t max_token_bytes = 0;           // as in LearnOptions
+  size_t threads = 1;
+  unsigned bound_bits = 20;  // the table of bounds has 2^bound_bits numbers
+  size_t max_pieces = 0;     // below 2^32 - 1
+  size_t max_symbols = 0;    // of all pieces
+};
+
+class FloorRound {
+ public:
+  // Merge i of those so far is (left[i], right[i]) and made the id 256 + i, or 512 + i if words have ends.
+  FloorRound(const int32_t* left, const int32_t* right, size_t num_merges, const FloorRoundOptions& options);
+
+  // False if all windows, times their words' counts, are more than 2^63 - 1.
+  [[nodiscard]] bool add_counts(const ByteWords& words);
+  // The highest bound of all.
+  uint64_t highest_bound() const;
+  void begin_pieces(uint64_t floor);  // at least 1
+  void add_pieces(const ByteWords& words);
+  uint64_t floor() const { return floor_; }
+  size_t num_pieces() const { return pieces_->words().num_words; }
+  // Of options, min_count and max_token_bytes are the round's. Once.
+  Learned learn(LearnOptions options);
+
+ private:
+  struct Encoded {
+    PieceScratch scratch;
+    std::vector<uint32_t> symbols;
+    std::vector<size_t> ends;  // in symbols
+    std::vector<uint64_t> counts;
+  };
+  struct Places {
+    uint64_t first, second;
+  };
+
+  bool allowed(uint32_t left, uint32_t right) const {
+    return options_.max_token_bytes == 0 ||
+           symbol_bytes_[left] + symbol_bytes_[right] <= options_.max_token_bytes;
+  }
+  Places places_of(uint32_t left, uint32_t right) const;
+  uint64_t bound_of(uint32_t left, uint32_t right) const {
+    if (!allowed(left, right)) return 0;
+    const Places at = places_of(left, right);
+    return std::min(bounds_[at.first], bounds_[at.second]);
+  }
+  void encode(const ByteWords& words, size_t first, size_t last, Encoded& encoded) const;
+  template <typename Action>
+  void each_encoded(const ByteWords& words, Action action);
+  bool add_cut(PieceTable& table, const uint32_t*& symbols, size_t& size, uint64_t count) const;
+  void raise_floor();
+
+  FloorRoundOptions options_;
+  SymbolMerges merges_;
+  std::vector<size_t> symbol_bytes_;
+  std::vector<uint64_t> bounds_;
+  uint64_t num_windows_ = 0;  // times the words' counts
+  uint64_t floor_ = 1;
+  std::unique_ptr<PieceTable> pieces_;
+  std::vector<Encoded> encoded_;
+  std::unique_ptr<WorkerPool> pool_;
+};
+
+}  // namespace tokcore

@@ -1,0 +1,102 @@
+"""Rounds of learning with a floor, slow and obvious: pairs are counted exactly, pieces are what lies between cuts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+
+from tokcore.count.pretoken_rows import Counts
+from tokcore.reference.arrays import Ids, list_texts
+from tokcore.reference.reference import learn_symbols, merge
+from tokcore.text.texts import Bytes, Offsets
+
+
+class FloorRound:
+    """As tokcore.kernel.FloorRound."""
+
+    def __init__(
+        self,
+        left: Ids,
+        right: Ids,
+        id_of_byte: bytes,
+        ends_words: bool,
+        max_token_bytes: int,
+        threads: int,
+        bound_bits: int,
+        max_pieces: int,
+        max_symbols: int,
+    ) -> None:
+        self._merges = list(zip(left.tolist(), right.tolist(), strict=True))
+        self._id_of_byte, self._ends_words, self._longest = id_of_byte, ends_words, max_token_bytes
+        self._max_pieces, self._max_symbols = max_pieces, max_symbols
+        self._lengths = [1] * (512 if ends_words else 256)
+        for a, b in self._merges:
+            self._lengths.append(self._lengths[a] + self._lengths[b])
+        self._num_windows = 0
+        self._counts: Counter[tuple[int, int]] = Counter()
+        self._pieces: Counter[tuple[int, ...]] = Counter()
+        self._floor = 1
+
+    def add_counts(self, data: Bytes, offsets: Offsets, counts: Counts) -> None:
+        for row, count in zip(list_texts(data, offsets), counts.tolist(), strict=True):
+            self._num_windows += max(0, len(row) - 1) * count
+            if self._num_windows >= 2**63:
+                raise OverflowError("the pairs of the table are more than 2**63 - 1")
+            for pair in pairwise(self._encode(row)):
+                self._counts[pair] += count
+
+    def highest_bound(self) -> int:
+        return max(self._counts.values(), default=0)
+
+    def begin_pieces(self, floor: int) -> None:
+        self._floor = max(1, floor)
+
+    def add_pieces(self, data: Bytes, offsets: Offsets, counts: Counts) -> None:
+        for row, count in zip(list_texts(data, offsets), counts.tolist(), strict=True):
+            if count:
+                self._add_cut(self._pieces, tuple(self._encode(row)), count)
+            while len(self._pieces) > self._max_pieces or sum(map(len, self._pieces)) > self._max_symbols:
+                self._floor += max(1, self._floor // 4)
+                fewer: Counter[tuple[int, ...]] = Counter()
+                for piece, of in self._pieces.items():
+                    self._add_cut(fewer, piece, of)
+                self._pieces = fewer
+
+    def floor(self) -> int:
+        return self._floor
+
+    def num_pieces(self) -> int:
+        return len(self._pieces)
+
+    def learn(self, num_merges: int, threads: int) -> tuple[Ids, Ids, Counts]:
+        symbols = np.array([symbol for piece in self._pieces for symbol in piece], np.uint32)
+        offsets = np.cumsum([0, *map(len, self._pieces)]).astype(np.int64)
+        counts = np.array(list(self._pieces.values()), np.uint64)
+        lengths = np.array(self._lengths, np.int64)
+        done = np.zeros(1, np.int64)
+        return learn_symbols(symbols, offsets, counts, lengths, num_merges, self._floor, self._longest, threads, done)
+
+    def _encode(self, row: bytes) -> list[int]:
+        word = [self._id_of_byte[byte] for byte in row]
+        if self._ends_words and word:
+            word[-1] += 256
+        first = 512 if self._ends_words else 256
+        for rank, pair in enumerate(self._merges):
+            word = merge(word, pair, first + rank)
+        return word
+
+    def _add_cut(self, pieces: Counter[tuple[int, ...]], word: tuple[int, ...], count: int) -> None:
+        start = 0
+        for end in range(1, len(word) + 1):
+            if end < len(word) and self._is_alive(word[end - 1], word[end]):
+                continue
+            if end - start > 1:
+                pieces[word[start:end]] += count
+            start = end
+
+    def _is_alive(self, left: int, right: int) -> bool:
+        if self._longest and self._lengths[left] + self._lengths[right] > self._longest:
+            return False
+        return self._counts[left, right] >= self._floor
