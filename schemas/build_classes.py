@@ -328,6 +328,9 @@ class Learn:
     min_documents: int | None = None
     # no merge makes a longer token; 0: no limit
     max_token_bytes: int | None = None
+    # what learning may take; bpe then reads its rows from a temporary file, others are refused; not set: what the
+    # machine and its control group leave
+    memory_bytes: int | None = None
     # for bpe: the last byte of a pre-token is a token of its own, whose name ends with this: </w>, as in CLIP; texts
     # then do not come back
     end_of_word: str | None = None

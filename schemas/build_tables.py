@@ -75,7 +75,17 @@ MAX_ROW_LENGTH = 2**26  # which every format holds as one document
 MAX_THETA = 1_000
 # Which the first outputs were built without.
 _LATER_KEYS = frozenset(
-    {"end_of_word", "follow_links", "lang_map", "max_length", "ngram_overlap", "pad_to_multiple_of", "splits", "steps"}
+    {
+        "end_of_word",
+        "follow_links",
+        "lang_map",
+        "max_length",
+        "memory_bytes",
+        "ngram_overlap",
+        "pad_to_multiple_of",
+        "splits",
+        "steps",
+    }
 )
 
 
@@ -460,6 +470,12 @@ class LearnTable:
         0, "pre-tokens in fewer documents, over all languages, take no part; 0 and 1: all take part", least=0
     )
     max_token_bytes: int = key(0, "no merge makes a longer token; 0: no limit", least=0)
+    memory_bytes: int | None = key(
+        None,
+        "what learning may take; bpe then reads its rows from a temporary file, others are refused; not set: what the "
+        "machine and its control group leave",
+        least=1 << 20,
+    )
     end_of_word: str | None = key(
         None,
         "for bpe: the last byte of a pre-token is a token of its own, whose name ends with this: </w>, as in CLIP; "

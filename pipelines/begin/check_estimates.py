@@ -11,6 +11,9 @@ from decimal import Decimal
 from tokcore.models import MODELS
 from tokcore_pipelines.begin.estimate import Estimate
 from tokcore_pipelines.build.samples import Finding
+from tokcore_pipelines.local.terminal import format_size
+from tokcore_pipelines.work.learn_from_disk import can_learn_from_disk
+from tokcore_pipelines.work.learn_memory import find_learn_memory
 from tokcore_schemas.config import BuildConfig
 
 
@@ -18,7 +21,20 @@ def check_estimates(config: BuildConfig, told: Estimate) -> list[Finding]:
     """The vocabulary, the budget of the mix and the tokens of the mixture that are more than the corpus gives."""
     if config.tokenizer is not None:
         return []
-    return [*_check_vocabulary(config, told), *_check_budget(config, told), *_check_mixture(config, told)]
+    found = [*_check_vocabulary(config, told), *_check_budget(config, told), *_check_mixture(config, told)]
+    return [*found, *_check_memory(config, told)]
+
+
+def _check_memory(config: BuildConfig, told: Estimate) -> Iterator[Finding]:
+    available = find_learn_memory(config)
+    if available is None or told.learn_bytes <= available.size_bytes:
+        return
+    then = "it reads its rows from a temporary file, in rounds" if can_learn_from_disk(config) else "it is refused"
+    text = (
+        f"learning may need {format_size(told.learn_bytes)} of memory, and {available.limit} leaves "
+        f"{format_size(available.size_bytes)}: if it does, {then}"
+    )
+    yield Finding(config.at("learn"), text, stops=False)
 
 
 def _check_vocabulary(config: BuildConfig, told: Estimate) -> Iterator[Finding]:

@@ -54,11 +54,7 @@ def find_long_files(
 
 
 def suggest_cut(uri: str, settings: ReadSettings) -> str:
-    """How to make several files of one, in the same order.
-
-    >>> suggest_cut("in/a.jsonl.zst", ReadSettings(format="jsonl", compression="zst"))
-    "`zstd -q -dc in/a.jsonl.zst | split -C 1G --filter='zstd -q > $FILE.jsonl.zst' - part-` cuts it"
-    """
+    """How to make several files of one, in the same order."""
     uri = posixpath.basename(uri) if "://" in uri else uri  # of a copy on a disk
     if dataset := _DATASETS.get(settings.format):
         code = (

@@ -18,6 +18,25 @@ _READ_ROW_BYTES = 80
 _LEAST_LEFT_BYTES = 8 << 20  # for the next rows, while tables are weighed
 
 
+class TooLittleMemoryError(StageError):
+    """Learning needs more memory than there is. available: how much there is."""
+
+    def __init__(self, message: str, available: Available) -> None:
+        super().__init__(message)
+        self.available = available
+
+
+def find_learn_memory(config: BuildConfig, held_bytes: int = 0) -> Available | None:
+    """What learning may still take: the least of what there is and what learn.memory_bytes leaves; None if unknown.
+
+    held_bytes: what it holds already.
+    """
+    known = [] if (found := find_available()) is None else [found]
+    if (limit := config.learn.memory_bytes) is not None:
+        known.append(Available(max(0, limit - held_bytes), f"learn.memory_bytes = {limit}"))
+    return min(known, default=None)
+
+
 def find_row_bytes(config: BuildConfig, num_rows: int, pretoken_bytes: int) -> int:
     """The memory in bytes that learning takes for each row of the count tables, the rows themselves included.
 
@@ -68,8 +87,9 @@ def _require(needed: int, said: str, available: Available | None) -> None:
     available = available or find_available()
     if available is None or needed <= available.size_bytes:
         return
-    raise StageError(
+    raise TooLittleMemoryError(
         f"learn: {said} of memory, and {available.limit} leaves {format_size(available.size_bytes)}. The count tables "
         f"are done and stay. Give it more memory and run the same command again; or learn on another machine or "
-        f"engine that reaches the output (tokcore learn); or leave rare pre-tokens out with learn.min_documents."
+        f"engine that reaches the output (tokcore learn); or leave rare pre-tokens out with learn.min_documents.",
+        available,
     )

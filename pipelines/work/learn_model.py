@@ -21,9 +21,19 @@ from tokcore.models.extended_bpe import learn_further, shorten_further
 from tokcore.text.texts import Texts
 from tokcore.tokenizer.tokenizer_spec import TokenizerSpec, make_learned_spec
 from tokcore_pipelines.local.progress import StageProgress
+from tokcore_pipelines.local.terminal import format_size
 from tokcore_pipelines.store import storage
 from tokcore_pipelines.work.counted_parts import CountedParts
+from tokcore_pipelines.work.learn_from_disk import (
+    LEAST_BYTES,
+    READ_BYTES,
+    can_learn_from_disk,
+    describe_round,
+    spill,
+)
 from tokcore_pipelines.work.learn_memory import (
+    TooLittleMemoryError,
+    find_learn_memory,
     find_row_bytes,
     require_memory,
     require_memory_to_go_on,
@@ -68,10 +78,18 @@ def learn_tokenizers(
             )
         raise LearnError("the corpus is empty: no text was counted. Check source.files and the rejects.")
     mix = _mix_languages(config, of_languages, counted.languages)
+    progress = progress or StageProgress(-1)
     # Several models that are learned one by one share the rows; a single one may drop them when it has its own form.
-    rows = functools.partial(_weight_rows, config, counted, mix.weights, progress or StageProgress(-1))
+    rows = functools.partial(_weight_rows, config, counted, mix.weights, progress)
     options = _make_options(config, mix, threads, merges_done)
-    models = _learn_models(config, options, sizes, functools.cache(rows) if len(sizes) > 1 else rows)
+    try:
+        learn = functools.partial(_learn_from_rows, config, functools.cache(rows) if len(sizes) > 1 else rows)
+        models, too_little = _learn_models(config, options, sizes, learn), None
+    except TooLittleMemoryError as error:
+        too_little = error.with_traceback(None)  # which holds rows
+    if too_little is not None:
+        weigh = functools.partial(_merge_tables, counted, mix.weights, progress)
+        models = _learn_from_disk(config, options, sizes, weigh, too_little, progress)
     pattern, steps = _find_text_rules(config)
     specs = {}
     for size in sorted(sizes):
@@ -83,23 +101,61 @@ def learn_tokenizers(
 
 
 def _learn_models(
-    config: BuildConfig, options: LearnOptions, sizes: Sequence[int], rows: Callable[[], tuple[Texts, Counts]]
+    config: BuildConfig,
+    options: LearnOptions,
+    sizes: Sequence[int],
+    learn: Callable[[LearnOptions, Model | None], Model],
 ) -> dict[int, Model]:
-    """The model of each size, the largest learned first: others may be its beginning."""
-    model_type = MODELS[config.learn.model]
+    """The model of each size. learn: gives one, from the largest, which comes first, or without it."""
     models: dict[int, Model] = {}
     for size in sorted(sizes, reverse=True):
-        of_size = dataclasses.replace(options, vocab_size=size)
-        if config.extended is not None:
-            models[size] = _extend_model(config.extended.model, models.get(max(sizes)), rows, of_size)
-        else:
-            model = model_type.shorten(models[max(sizes)], of_size) if models else None
-            models[size] = model if model is not None else model_type.learn(rows, of_size)
+        models[size] = learn(dataclasses.replace(options, vocab_size=size), models.get(max(sizes)))
         if not config.learn.allow_smaller:
             limits = {name: getattr(config.learn, name) for name in ("min_count", "min_documents", "max_token_bytes")}
             at = config.at("learn", "vocab_size")
             require_size(config.learn.model, models[size], size, len(config.special), limits, at)
     return models
+
+
+def _learn_from_rows(
+    config: BuildConfig, rows: Callable[[], tuple[Texts, Counts]], options: LearnOptions, larger: Model | None
+) -> Model:
+    if config.extended is not None:
+        return _extend_model(config.extended.model, larger, rows, options)
+    model_type = MODELS[config.learn.model]
+    shorter = None if larger is None else model_type.shorten(larger, options)
+    return model_type.learn(rows, options) if shorter is None else shorter
+
+
+def _learn_from_disk(
+    config: BuildConfig,
+    options: LearnOptions,
+    sizes: Sequence[int],
+    weigh: Callable[[], Iterator[CountRows]],
+    too_little: TooLittleMemoryError,
+    progress: StageProgress,
+) -> dict[int, Model]:
+    """The models that rows in memory would give, in rounds. Raises too_little where that is not possible."""
+    available = find_learn_memory(config) or too_little.available
+    memory_bytes = available.size_bytes - READ_BYTES
+    if not can_learn_from_disk(config) or memory_bytes < LEAST_BYTES:
+        raise too_little
+    progress.say(
+        f"note: the pre-tokens do not fit in memory ({available.limit} leaves {format_size(available.size_bytes)}). "
+        f"They are weighed into a file, and learned from in rounds: the same merges, in several times as long"
+    )
+    model_type = MODELS[config.learn.model]
+    with spill(weigh(), config.learn.min_documents) as read:
+
+        def learn(of_size: LearnOptions, larger: Model | None) -> Model:
+            shorter = None if larger is None else model_type.shorten(larger, of_size)
+            if shorter is not None:
+                return shorter
+            return model_type.learn_in_rounds(
+                read, memory_bytes, of_size, lambda told: progress.say(describe_round(told))
+            )
+
+        return _learn_models(config, options, sizes, learn)
 
 
 def _extend_model(
@@ -151,22 +207,33 @@ def _weight_rows(
 
     Raises LearnError if learn.min_documents leaves none, StageError if there is not the memory to learn from them.
     """
-    tables = [(lang, url) for lang, url in counted.tables if lang in weights]
     row_bytes = find_row_bytes(config, counted.most_rows, counted.most_bytes)
     if config.learn.min_documents <= 1:  # these rows are distinct
-        require_memory(counted.least_rows, row_bytes)
-    read_bytes = require_memory_to_read(counted.rows_of_tables)
+        require_memory(counted.least_rows, row_bytes, available=find_learn_memory(config))
+    read_bytes = require_memory_to_read(counted.rows_of_tables, find_learn_memory(config))
+
+    def watch(rows: int, held: int) -> None:
+        available = find_learn_memory(config, held)
+        require_memory_to_go_on(rows, counted.most_rows, row_bytes, held + read_bytes, available)
+
+    texts, weighted = gather_rows(
+        _merge_tables(counted, weights, progress),
+        counted.most_rows,
+        counted.most_bytes,
+        config.learn.min_documents,
+        watch,
+    )
+    held = texts.size_bytes + texts.offsets.nbytes + weighted.nbytes
+    require_memory(len(weighted), row_bytes, held, find_learn_memory(config, held))
+    return texts, weighted
+
+
+def _merge_tables(counted: CountedParts, weights: Mapping[str, int], progress: StageProgress) -> Iterator[CountRows]:
+    """The pre-tokens of all languages in order, each once, with their weighted counts."""
+    tables = [(lang, url) for lang, url in counted.tables if lang in weights]
     with progress.stage("weigh", counted.most_rows, "rows", minor=True) as shown:
         read = [_read_table(url, shown.advance) for _, url in tables]
-        texts, weighted = gather_rows(
-            merge_many_rows(read, [weights[lang] for lang, _ in tables]),
-            counted.most_rows,
-            counted.most_bytes,
-            config.learn.min_documents,
-            lambda rows, held: require_memory_to_go_on(rows, counted.most_rows, row_bytes, held + read_bytes),
-        )
-    require_memory(len(weighted), row_bytes, texts.size_bytes + texts.offsets.nbytes + weighted.nbytes)
-    return texts, weighted
+        yield from merge_many_rows(read, [weights[lang] for lang, _ in tables])
 
 
 def _measure_sizes(languages: Mapping[str, CountedLanguage], balanced: str) -> dict[str, dict[str, int]]:

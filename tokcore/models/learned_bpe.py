@@ -5,13 +5,14 @@ Leaves to others: merging (tokcore.learn.merges), words with ends (word_ends), t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from tokcore.count.pretoken_rows import Counts
+from tokcore.count.pretoken_rows import CountRows, Counts
 from tokcore.errors import FormatError, LearnError
-from tokcore.learn.merges import learn_rows
+from tokcore.learn.merges import LearnedMerges, learn_rows
+from tokcore.learn.rounds import Round, divide_memory, learn_in_rounds
 from tokcore.models.bpe import LearnedModel, MergesModel, RanksModel, require_learned
 from tokcore.models.bpe_merges import find_merges_of_ranks
 from tokcore.models.model import (
@@ -22,8 +23,15 @@ from tokcore.models.model import (
     Model,
     ModelType,
 )
-from tokcore.models.word_ends import NUM_SYMBOLS, check_suffix, learn_ended, shorten_ended
+from tokcore.models.word_ends import NUM_SYMBOLS, check_suffix, learn_ended, name_ended, shorten_ended
 from tokcore.text.texts import Texts
+
+
+def _make_model(merges: LearnedMerges) -> LearnedModel:
+    try:
+        return LearnedModel(merges.pairs, tuple(merges.counts.tolist()))
+    except FormatError as error:
+        raise LearnError(f"{error}. Set count.max_pretoken_bytes or learn.max_token_bytes.") from error
 
 
 class Bpe(ModelType):
@@ -35,6 +43,7 @@ class Bpe(ModelType):
     drawn_by = "dropout"
     learn_row_bytes = (55, 5)
     is_taken_apart = True
+    learns_in_rounds = True
     models = (LearnedModel, MergesModel, RanksModel)
 
     def wrong_option(self, options: LearnOptions) -> tuple[str, str] | None:
@@ -83,10 +92,28 @@ class Bpe(ModelType):
             allow_smaller=True,  # the caller says what it makes of that
             merges_done=options.merges_done,
         )
-        try:
-            return LearnedModel(merges.pairs, tuple(merges.counts.tolist()))
-        except FormatError as error:
-            raise LearnError(f"{error}. Set count.max_pretoken_bytes or learn.max_token_bytes.") from error
+        return _make_model(merges)
+
+    def learn_in_rounds(
+        self,
+        read: Callable[[], Iterator[CountRows]],
+        memory_bytes: int,
+        options: LearnOptions,
+        on_round: Callable[[Round], None],
+    ) -> Model:
+        left, right, counts = learn_in_rounds(
+            read,
+            divide_memory(memory_bytes),
+            max(0, options.vocab_size - options.num_special - (NUM_SYMBOLS if options.end_of_word else 256)),
+            options.min_count,
+            options.max_token_bytes,
+            options.threads,
+            bool(options.end_of_word),
+            options.merges_done,
+            on_round,
+        )
+        pairs = np.stack([left, right], axis=1)
+        return name_ended(pairs, options) if options.end_of_word else _make_model(LearnedMerges(pairs, counts))
 
     def shorten(self, model: Model, options: LearnOptions) -> Model:
         if options.end_of_word:

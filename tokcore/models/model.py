@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -17,9 +17,10 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tokcore.count.pretoken_rows import Counts
+from tokcore.count.pretoken_rows import CountRows, Counts
 from tokcore.errors import FormatError
 from tokcore.files.jsonable import Place
+from tokcore.learn.rounds import Round
 from tokcore.models.sentencepiece.piece_options import PieceOptions
 from tokcore.models.token_decoders import GivenIds, TableDecoder
 from tokcore.text.patterns import DEFAULT_PATTERN
@@ -294,6 +295,9 @@ class ModelType(ABC):
         """
         return None
 
+    # Whether it learns the same where rows do not fit in memory: learn_in_rounds.
+    learns_in_rounds: bool = False
+
     @abstractmethod
     def learn(self, rows: Callable[[], tuple[Texts, Counts]], options: LearnOptions) -> Model:
         """The model of up to vocab_size - num_special tokens.
@@ -301,6 +305,20 @@ class ModelType(ABC):
         rows: gives pre-tokens and their counts, in any order; called only by a model that learns from them.
         Raises LearnError for rows that nothing can be learned from.
         """
+
+    def learn_in_rounds(
+        self,
+        read: Callable[[], Iterator[CountRows]],
+        memory_bytes: int,
+        options: LearnOptions,
+        on_round: Callable[[Round], None],
+    ) -> Model:
+        """What learn gives, in about so much memory, however many rows there are. Only if it learns_in_rounds.
+
+        read: gives the rows, each time the same ones. on_round: hears of each round. Raises LearnError as learn does,
+        and if the memory is too small.
+        """
+        raise NotImplementedError
 
     def shorten(self, model: Model, options: LearnOptions) -> Model | None:
         """What learn gives from the same rows, made of a model that was learned for a larger vocab_size and no less.

@@ -60,9 +60,12 @@ def learn_ended(pretokens: Texts, counts: Counts, options: LearnOptions) -> Symb
         )
     except OverflowError as error:
         raise LearnError(f"the counts of the table are too large: {error}. Divide them by a common factor.") from error
-    merges = np.stack([left, right], axis=1)
-    names = _spell(merges, options.end_of_word)
-    return _make_model(names, merges, options.end_of_word)
+    return name_ended(np.stack([left, right], axis=1), options)
+
+
+def name_ended(merges: kernel.Ids, options: LearnOptions) -> SymbolBpeModel:
+    """The model of these merges of symbols, int32 [m, 2]. Raises LearnError as learn_ended does of tokens."""
+    return _make_model(_spell(merges, options.end_of_word), merges, options.end_of_word)
 
 
 def shorten_ended(model: Model, options: LearnOptions) -> SymbolBpeModel:

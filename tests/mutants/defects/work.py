@@ -4,6 +4,22 @@ from mutants.defect import Defect, in_tests
 
 DEFECTS = (
     Defect(
+        "rare-pretokens-from-disk",
+        "what is learned in rounds is learned from pre-tokens that too few documents have, too",
+        "spill",
+        "block = every.seen_in(min_documents)",
+        "block = every",
+        in_tests("pipelines/test_learn_from_disk.py::test_the_same_bytes_as_from_memory"),
+    ),
+    Defect(
+        "learning-limit-unheeded",
+        "learn.memory_bytes bounds nothing",
+        "find_learn_memory",
+        "if (limit := config.learn.memory_bytes) is not None:",
+        "if (limit := config.learn.memory_bytes) is not None and not known:",
+        in_tests("pipelines/test_learn_from_disk.py::test_a_limit_of_the_build_file_bounds_it_and_changes_no_bytes"),
+    ),
+    Defect(
         "pieces-across-sources",
         "lines of different sources are duplicates of each other",
         "_digest_pieces",
