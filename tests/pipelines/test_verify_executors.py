@@ -19,6 +19,8 @@ from tokcore_pipelines.check import verification, verify_tasks
 from tokcore_pipelines.check.verify import Report, verify
 from tokcore_pipelines.local.run_options import DIRECT, RunOptions
 from tokcore_pipelines.store import storage
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_schemas.verified import FilesToHash, FileToHash
 
 EVERY_STAGE = """
 [plan]
@@ -139,6 +141,16 @@ def test_what_was_verified_is_not_read_again_unless_it_changed(output, tmp_path,
     verify(str(output), work=str(tmp_path / "other"))
     assert path.removeprefix("shards/") in read
     assert len(read) > 1
+
+
+def test_a_piece_that_an_engine_tries_again_is_taken_from_its_record(output, tmp_path, monkeypatch):
+    """An engine that lost an answer asks for the piece again, and does not look for records first."""
+    read: list[str] = []
+    monkeypatch.setattr(verify_tasks, "check_file", lambda *given: read.append(given[2].path) or [])
+    job = verify_tasks.VerifyJob(Attempts(str(tmp_path / "work"), "verify", "0" * 64), str(output), "", "run")
+    piece = FilesToHash(".", (FileToHash("shards", "manifest.json", 1, "0" * 64, "1"),))
+    assert verify_tasks.hash_files(job, piece) == verify_tasks.hash_files(job, piece)
+    assert read == ["manifest.json"]
 
 
 def test_a_run_that_was_killed_goes_on(output, tmp_path, monkeypatch):
