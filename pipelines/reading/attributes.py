@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tokcore.errors import StageError
+from tokcore.files.shortage import raise_shortage
 from tokcore_pipelines.reading.records import (
     BAD,
     EXPECTED,
@@ -194,6 +195,7 @@ def open_table(url: str) -> Iterator[pq.ParquetFile]:
         try:
             yield pq.ParquetFile(file, pre_buffer=False, page_checksum_verification=True)
         except pa.ArrowException as error:
+            raise_shortage(error)
             raise StageError(f"{redact(url)}: cannot be read as Parquet: {error}") from error
 
 
