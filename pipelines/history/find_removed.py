@@ -9,7 +9,7 @@ from tokcore.shards.labels import Labels
 from tokcore.shards.token_batch import TokenBatch
 from tokcore.shards.tombstones import Kind
 from tokcore_pipelines.local.pool import Workers
-from tokcore_pipelines.store.stored_shards import read_named_batches
+from tokcore_pipelines.store.stored_shards import read_batches
 from tokcore_schemas.refs import ShardRef
 from tokcore_schemas.shard_entries import list_named_shards
 from tokcore_schemas.stage_manifests import ShardsManifest
@@ -49,7 +49,7 @@ def find_removed(
 
 def look_through(output: str, shard: ShardRef, removed: Tombstones) -> list[FoundDocument]:
     """The documents of a shard of an output that have one of these tombstones."""
-    batches = read_named_batches(output, shard)
+    batches = read_batches(output, shard, names_sources=True)
     return [found for batch in batches for found in find_removed_documents(batch, removed)]
 
 

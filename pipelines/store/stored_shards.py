@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 
 from tokcore.errors import FormatError
 from tokcore.formats.documents import get_documents_path
-from tokcore.formats.provenance import Provenance
+from tokcore.formats.provenance import Provenance, get_provenance_path
 from tokcore.shards.format_table import FormatFile, find_format, find_format_of, list_paths, rank_reading
 from tokcore.shards.token_batch import TokenBatch
 from tokcore_pipelines.store import urls
@@ -32,23 +32,22 @@ def copy_shard_if_remote(output: str, shard: ShardRef, stage: str = "shards") ->
     return copy_if_remote(urls.join(output, stage), [*sizes], sizes)
 
 
-def read_batches(output: str, shard: ShardRef, stage: str = "shards") -> Iterator[TokenBatch]:
+def read_batches(
+    output: str, shard: ShardRef, stage: str = "shards", *, names_sources: bool = False
+) -> Iterator[TokenBatch]:
     """All documents of a shard, some at a time, with the records that they came from as its files say so themselves.
 
-    Only the files that this takes are copied. stage: that wrote it. Raises FormatError for a damaged file.
+    names_sources: with those of a shuffled shard, too, which are in a file beside it. Only the files that this takes
+    are copied. stage: that wrote it. Raises FormatError for a damaged file.
     """
     first, stem = find_main_files(shard)[0], shard.facts.stem
     wanted = {get_documents_path(stem), *list_paths(find_format(first.format), stem)}
+    if names_sources:
+        wanted.add(get_provenance_path(stem))
     sizes = {file.path: file.size_bytes for file in shard.files if file.path in wanted}
     with copy_if_remote(urls.join(output, stage), [*sizes], sizes) as folder:
-        yield from find_main_files(shard, folder)[0].open().batches()
-
-
-def read_named_batches(output: str, shard: ShardRef) -> Iterator[TokenBatch]:
-    """As read_batches, with the sources that a shuffled shard has in a file beside it. All of its files are copied."""
-    with copy_shard_if_remote(output, shard) as folder:
         file = find_main_files(shard, folder)[0]
-        batches, provenance = file.open().batches(), file.find_provenance()
+        batches, provenance = file.open().batches(), file.find_provenance() if names_sources else None
         yield from batches if provenance is None else provenance.restore_all(batches)
 
 

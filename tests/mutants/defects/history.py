@@ -22,7 +22,7 @@ DEFECTS = (
     Defect(
         "shuffled-sources-unseen",
         "documents of a removed file are not found in shuffled shards",
-        "read_named_batches",
+        "store/stored_shards.py: read_batches",
         "yield from batches if provenance is None else provenance.restore_all(batches)",
         "yield from batches",
         in_tests("pipelines/test_shuffled_history.py::test_files_go_and_their_documents_are_found_by_provenance"),
