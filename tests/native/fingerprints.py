@@ -26,7 +26,7 @@ KERNEL = ROOT / "tokcore" / "native" / "kernel"
 SOURCES = [
     HERE / "learn_fingerprint.cpp",
     *sorted((KERNEL / "learn").glob("*.cpp")),
-    KERNEL / "encode" / "free_places.cpp",
+    *(KERNEL / "encode" / f"{name}.cpp" for name in ("free_places", "pair_ranks", "symbol_merges")),
     KERNEL / "sentencepiece" / "piece_trie.cpp",
     KERNEL / "sentencepiece" / "piece_words.cpp",
     *(
