@@ -233,7 +233,7 @@ _SHA256 = re.compile("[0-9a-f]{64}")
 def parse_manifest(data: bytes, name: str, stage: Stage[Made] | None = None, packed_bytes: int = PACKED_BYTES) -> Made:
     """The manifest in these bytes, of this stage; of the one that it names if none is given. name: the file's.
 
-    packed_bytes: manifests of so many have their files packed. Raises FormatError, naming the field, unless it is what
+    packed_bytes: from this size on, its files are packed. Raises FormatError, naming the field, unless it is what
     tokcore writes for this stage; VersionError for a newer format, ChecksumError for a false root.
     """
     if stage is not None and len(data) >= packed_bytes:

@@ -27,7 +27,7 @@ _MAIN = "The main job"
 _STAGES = "One stage of a build"
 _FOLLOW = "Follow the inputs"
 _COMMITS = "Commits, and what they leave out"
-_MEND = "Mend"
+_REPAIR = "Repair and clean up"
 _JUDGE = "Judge a tokenizer"
 _HAND_ON = "Hand on tokenizers and shards"
 
@@ -55,9 +55,9 @@ _ROWS = {
     "remove": Command("Take documents out of a finished output.", _COMMITS, goes_on=True),
     "restore": Command("Take a removal back: what `tokcore remove` took out may come again.", _COMMITS),
     "expire": Command("Give up earlier commits of an output, and remove what only they name.", _COMMITS),
-    "repair": Command("Make damaged and missing files of an output again.", _MEND, goes_on=True),
-    "fsck": Command("Check that shards keep the rules of their formats.", _MEND),
-    "gc": Command("Remove files that no manifest names.", _MEND),
+    "repair": Command("Make damaged and missing files of an output again.", _REPAIR, goes_on=True),
+    "fsck": Command("Check that shards keep the rules of their formats.", _REPAIR),
+    "gc": Command("Remove files that no manifest names.", _REPAIR),
     "report": Command(
         "Write a report of a build: one page that works offline, and its numbers as JSON beside it.", _JUDGE
     ),

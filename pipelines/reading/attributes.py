@@ -48,7 +48,7 @@ _loading = threading.Lock()  # `tokcore check` reads in several threads
 
 
 class Table(NamedTuple):
-    """All rows of the tables: those of the smallest digests first, where the keys are concerned."""
+    """All rows of the tables. Keys are in the order of their digests, fields in the order of the rows."""
 
     heads: npt.NDArray[np.uint64]  # of the digests of keys, ascending
     tails: npt.NDArray[np.uint64]

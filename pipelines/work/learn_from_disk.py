@@ -40,7 +40,7 @@ def spill(rows: Iterable[CountRows], min_documents: int) -> Iterator[Callable[[]
         for every in rows:
             block = every.seen_in(min_documents)
             num_bytes += block.keys.size_bytes
-            # Nobody asks in how many documents they are from here on.
+            # Learning does not need the number of documents, and zeros take no space in the file.
             yield CountRows(block.keys, block.counts, np.zeros(block.num_rows, np.uint64))
 
     with tempfile.TemporaryFile() as file:

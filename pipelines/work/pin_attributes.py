@@ -8,9 +8,7 @@ from tokcore.errors import ConfigError, TokError
 from tokcore_pipelines.reading.beside import locate_tables
 from tokcore_pipelines.reading.input_range import list_looked_at
 from tokcore_pipelines.store import storage
-from tokcore_pipelines.store.patterns import resolve_pattern
-from tokcore_pipelines.store.redaction import redact
-from tokcore_pipelines.work.pin_test_items import name_file
+from tokcore_pipelines.work.pin_test_items import list_beside, name_file
 from tokcore_schemas.config import BuildConfig
 from tokcore_schemas.plan import Attributes, AttributesFile
 
@@ -28,15 +26,8 @@ def pin_attributes(config: BuildConfig) -> Attributes | None:
         return None
     where = config.at("metadata", "attributes")
     found: dict[str, AttributesFile] = {}
-    for pattern in told.files:
-        try:
-            listed = storage.list_files(resolve_pattern(config.base, pattern))
-        except ConfigError as error:
-            raise ConfigError(f"{where}: {error}") from error
-        if not listed:
-            raise ConfigError(f"{where}: files = {redact(pattern)!r}: no file matches")
-        for pin in listed:
-            found[pin.url] = AttributesFile(pin.url, pin.size_bytes, storage.compute_sha256(pin.url))
+    for pin in list_beside(config, told.files, where):
+        found[pin.url] = AttributesFile(pin.url, pin.size_bytes, storage.compute_sha256(pin.url))
     files = [found[url] for url in sorted(found)]
     try:
         with open_table(files[0].uri) as table:

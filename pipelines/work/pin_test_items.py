@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator, Sequence
 from typing import get_args
 
 from tokcore.errors import ConfigError, TokError
@@ -34,24 +35,32 @@ def unpin_filters(rules: tuple[FilterRule, ...]) -> tuple[FilterRule, ...]:
     )
 
 
-def _pin(config: BuildConfig, number: int, rule: FilterRule) -> FilterRule:
-    told = config.filters[number].ngram_overlap
-    assert rule.overlap is not None
-    assert told is not None
-    where = config.at("filter", number, "ngram_overlap")
-    files: dict[str, ItemsFile] = {}
-    for pattern in told.files:
+def list_beside(config: BuildConfig, patterns: Sequence[str], where: str) -> Iterator[storage.FileId]:
+    """The files beside the inputs that patterns match. where: names them in the build file.
+
+    Raises ConfigError for a pattern without files.
+    """
+    for pattern in patterns:
         try:
             found = storage.list_files(resolve_pattern(config.base, pattern))
         except ConfigError as error:
             raise ConfigError(f"{where}: {error}") from error
         if not found:
             raise ConfigError(f"{where}: files = {redact(pattern)!r}: no file matches")
-        for pin in found:
-            format, compression = find_format(pin.url) or (None, "none")
-            if format is None or format not in get_args(FileFormat):
-                raise ConfigError(f"{where}: {redact(pin.url)}: cannot tell the format from the name")
-            files[pin.url] = ItemsFile(pin.url, pin.size_bytes, storage.compute_sha256(pin.url), format, compression)
+        yield from found
+
+
+def _pin(config: BuildConfig, number: int, rule: FilterRule) -> FilterRule:
+    told = config.filters[number].ngram_overlap
+    assert rule.overlap is not None
+    assert told is not None
+    where = config.at("filter", number, "ngram_overlap")
+    files: dict[str, ItemsFile] = {}
+    for pin in list_beside(config, told.files, where):
+        format, compression = find_format(pin.url) or (None, "none")
+        if format is None or format not in get_args(FileFormat):
+            raise ConfigError(f"{where}: {redact(pin.url)}: cannot tell the format from the name")
+        files[pin.url] = ItemsFile(pin.url, pin.size_bytes, storage.compute_sha256(pin.url), format, compression)
     located = dataclasses.replace(rule.overlap, files=tuple(files[url] for url in sorted(files)))
     try:
         items = load_items(located)

@@ -399,7 +399,7 @@ def test_a_long_file_that_cannot_be_cut_is_named_with_the_command_that_cuts_it(t
     assert not finding.stops
     assert finding.text.startswith(f"in/a.{name} cannot be cut, so one worker reads its ")
     assert find_long_files(config, samples, workers=1, bytes_per_second=10) == []  # it reads all in any case
-    assert find_long_files(config, samples, workers=4, bytes_per_second=1e9) == []  # nobody waits for long
+    assert find_long_files(config, samples, workers=4, bytes_per_second=1e9) == []  # the wait is short
     command = finding.text.split("`")[1].replace("-C 1G", "-C 20K")
     command = command.replace("python -c", f"{sys.executable} -c").replace("1 << 18", "1000").replace("1 << 16", "500")
     subprocess.run(command, shell=True, check=True, cwd=tmp_path)

@@ -318,7 +318,7 @@ class ModelType(ABC):
         read: gives the rows, each time the same ones. on_round: hears of each round. Raises LearnError as learn does,
         and if the memory is too small.
         """
-        raise NotImplementedError
+        raise NotImplementedError  # unless learns_in_rounds says otherwise, which callers ask first
 
     def shorten(self, model: Model, options: LearnOptions) -> Model | None:
         """What learn gives from the same rows, made of a model that was learned for a larger vocab_size and no less.
