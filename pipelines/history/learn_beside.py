@@ -6,7 +6,7 @@ import dataclasses
 import time
 from typing import NamedTuple
 
-from tokcore.errors import ConfigError, TokError
+from tokcore.errors import ConfigError, StageError, TokError
 from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
 from tokcore_pipelines.build.build import Build
 from tokcore_pipelines.build.commit import commit_to, require_manifest
@@ -20,7 +20,7 @@ from tokcore_pipelines.build.tokenizers_beside import (
     list_fingerprints,
     name_commit_as_input,
 )
-from tokcore_pipelines.store import urls
+from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.attempts import Attempts, publish, remove_attempts
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.store.redaction import redact
@@ -33,6 +33,7 @@ from tokcore_schemas.stage_manifests import LearnedConfig, TokenizerManifest
 from tokcore_schemas.stage_table import COUNTS, TOKENIZER
 
 _STAGE = TOKENIZER.name
+_TRIES = 3  # of learning where others learn the same
 
 
 class LearnedBeside(NamedTuple):
@@ -79,14 +80,26 @@ def _require_counted_alike(build: Build, output: Output) -> None:
 def _learn(run: BuildRun, config: LearnedConfig, inputs: dict[str, Input], tables: CountedParts) -> list[LearnedBeside]:
     several = run.config.sizes_identity() or config
     attempts = Attempts(run.output, FOLDER, compute_identity(FOLDER, several, inputs, SEMANTICS))
-    attempts.begin()
-    learned = learn_from(run, run.config.vocab_sizes, tables, attempts)
+    learned = _learn_undisturbed(run, tables, attempts)
     made = []
     for size, spec in learned.specs.items():
         of_size = dataclasses.replace(config, vocab_size=size)
         made.append(_keep(run, of_size, inputs, spec, learned, attempts.identity))
     remove_attempts(attempts)
     return made
+
+
+def _learn_undisturbed(run: BuildRun, tables: CountedParts, attempts: Attempts) -> Learned:
+    """Learn again if an equal command was faster: it removed the working folder, and what a worker needs from there."""
+    tries_left = _TRIES
+    while True:
+        begun, tries_left = "", tries_left - 1
+        try:
+            begun = attempts.begin()
+            return learn_from(run, run.config.vocab_sizes, tables, attempts)
+        except StageError:
+            if tries_left == 0 or (begun and storage.exists(begun)):
+                raise
 
 
 def _keep(

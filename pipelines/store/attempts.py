@@ -130,10 +130,11 @@ class Attempts:
         if urls.is_local(self.output):
             storage.sync_folders([self.scratch])
 
-    def begin(self) -> None:
-        """Leave a new file that tells `tokcore gc` that a build is at work."""
-        with storage.write_attempt(self.url(f"begun.{uuid.uuid4().hex[:12]}")):
-            pass
+    def begin(self) -> str:
+        """Leave a new file that tells `tokcore gc` that a build is at work; its URL."""
+        url = self.url(f"begun.{uuid.uuid4().hex[:12]}")
+        with storage.write_attempt(url):
+            return url
 
     def name_by_content(self, run: RunRef) -> RunRef:
         """Rename the run's file, which holds only this run, after its bytes, so that equal merges share one file.
