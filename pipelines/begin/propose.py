@@ -76,12 +76,14 @@ class _Kind(NamedTuple):
     folder: str  # below the root
     suffix: str  # ".jsonl.zst"
     lang: str  # that the names tell; "" for none
+    start: str = ""  # of the names that tell it: the folder with its slash, or the word before - or _; "" for none
     name: str = ""  # of the one file, if there are so few that each is looked at
 
 
 def propose(url: str) -> Proposal:
     """The sources that a folder, or one file, holds. Raises ConfigError if there are none."""
     root, files, left_out, links = _list_files(url)
+    is_folder = root == url.rstrip("/") or len(files) != 1
     follow_links = True if links else None
     kept, held_out = _set_held_out_apart(files)
     left_out += [(name, "looks like a split for evaluation") for name in held_out]
@@ -94,6 +96,7 @@ def propose(url: str) -> Proposal:
         looked = [*pool.map(lambda names: peek(_find_largest(files, names), _PEEK_BYTES), kinds.values())]
     same: dict[tuple[tuple[str, Any], ...], list[str]] = {}
     about: dict[tuple[tuple[str, Any], ...], tuple[str, str, tuple[Guess, ...]]] = {}
+    starts: dict[str, str] = {}
     for (kind, names), seen in zip(kinds.items(), looked, strict=True):
         found = _propose_source(kind, names, seen)
         if isinstance(found, str):
@@ -102,6 +105,7 @@ def propose(url: str) -> Proposal:
         keys = found[0]
         key = tuple(sorted(keys.items()))
         same.setdefault(key, []).extend(names)
+        starts |= dict.fromkeys(names, kind.start if is_folder and "lang" in keys else "")
         about.setdefault(key, found[1:])
     if not same:
         is_there = not urls.is_local(url) or Path(urls.get_local_path(url)).exists()
@@ -110,7 +114,7 @@ def propose(url: str) -> Proposal:
         raise ConfigError(f"{redact(url)}: no data that tokcore reads: {redact(said) or empty}")
     sources = [
         Proposed(
-            Source(**dict(key), files=(*_find_patterns(names, [*files]),), follow_links=follow_links),
+            Source(**dict(key), files=(*_find_patterns(names, [*files], starts),), follow_links=follow_links),
             len(names),
             sum(files[name].size_bytes for name in names),
             *about[key],
@@ -185,8 +189,10 @@ def _find_kind(name: str, folders: Iterable[str]) -> _Kind:
         start = f"{above}/" if above else ""
         beside = {one.removeprefix(start).split("/")[0] for one in folders if one.startswith(start) and one != above}
         if lang := guess_folder_language(parts[depth - 1], beside):
-            return _Kind(folder, suffix, lang)
-    return _Kind(folder, suffix, guess_file_language(last))
+            return _Kind(folder, suffix, lang, f"{start}{parts[depth - 1]}/")
+    lang = guess_file_language(last)
+    word = re.match(r"[^-_.]+[-_]", last)
+    return _Kind(folder, suffix, lang, posixpath.join(folder, word[0]) if word and word[0][:-1] == lang else "")
 
 
 def _find_largest(files: Mapping[str, storage.FileId], names: Sequence[str]) -> storage.FileId:
@@ -315,12 +321,16 @@ def _find_unit(head: bytes) -> dict[str, str]:
     return {"unit": "paragraph" if text.count(b"\n\n") > 2 else "line"}
 
 
-def _find_patterns(names: Sequence[str], every: Sequence[str]) -> Iterator[str]:
-    """Few globs that match these names and no other."""
+def _find_patterns(names: Sequence[str], every: Sequence[str], starts: Mapping[str, str]) -> Iterator[str]:
+    """Few globs that match these names and no other of every.
+
+    starts: of a name whose start tells its language, that start. Files that come later are of this language only if
+    theirs begin so, too.
+    """
     wanted, left = set(names), sorted(names)
     others = [name for name in every if name not in wanted]
     while left:
-        for pattern in _iterate_candidates(left[0], left):
+        for pattern in _iterate_candidates(left[0], left, starts[left[0]]):
             matches = compile_glob(pattern).match
             if not any(matches(name) for name in others):
                 yield pattern
@@ -328,23 +338,27 @@ def _find_patterns(names: Sequence[str], every: Sequence[str]) -> Iterator[str]:
                 break
 
 
-def _iterate_candidates(name: str, left: Sequence[str]) -> Iterator[str]:
-    """Globs that match a name, the widest first; the last one matches nothing else."""
+def _iterate_candidates(name: str, left: Sequence[str], start: str) -> Iterator[str]:
+    """Globs that match a name, the widest first; the last one matches nothing else. start: see _find_patterns."""
     *folders, last = name.split("/")
     stem, suffix = posixpath.splitext(last)
     if (known := find_format(last)) is not None and known[1] != "none":
         stem, inner = posixpath.splitext(stem)
         suffix = inner + suffix
-    for depth in range(len(folders) + 1):
-        start = "".join(f"{quote(folder)}/" for folder in folders[:depth])
+    folder = "".join(f"{quote(one)}/" for one in folders)
+    if start and not start.endswith("/"):
+        yield f"{quote(start)}*{quote(suffix)}"
+        yield quote(name)
+        return
+    for depth in range(start.count("/"), len(folders) + 1):
+        above = "".join(f"{quote(folder)}/" for folder in folders[:depth])
         plain = "".join(f"{folder}/" for folder in folders[:depth])
         below = [one for one in left if one.startswith(plain) and one.endswith(suffix)]
         if all("/" not in one.removeprefix(plain) for one in below):
-            if len(below) > 1:
-                yield f"{start}*{quote(suffix)}"
+            if len(below) > 1 or start:
+                yield f"{above}*{quote(suffix)}"
         else:
-            yield f"{start}**/*{quote(suffix)}"
-    folder = "".join(f"{quote(one)}/" for one in folders)
+            yield f"{above}**/*{quote(suffix)}"
     word = re.split(r"[-_.]", last)[0]
     if word != last and sum(one.startswith(f"{'/'.join([*folders, word])}") for one in left) > 1:
         yield f"{folder}{quote(word)}*{quote(suffix)}"

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import tomllib
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.builds import build_file, jsonl, run, small_corpus, texts, tokcore, write
+from support.updates import update_here
 
+import tokcore as package
 from tokcore import Tokenizer
 from tokcore.errors import ConfigError
 from tokcore_pipelines.begin.build_text import write_build_text
@@ -86,10 +89,10 @@ def test_languages_by_file_name(data):
     write(data / "hi.jsonl", bare("hi"))
     sources, _ = proposed(data)
     assert [(source["lang"], source["files"]) for source in sources] == [
-        ("en", "data/en*.jsonl"),
+        ("en", "data/en-*.jsonl"),
         ("hi", "data/hi.jsonl"),
-        ("ru", "data/ru*.jsonl"),
-        ("zh", "data/zh*.jsonl"),
+        ("ru", "data/ru-*.jsonl"),
+        ("zh", "data/zh-*.jsonl"),
     ]
 
 
@@ -135,18 +138,18 @@ def test_every_format(data):
     sources, text = proposed(data)
     found = {(one.get("lang") or "field", str(one["files"]).removeprefix("data/")): one for one in sources}
     assert set(found) == {
-        ("ru", "**/*.jsonl.zst"),
-        ("en", "en/b.txt"),
-        ("hi", "hi/long.txt"),
-        ("zh", "**/*.csv"),
-        ("zh", "**/*.parquet"),
-        ("en", "**/*.jsonl"),
+        ("ru", "ru/*.jsonl.zst"),
+        ("en", "en/*.txt"),
+        ("hi", "hi/*.txt"),
+        ("zh", "zh/*.csv"),
+        ("zh", "zh/*.parquet"),
+        ("en", "en/*.jsonl"),
         ("field", "**/*.data"),
     }
-    assert found["hi", "hi/long.txt"]["separator"] == "\n\n\n"
-    assert found["zh", "**/*.csv"]["delimiter"] == ";"
-    assert found["zh", "**/*.parquet"]["text"] == "body"
-    assert found["en", "**/*.jsonl"]["encoding"] == "utf-16"
+    assert found["hi", "hi/*.txt"]["separator"] == "\n\n\n"
+    assert found["zh", "zh/*.csv"]["delimiter"] == ";"
+    assert found["zh", "zh/*.parquet"]["text"] == "body"
+    assert found["en", "en/*.jsonl"]["encoding"] == "utf-16"
     assert found["field", "**/*.data"]["format"] == "jsonl"
     assert "separator: the largest file has about" in text
 
@@ -181,10 +184,26 @@ def test_what_cannot_be_read_is_left_out_with_its_reason(data):
         assert f"#   {said}" in text
 
 
+def test_files_that_come_later_are_of_the_language_that_their_folder_or_their_name_tells(data):
+    write(data / "en" / "a.jsonl.gz", bare("en"))
+    write(data / "ru" / "a.jsonl", bare("ru"))
+    write(data / "zh-0.jsonl.zst", bare("zh"))
+    sources, _ = proposed(data)
+    assert len(sources) == 3
+    write(data / "en" / "b.jsonl.gz", bare("en"))
+    write(data / "en" / "c.jsonl", bare("en"))  # of no source: the one of such files is Russian
+    write(data / "zh-1.jsonl.zst", bare("zh"))
+    write(data / "hi-1.jsonl.zst", bare("hi"))
+    update_here(data.parent / "build.toml", data.parent / "out")
+    shards = package.open_shards(data.parent / "out", "all")
+    documents = Counter(shards.document(i).lang for i in range(len(shards)))
+    assert documents == {"en": 2 * len(rows("en")), "ru": len(rows("ru")), "zh": 2 * len(rows("zh"))}
+
+
 def test_a_folder_that_the_build_file_lies_in_excludes_the_output(data):
     write(data / "en" / "a.jsonl", bare("en"))
     sources, _ = proposed(data, at=data)
-    assert sources == [{"lang": "en", "files": "**/*.jsonl", "exclude": "out/**", "text": "content"}]
+    assert sources == [{"lang": "en", "files": "en/*.jsonl", "exclude": "out/**", "text": "content"}]
     # Once more, with the output there: it is no data.
     again = write_build_text(propose(str(data)), str(data / "build.toml"))
     assert tomllib.loads(again)["source"] == [{**sources[0], "exclude": "out-2/**"}]
@@ -218,8 +237,8 @@ def test_a_store(tmp_path):
     store.pipe_file("/init/en/.hidden.jsonl", b"x")
     text = write_build_text(propose("memory://init"), str(tmp_path / "b.toml"))
     assert [(one["lang"], one["files"]) for one in tomllib.loads(text)["source"]] == [
-        ("en", "memory://init/en/a.jsonl"),
-        ("ru", "memory://init/ru/a.jsonl"),
+        ("en", "memory://init/en/*.jsonl"),
+        ("ru", "memory://init/ru/*.jsonl"),
     ]
 
 
