@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SERVERS = $(VENV)/servers
 FLINK = $(SERVERS)/flink.classpath $(SERVERS)/flink-overlay $(SERVERS)/loopback.so
 
-.PHONY: demo test change proof budgets image-check servers prism flink flink-faults check lint lines chaos history soak fuzz mutants conformance fingerprints bench bench-record bench-quick clients schema charts browser oldest-beam clean help
+.PHONY: demo test change site proof budgets image-check servers prism flink flink-faults check lint lines chaos history soak fuzz mutants conformance fingerprints bench bench-record bench-quick clients schema charts browser oldest-beam clean help
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -96,8 +96,16 @@ image-check: $(VENV)/installed $(SERVERS)/prism $(SERVERS)/boot ## do what deplo
 	$(BIN)/python -m pip install --quiet -r tests/deploy/requirements.txt
 	PYTHONPATH=tests $(BIN)/python tests/deploy/image_check.py --prism $(SERVERS)/prism --boot $(SERVERS)/boot
 
+# What makes a site of the pages. The environment of builds has it, since pages of the reference follow from the code.
+$(VENV)/site-installed: docs/site/requirements.txt | $(VENV)/installed
+	$(BIN)/python -m pip install --quiet -r $<
+	touch $@
+
+site: $(VENV)/site-installed ## make the site of all pages, which a browser opens without a network: out/site/html/index.html
+	$(BIN)/python docs/site/make_site.py out/site
+
 # Debian's Chromium, unless there is one.
-browser: $(VENV)/installed $(SERVERS)/axe/installed ## install what tests of pages need: playwright, Chromium, axe-core
+browser: $(VENV)/installed $(VENV)/site-installed $(SERVERS)/axe/installed ## install what tests of pages need: playwright, Chromium, axe-core
 	$(BIN)/python -m pip install --quiet -r tests/browser/requirements.txt
 	command -v chromium chromium-browser google-chrome > /dev/null || { \
 		test "$$(id -u)" = 0 && run= || run=sudo; $$run apt-get update --quiet --quiet && \

@@ -23,12 +23,16 @@ _FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 
 def collect(folder: Path) -> None:
     """Write the pages into a new folder."""
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=_ROOT, capture_output=True, check=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=_ROOT, capture_output=True, check=True
+    )
     files = [path for path in listed.stdout.decode().splitlines() if not path.startswith("docs/site/")]
     pages = {path: (_ROOT / path).read_text() for path in files if path.endswith(".md") and "tests/data/" not in path}
     named = {target for path, text in pages.items() for target in _list_targets(path, text)} - pages.keys()
     made = {**reference.list_pages(), **drawings.list_drawings()}
-    places = {path: _place(path) for path in [*pages, *named.intersection(files)]} | {f"docs/{path}": path for path in made}
+    places = {path: _place(path) for path in [*pages, *named.intersection(files)]} | {
+        f"docs/{path}": path for path in made
+    }
     for path, text in pages.items():
         _write(folder / places[path], _lead_links(path, text, places))
     for path, text in made.items():
@@ -57,7 +61,7 @@ def _join(page: str, target: str) -> str:
 
 
 def _lead_links(page: str, text: str, places: dict[str, str]) -> str:
-    """Links between files, as the site has them. A folder is its README.md. What has no place there is left as it is."""
+    """Links between files, as the site has them. A folder is its README.md. What has no place there stays as it is."""
 
     def lead(link: re.Match[str]) -> str:
         target = _join(page, link[2])

@@ -15,13 +15,17 @@ from collect import collect
 
 _HERE = Path(__file__).parent
 _SHIM = "https://unpkg.com/iframe-worker/shim"  # what pages load for search where they are opened as files
-_ASKED = re.compile(r'<(?:script|img|iframe)[^>]*\ssrc="(\w+:[^"]*)"|<link(?! rel="canonical")[^>]*\shref="(\w+:[^"]*)"')
+_ASKED = re.compile(
+    r'<(?:script|img|iframe)[^>]*\ssrc="(\w+:[^"]*)"'
+    r'|<link(?! rel="canonical")[^>]*\shref="(\w+:[^"]*)"'
+)
 
 
 def make_site(folder: Path) -> None:
     """Collect the pages and have them built. folder: emptied first."""
     shutil.rmtree(folder, ignore_errors=True)
     collect(folder / "pages")
+    shutil.copyfile(_HERE / "site.css", folder / "pages" / "site.css")
     shutil.copyfile(_HERE / "zensical.toml", folder / "zensical.toml")
     built = subprocess.run([Path(sys.executable).with_name("zensical"), "build", "--strict"], cwd=folder, check=False)
     if built.returncode:

@@ -59,7 +59,7 @@ def _describe_command(name: str, command: click.Command) -> Iterator[str]:
         if record is not None:
             options.setdefault(getattr(one, "heading", "Option"), []).append(record)
     for heading, records in options.items():
-        yield from (f"| {heading} | |", "|---|---|")
+        yield from (f"| {heading} | What it does |", "|---|---|")
         yield from (f"| {_code(option)} | {_in_cell(about)} |" for option, about in records)
         yield ""
     if command.epilog:
@@ -89,7 +89,7 @@ def _describe_table(table: Mapping[str, Any], path: str, lines: list[str]) -> No
             must = "required" if key in table.get("required", ()) else default
             rows.append(f"| `{key}` | {_name_type(value)} | {must} | {_in_cell(value.get('description', ''))} |")
     if rows:
-        lines += ["| Key | Type | Default | |", "|---|---|---|---|", *rows, ""]
+        lines += ["| Key | Type | Default | Meaning |", "|---|---|---|---|", *rows, ""]
     for key, value, is_list in inner:
         name = f"{path}.{key}" if path else key
         lines += [f"## {f'[[{name}]]' if is_list else f'[{name}]'}", ""]
@@ -187,15 +187,19 @@ def describe_codes() -> str:
 
     lines = ["# Reasons, errors, metrics", "", "## Reasons of rejected records and files", ""]
     lines += ["They stand in `rejected/`, in totals, in the report. A code never changes its meaning.", ""]
-    lines += ["| Reason | |", "|---|---|", *(f"| `{code}` | {_in_cell(about)} |" for code, about in REASONS.items())]
-    lines += ["", "## Errors", "", "All are a `tokcore.TokError`.", "", "| Error | |", "|---|---|"]
+    lines += [
+        "| Reason | Meaning |",
+        "|---|---|",
+        *(f"| `{code}` | {_in_cell(about)} |" for code, about in REASONS.items()),
+    ]
+    lines += ["", "## Errors", "", "All are a `tokcore.TokError`.", "", "| Error | Meaning |", "|---|---|"]
     errors = [getattr(tokcore, name) for name in tokcore.__all__]
     for error in errors:
         if inspect.isclass(error) and issubclass(error, tokcore.TokError):
             first = (inspect.getdoc(error) or "").partition("\n\n")[0].replace("\n", " ")
             lines.append(f"| `{error.__name__}` | {_in_cell(first)} |")
     lines += ["", "## Metrics of a watcher", "", "In the form that Prometheus reads: `tokcore watch --listen`.", ""]
-    lines += ["| Metric | Kind | |", "|---|---|---|"]
+    lines += ["| Metric | Kind | Meaning |", "|---|---|---|"]
     text = Meters().write().decode()
     for name, about in re.findall(r"^# HELP (\S+) (.*)$", text, re.MULTILINE):
         (kind,) = re.findall(rf"^# TYPE {name} (\S+)$", text, re.MULTILINE)
@@ -210,5 +214,3 @@ def _code(text: str) -> str:
 
 def _in_cell(text: str) -> str:
     return re.sub(r"([|*_<])", r"\\\1", " ".join(text.split()))
-
-
