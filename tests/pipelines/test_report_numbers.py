@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import doctest
 import hashlib
 import json
@@ -39,6 +40,7 @@ from tokcore_pipelines.look.report.estimates import Drawing
 from tokcore_pipelines.look.report.money import ModelSize
 from tokcore_pipelines.look.report.page import write_page
 from tokcore_pipelines.look.report.shard_pass import CONTEXTS
+from tokcore_pipelines.look.report.verdict import judge
 
 LINES = {"en": ["one two", "three"], "sw": ["moja mbili tatu", "nne"], "km": ["មួយ ពីរ", "បី"]}
 SOURCES = """
@@ -430,6 +432,42 @@ def test_health(report, documents, tokenizers):
     assert told["near_duplicates"]["groups"] == len(several)
     assert told["near_duplicates"]["tokens"] == sum(map(len, several))
     assert sorted([one["id"] for one in group] for group in told["near_duplicates"]["first"]) == sorted(several)
+
+
+def test_the_verdict_follows_from_the_numbers(report):
+    told = report["verdict"]
+    corpus = report["corpus"]
+    assert told == judge(report, OWN)
+    assert f"{corpus['text_bytes'] / corpus['tokens']:.2f} bytes" in told["fit"]
+    premiums = report["tokenizer"]["premiums"]["tokenizers"][OWN]
+    most = max(premiums["premiums"].items(), key=lambda one: one[1])
+    assert f"{most[0]} pays most: {most[1]:.2f} times" in told["pays"]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        (("health", "fall_back"), ["am", "ti"], "of the tokens of am, ti are parts of characters"),
+        (("health", "unreachable", "number"), 3, "3 tokens can never be written"),
+        (("health", "never", "number"), 10**6, "were never written: it is larger than this text needs"),
+        (("health", "mostly_one_document", "number"), 10**6, "learn.min_documents keeps such out"),
+        (("corpus", "copies"), {"en": {"extra_documents": 2, "documents": 100}}, "2.0% of the documents"),
+        (("corpus", "records", "rejected"), {"bad_json": 7}, "7 of "),
+    ],
+)
+def test_what_looks_wrong_is_said_where_it_is_so(report, path, value, said):
+    changed = copy.deepcopy(report)
+    changed["health"] |= {name: {"number": 0, "first": []} for name in ("unreachable", "never", "mostly_one_document")}
+    changed["health"]["fall_back"], changed["corpus"]["copies"] = [], {"en": {"extra_documents": 0, "documents": 100}}
+    changed["corpus"]["records"]["rejected"] = {}
+    assert judge(changed, OWN)["wrong"] == []
+    place = changed
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    (found,) = judge(changed, OWN)["wrong"]
+    assert said in found["said"]
+    assert found["section"] == path[0]
 
 
 def test_money(report, documents, tokenizers):

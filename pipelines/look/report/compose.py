@@ -26,6 +26,7 @@ from tokcore_pipelines.look.report.probes import draw_words, probe_tokenizer
 from tokcore_pipelines.look.report.shard_pass import DrawnText, ShardPass, read_all_shards
 from tokcore_pipelines.look.report.text_measures import Measured, measure_texts
 from tokcore_pipelines.look.report.tokenizer_tables import compare_tokenizers, find_copies
+from tokcore_pipelines.look.report.verdict import judge
 from tokcore_pipelines.look.report.vocabulary_facts import compute_efficiency, count_scripts, measure_lengths
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.store.tokenizers import load_tokenizer
@@ -77,7 +78,7 @@ def make_report(output: Output, wishes: Wishes, progress: StageProgress) -> dict
         probes = {name: probe_tokenizer(one, words) for name, one in tokenizers.items()}
     with progress.stage("health", minor=True):
         health = examine_health(output, own, written, comparison["languages"], OWN)
-    return {
+    report: dict[str, Any] = {
         "format": FORMAT,
         "format_version": VERSION,
         "output": redact(output.url),
@@ -106,6 +107,7 @@ def make_report(output: Output, wishes: Wishes, progress: StageProgress) -> dict
         "money": _tell_money(comparison, tokenizers, build, read, wishes.models),
         "provenance": tell_origin(output),
     }
+    return {**report, "verdict": judge(report, OWN)}
 
 
 def _find_learned_splits(output: Output) -> str:

@@ -19,6 +19,7 @@ from tokcore_pipelines.look.report.html_parts import (
     Html,
     join,
     make_visible,
+    place_chart,
     tag,
     write_facts,
     write_name,
@@ -115,10 +116,14 @@ def _write_header(report: Mapping[str, Any], title: str) -> Html:
 
 
 def _write_summary(report: Mapping[str, Any], own: str) -> Html:
-    corpus, tokenizer = report["corpus"], report["tokenizers"][own]
+    corpus, tokenizer, verdict = report["corpus"], report["tokenizers"][own], report["verdict"]
+    wrong = [tag("li", tag("a", one["said"], href=f"#{one['section']}")) for one in verdict["wrong"]]
     return write_section(
         "summary",
         "In short",
+        tag("p", f"{verdict['fit']} {verdict['pays']}"),
+        tag("p", "What looks wrong:") if wrong else tag("p", "Nothing looks wrong."),
+        *([tag("ul", *wrong)] if wrong else []),
         write_facts(
             [
                 ("documents", f"{corpus['documents']:,}"),
@@ -132,6 +137,7 @@ def _write_summary(report: Mapping[str, Any], own: str) -> Html:
                 ("root", join([tag("code", report["provenance"]["root"][:16]), "…"])),
             ]
         ),
+        place_chart("bytes", "Bytes per token by language; a line is the margin of an estimate."),
     )
 
 

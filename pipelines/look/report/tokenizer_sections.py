@@ -35,7 +35,6 @@ def write_tokenizer(report: Mapping[str, Any]) -> Html:
     languages = report["corpus"]["languages"]
     order = sorted(told["comparison"]["languages"], key=lambda lang: (-languages[lang]["tokens"], lang))
     parts: list[str] = [_write_tokenizers(report), _write_sample(report)]
-    parts.append(place_chart("bytes", "Bytes per token by language; a line is the margin of an estimate."))
     for key, title, form in _MEASURES:
         parts.append(_compare(told["comparison"], key, title, form, names, order))
     parts.append(_compare_others(told["comparison"], names))
