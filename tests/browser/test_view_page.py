@@ -62,6 +62,19 @@ def test_typed_text_is_cut_by_all_tokenizers(server, opened, kind):
     opened.keep(f"view-{kind.replace(' ', '-')}")
 
 
+def test_the_page_begins_with_a_sample_and_says_who_takes_the_fewest_tokens(server, opened):
+    sample = opened.page.input_value("#text")
+    assert "12,345" in sample
+    opened.page.wait_for_selector("#token .detail")
+    totals = [len(volume.tokenizer.encode(sample)) for volume in server.shelf]
+    notes = opened.page.locator("#cuts .note").all_inner_texts()
+    best = min(totals)
+    assert len(notes) == len(totals) > 1
+    assert [", the fewest" in note for note in notes] == [total == best for total in totals]
+    for total, note in zip(totals, notes, strict=True):
+        assert total == best or f"{total / best:.2f} times the fewest" in note
+
+
 def test_a_token_tells_its_merges(server, opened):
     type_text(opened, "lower than 2024")
     opened.page.locator("#cuts .cut").nth(2).locator(".token").first.click()

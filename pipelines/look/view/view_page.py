@@ -10,6 +10,10 @@ from tokcore_pipelines.look.report.html_parts import Html, make_visible, tag
 from tokcore_pipelines.look.view.shelf import Shelf
 
 _FILES = Path(__file__).parent / "view_files"
+# What is cut until something is typed: words, numbers, scripts, code.
+_SAMPLE = """The history of Rome, in 12,345 words.
+Рим строился не один день. ローマは一日にして成らず。
+def f(x): return x + 1"""
 
 
 def write_view_page(shelf: Shelf) -> tuple[bytes, str]:
@@ -70,7 +74,7 @@ def _write_typing() -> Html:
         tag(
             "label",
             "Type or paste: ",
-            tag("textarea", "", id="text", rows=4, spellcheck="false", dir="auto", maxlength=100_000),
+            tag("textarea", _SAMPLE, id="text", rows=4, spellcheck="false", dir="auto", maxlength=100_000),
         ),
         tag("p", tag("label", tag("input", type="checkbox", id="special"), " special tokens become their ids")),
         tag("p", "", id="size", class_="note", role="status"),

@@ -51,12 +51,14 @@
     });
     return box;
   };
-  const drawCut = (cut, title, choose, wanted = -1) => {
+  // best: the fewest tokens that a tokenizer beside this one takes; 0 where there is none.
+  const drawCut = (cut, title, choose, wanted = -1, best = 0) => {
     const end = cut.start + cut.tokens.length;
     const part = cut.total > cut.tokens.length ? `, shown ${number(cut.start)} to ${number(end)}` : "";
     const ids = make("p", { className: "ids", tabindex: "0", role: "group", "aria-label": "ids" });
     ids.textContent = cut.tokens.slice(0, 2000).map((token) => token[0]).join(" ");
-    return make("div", { className: "cut" }, make("h3", {}, text(title)), text(`${number(cut.total)} tokens${part}`, "p", "note"), drawTokens(cut, choose, wanted), ids);
+    const ratio = !best ? "" : cut.total === best ? ", the fewest" : `, ${(cut.total / best).toFixed(2)} times the fewest`;
+    return make("div", { className: "cut" }, make("h3", {}, text(title)), text(`${number(cut.total)} tokens${ratio}${part}`, "p", "note"), drawTokens(cut, choose, wanted), ids);
   };
   const ORIGINS = {
     special: "a special token", byte: "a byte on its own", merged: "merged", whole: "its pre-token is a token, taken whole",
@@ -93,8 +95,12 @@
     }
     byId("token").replaceChildren(...parts);
   };
-  const show = (volume, question, body) =>
-    ask(question, { ...body, volume }).then((answer) => showToken(volume, answer), (error) => say(byId("token"), error));
+  let asked = 0; // an answer to an earlier question may come later
+  const show = (volume, question, body) => {
+    const mine = ++asked;
+    const last = (act) => (answer) => mine === asked && act(answer);
+    return ask(question, { ...body, volume }).then(last((answer) => showToken(volume, answer)), last((error) => say(byId("token"), error)));
+  };
   const chooseToken = (volume) => (_, id) => show(volume, "token", { id });
 
   // ---- typed text
@@ -106,8 +112,9 @@
     try {
       const answer = await ask("cut", body, typing.signal);
       byId("size").textContent = `${number(answer.characters)} characters, ${number(answer.bytes)} bytes`;
+      const best = answer.cuts.length > 1 ? Math.min(...answer.cuts.map((cut) => cut.total)) : 0;
       byId("cuts").replaceChildren(...answer.cuts.map((cut, volume) =>
-        drawCut(cut, shelf[volume].name, (place) => show(volume, "explain", { ...body, place }))));
+        drawCut(cut, shelf[volume].name, (place) => show(volume, "explain", { ...body, place }), -1, best)));
       root.dataset.cut = body.text;
     } catch (error) {
       say(byId("size"), error);
@@ -277,6 +284,8 @@
       });
     }
     await cutTyped();
+    const first = document.querySelector("#cuts .token"); // of the sample, so that the page shows what it can say
+    if (first) first.click();
     root.dataset.ready = "yes";
   };
   begin();
