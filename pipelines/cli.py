@@ -64,12 +64,9 @@ class _Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The commands below what they are for."""
         rows = {name: row for name, row in list_rows().items() if not row.is_hidden}
-        space = formatter.width - 6 - max(map(len, rows))
         for purpose, named in itertools.groupby(rows, key=lambda name: rows[name].purpose):
             with formatter.section(purpose):
-                formatter.write_dl(
-                    [(name, click.Command(name, help=rows[name].does).get_short_help_str(space)) for name in named]
-                )
+                formatter.write_dl([(name, rows[name].does.partition("\n\n")[0]) for name in named])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """A stand-in, which a list of commands takes for it: its name and how its help begins."""
