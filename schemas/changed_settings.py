@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping
 
 from tokcore.files.jsonable import to_jsonable
-from tokcore_schemas.plan import MapRule, ReadSettings
+from tokcore_schemas.plan import FilterRule, MapRule, ReadSettings
 from tokcore_schemas.stage_manifests import (
     PIECE_SETTINGS,
     CountsConfig,
@@ -113,6 +113,8 @@ def _spell(value: object, is_decimal: bool) -> str:
         return f"{len(value.hashes):,} names"
     if isinstance(value, tuple) and value and isinstance(value[0], MapRule):
         return ", ".join(map(_spell_step, value))
+    if isinstance(value, tuple) and value and isinstance(value[0], FilterRule):
+        return ", ".join(map(_spell_rule, value))
     text = str(value) if is_decimal else json.dumps(to_jsonable(value), ensure_ascii=False)
     return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 3]}..."
 
@@ -122,6 +124,14 @@ def _spell_step(rule: MapRule) -> str:
     of = f" of {rule.distribution}" if rule.distribution else ""
     version = f", version {rule.version}" if rule.version else ""
     return f"{rule.run} (sha256 {rule.sha256[:16]}{of}{version})"
+
+
+def _spell_rule(rule: FilterRule) -> str:
+    """A rule of [[filter]] as the build file has it, but for the items of a test."""
+    what = f'keep = "{rule.keep}"' if rule.keep else rule.rule or "ngram_overlap"
+    langs = f" langs {', '.join(rule.langs)}" if rule.langs else ""
+    text = f"{what} {rule.parameters}{langs}".replace(" {}", "")
+    return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 3]}..."
 
 
 def _iterate_settings(config: object) -> Iterator[tuple[str, object]]:

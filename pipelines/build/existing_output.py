@@ -41,6 +41,8 @@ from tokcore_schemas.stage_table import (
 )
 
 _MAX_REASONS = 12  # of a stage
+# How all sources are read -> what says so in the build file.
+_READ_ALIKE = {"maps": "[[map]]", "filters": "[[filter]]", "mask": "[mask]"}
 _OTHER_RELEASE = "another release of tokcore made it"
 
 
@@ -218,7 +220,7 @@ def _find_key(config: BuildConfig, read: ReadSettings, key: str) -> str:
         return 'encode.special_text = "reject" and [special]: texts that reject a document'
     if key == "lang_normalize":
         return f"build.{key}"
-    if key == "maps":
-        return "[[map]]"
+    if key in _READ_ALIKE:
+        return _READ_ALIKE[key]
     number = find_exact_source(config, read)
     return f"source.{key}" if number is None else f"source[{number}].{key}"

@@ -86,6 +86,12 @@ def test_what_differs_is_said_in_the_words_of_the_build_file(corpus, output):
             "plan",
         ),
         (SOURCES, SETTINGS + "[count]\nsample = 0.5\n", "counts: count.sample was 1, now 0.5", "count"),
+        (
+            SOURCES,
+            SETTINGS + '[[filter]]\nrule = "gopher_quality"\nlangs = ["en"]\nmin_stop_words = 0\n',
+            'plan: [[filter]] was [], now gopher_quality {"min_stop_words":0} langs en (of en.jsonl.zst and 3 more)',
+            "plan",
+        ),
         (SOURCES, SETTINGS + '[normalize]\nsteps = ["nfc"]\n', 'counts: normalize.steps was [], now ["nfc"]', "count"),
         (
             SOURCES,
