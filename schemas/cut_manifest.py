@@ -6,7 +6,7 @@ field.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import orjson
@@ -36,23 +36,48 @@ def cut_manifest(data: bytes, block_bytes: int = _BLOCK_BYTES) -> CutManifest:
     >>> made.head["totals"], [*made.files]
     ({}, [{'about': {}, 'path': 'a'}])
     """
-    begin, end, blocks = cut_entries(data, block_bytes)
-    files = (entry for block in blocks for entry in orjson.loads(b"[%b]" % block))
+    begin, end = data.index(_BEGIN) + len(_BEGIN), data.rindex(_END)
+    chunks = (data[at : min(end, at + _BLOCK_BYTES)] for at in range(begin, end, _BLOCK_BYTES))
+    files = (entry for block in _cut_blocks(chunks, block_bytes) for entry in orjson.loads(b"[%b]" % block))
     return CutManifest(orjson.loads(data[:begin] + data[end:]), files)
 
 
-def cut_entries(data: bytes, block_bytes: int = _BLOCK_BYTES) -> tuple[int, int, Iterator[bytes]]:
-    """Where the files of a manifest begin and end, and their JSON in blocks, without the commas between these.
+class ManifestStream:
+    """A manifest that is read from its beginning on, so that no more than a block of it is held."""
 
-    Raises ValueError for what has no files.
-    """
-    begin, end = data.index(_BEGIN) + len(_BEGIN), data.rindex(_END)
-    return begin, end, _cut_blocks(data, begin, end, block_bytes)
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        """chunks: what may be one, of any lengths. Raises ValueError for what has no files."""
+        self._chunks = iter(chunks)
+        data = b""
+        while (begin := data.find(_BEGIN) + len(_BEGIN)) < len(_BEGIN):
+            data += self._next()
+        self.before, self._rest = data[:begin], data[begin:]
+        self.after = b""  # what follows the files, once these were cut
+
+    def cut(self, block_bytes: int = _BLOCK_BYTES) -> Iterator[bytes]:
+        """JSON of the files in blocks, without the commas between these. Raises ValueError if they do not end."""
+        return _cut_blocks(self._read_files(), block_bytes)
+
+    def _read_files(self) -> Iterator[bytes]:
+        data, most = self._rest, len(_END) - 1  # bytes that may be the beginning of the end
+        while (end := data.find(_END)) < 0:
+            yield data[:-most]
+            data = data[-most:] + self._next()
+        yield data[:end]
+        self.after = b"".join([data[end:], *self._chunks])
+
+    def _next(self) -> bytes:
+        if not (chunk := next(self._chunks, b"")):
+            raise ValueError("not a manifest: it has no files, or does not end")
+        return chunk
 
 
-def _cut_blocks(data: bytes, begin: int, end: int, block_bytes: int) -> Iterator[bytes]:
-    while begin < end:
-        after = data.find(_BETWEEN, begin + block_bytes, end) + 1
-        block = data[begin : after or end]
-        yield block
-        begin += len(block) + 1  # and the comma
+def _cut_blocks(chunks: Iterable[bytes], block_bytes: int) -> Iterator[bytes]:
+    waiting = b""
+    for chunk in chunks:
+        waiting += chunk
+        while after := waiting.find(_BETWEEN, block_bytes) + 1:
+            yield waiting[:after]
+            waiting = waiting[after + 1 :]  # without the comma
+    if waiting:
+        yield waiting

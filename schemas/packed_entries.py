@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import zlib
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, overload
 
 import orjson
@@ -16,7 +16,7 @@ import orjson
 from tokcore.errors import FormatError
 from tokcore.files.canonical_json import parse_canonical, write_canonical_json
 from tokcore.files.jsonable import from_jsonable, to_jsonable
-from tokcore_schemas.cut_manifest import cut_entries
+from tokcore_schemas.cut_manifest import ManifestStream
 from tokcore_schemas.manifest import FileEntry
 
 _FAST = 1  # of zlib: what does not compress are hashes
@@ -72,24 +72,24 @@ class PackedEntries(Sequence[FileEntry[Any]]):
         return (from_jsonable(FileEntry[self._about], one, "") for one in orjson.loads(zlib.decompress(block)))  # type: ignore[name-defined]
 
 
-def pack_entries(data: bytes, about: Any, name: str) -> tuple[bytes, PackedEntries]:
-    """(the manifest without its files, its files). data: canonical JSON of a manifest, which need not be sound.
+def pack_entries(chunks: Iterable[bytes], about: Any, name: str) -> tuple[bytes, PackedEntries]:
+    """(the manifest without its files, its files). chunks: canonical JSON of a manifest, which need not be sound.
 
     name: of the file. Raises FormatError or ValueError unless both are canonical, and entries are of that type: then
     the whole is. No more than a block is unpacked at a time.
     """
-    begin, end, cut = cut_entries(data)
-    rest = data[:begin] + data[end:]
-    value = parse_canonical(rest, name)
-    before = {key: value[key] for key in value if key < "files"}
-    if value.get("files") != [] or write_canonical_json(before)[:-2] + b',"files":[' != data[:begin]:
-        raise FormatError(f"{name}: its files do not stand where tokcore writes them")
+    stream = ManifestStream(chunks)
     blocks, ends = [], []
-    for block in cut:
+    for block in stream.cut():
         listed = b"[%b]\n" % block
         entries = parse_canonical(listed, name)
         if [to_jsonable(from_jsonable(FileEntry[about], one, name)) for one in entries] != entries:
             raise FormatError(f"{name}: files: a field is missing, or says nothing")
         blocks.append(zlib.compress(listed, _FAST))
         ends.append(len(entries))
+    rest = stream.before + stream.after
+    value = parse_canonical(rest, name)
+    before = {key: value[key] for key in value if key < "files"}
+    if value.get("files") != [] or write_canonical_json(before)[:-2] + b',"files":[' != stream.before:
+        raise FormatError(f"{name}: its files do not stand where tokcore writes them")
     return rest, PackedEntries(about, blocks, [*itertools.accumulate(ends)])

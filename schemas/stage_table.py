@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import re
-from collections.abc import Container
+from collections.abc import Callable, Container, Iterable
 from typing import Any, Generic, Literal, TypeVar, cast, get_args
 
 from tokcore.errors import ChecksumError, FormatError
@@ -237,10 +237,16 @@ def parse_manifest(data: bytes, name: str, stage: Stage[Made] | None = None, pac
     tokcore writes for this stage; VersionError for a newer format, ChecksumError for a false root.
     """
     if stage is not None and len(data) >= packed_bytes:
-        with contextlib.suppress(FormatError, ValueError):  # read whole, it says what is wrong
-            rest, files = pack_entries(data, get_args(stage.manifest)[3], name)
-            return _parse(rest, name, stage, files)
+        return parse_long_manifest(lambda: [data], name, stage)
     return _parse(data, name, stage)
+
+
+def parse_long_manifest(read: Callable[[], Iterable[bytes]], name: str, stage: Stage[Made]) -> Made:
+    """As parse_manifest, of bytes in parts: no more than one is held. read: gives them all, from the beginning."""
+    with contextlib.suppress(FormatError, ValueError):  # read whole, it says what is wrong
+        rest, files = pack_entries(read(), get_args(stage.manifest)[3], name)
+        return _parse(rest, name, stage, files)
+    return _parse(b"".join(read()), name, stage)
 
 
 def _parse(data: bytes, name: str, stage: Stage[Made] | None, files: PackedEntries | None = None) -> Made:

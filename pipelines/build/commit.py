@@ -10,13 +10,14 @@ import platform
 import sys
 from collections.abc import Iterable
 from importlib import metadata
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from tokcore.errors import ConfigError, FormatError, StageError
 from tokcore.files.canonical_json import write_canonical_json
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.attempts import FOLDER, Attempts
 from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.store.manifests import find_manifest_file
 from tokcore_pipelines.store.parallel_requests import run_at_once
 from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.manifest import AnyManifest
@@ -41,9 +42,8 @@ def find_manifest(output: str, stage: Stage[Committed]) -> Committed | None:
 
     Raises FormatError if what is there is not one.
     """
-    url = get_manifest_url(output, stage.name)
-    data = storage.read_if_there(url)
-    return cast(Committed, _parsed(data, url, stage)) if data is not None else None
+    found = find_manifest_file(get_manifest_url(output, stage.name))
+    return found.parse(stage) if found is not None else None
 
 
 def find_manifests(output: str, stages: Iterable[Stage[Any]]) -> dict[str, AnyManifest]:
@@ -62,10 +62,6 @@ def find_written(output: str) -> ShardsManifest | None:
         return None
     made = find_manifest(output, SHARDS)
     return made if made is not None and not made.inputs else None
-
-
-# A build reads each of its manifests often, in case another build has changed it.
-_parsed = functools.lru_cache(maxsize=8)(parse_manifest)
 
 
 def require_manifest(output: str, stage: Stage[Committed], command: str = "") -> Committed:

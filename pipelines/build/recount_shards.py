@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 
@@ -93,18 +94,23 @@ def name_planned(stored: Stored, held: HeldShards) -> Iterator[ShardRef]:
     settings = hash_shards_settings(config, made.totals.fingerprint, find_semantics([made]))
     if config.shuffle is not None:
         num_items = choose_num_parts(sum(shard.facts.tokens for shard in held.shards), config.target_tokens)
-        keys = dict.fromkeys(range(num_items), make_shuffled_key(settings, plan))
+        of_all = make_shuffled_key(settings, plan)
     else:
-        keys = {item.number: make_shards_key(settings, plan.assignment(item)) for item in plan.items}
+        num_items, of_all = len(plan.items), ""
+
+    @functools.lru_cache(1)  # the shards of a work item stand together
+    def make_key(number: int) -> str:
+        return of_all or make_shards_key(settings, plan.assignment(plan.items[number]))
+
     has_validation = config.validation != "0" or any(one.validation for one in plan.settings)
     splits = {"train", "validation"} if has_validation else {"train"}
 
     def find_key(one: ShardFacts) -> str:
-        if one.item not in keys or one.split not in splits or (config.by == "lang") != bool(one.lang):
+        if not 0 <= one.item < num_items or one.split not in splits or (config.by == "lang") != bool(one.lang):
             raise LedgerError(
-                f"{one.shard}: of work item {one.item} of {len(keys)}, split {one.split!r}, language {one.lang!r}"
+                f"{one.shard}: of work item {one.item} of {num_items}, split {one.split!r}, language {one.lang!r}"
             )
-        return keys[one.item]
+        return make_key(one.item)
 
     return name_shards(made, held.shards, find_key)
 

@@ -104,13 +104,21 @@ def name_shards(
 ) -> Iterator[ShardRef]:
     """Shards with the names, result keys and files that the stage gives them, in their order.
 
-    find_key: the result key that a shard is to have. Raises LedgerError for one that another follows too early.
+    find_key: the result key that a shard is to have. Raises LedgerError for one that another follows too early, or that
+    comes after those of a later work item.
     """
-    numbers: Counter[tuple[int, str, str]] = Counter()
-    short: dict[tuple[int, str, str], str] = {}
+    numbers: Counter[tuple[str, str]] = Counter()  # of one work item
+    short: dict[tuple[str, str], str] = {}
+    item = -1
     for shard in shards:
         facts, target = shard.facts, made.config.target_tokens
-        stream = (facts.item, facts.lang, facts.split)
+        if facts.item < item:
+            raise LedgerError(f"{facts.shard}: of work item {facts.item}, comes after those of work item {item}")
+        if facts.item > item:
+            item = facts.item
+            numbers.clear()
+            short.clear()
+        stream = (facts.lang, facts.split)
         if stream in short:
             raise LedgerError(f"{short[stream]}: ended before it reached {target} tokens")
         if facts.tokens < target:

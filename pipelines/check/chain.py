@@ -7,7 +7,6 @@ its root is its own, and the log follows from it. Each problem that is said begi
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from collections.abc import Iterator, Mapping
 
 from tokcore.errors import ConfigError, TokError
@@ -15,10 +14,12 @@ from tokcore_pipelines.build.commit import MANIFEST, find_manifest, get_path_bel
 from tokcore_pipelines.build.read_log import Log, list_numbers
 from tokcore_pipelines.check.verify_log import check_log
 from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.manifests import find_manifest_file
 from tokcore_schemas.manifest import AnyManifest
 from tokcore_schemas.stage_manifests import BuildManifest
-from tokcore_schemas.stage_table import BUILD, SHARDS, STAGES, WHOLE, parse_manifest
+from tokcore_schemas.stage_table import BUILD, SHARDS, STAGES, WHOLE
 
+MANY_SHARDS = 10_000  # whose manifests are long
 _NOT_FINISHED = f"{MANIFEST}: missing; the build did not finish, or it was removed"
 
 
@@ -108,13 +109,13 @@ def read_stages(output: str, build: BuildManifest | None, problem: str) -> Manif
         try:
             storage.require_inside(output, path)
             url = urls.join(output, path)
-            data = storage.read_if_there(url)
-            if data is None:
+            file = find_manifest_file(url, is_long=build.totals.shards >= MANY_SHARDS)
+            if file is None:
                 wrong[stage] = f"{path}: missing"
-            elif hashlib.sha256(data).hexdigest() != made_from.sha256:
+            elif file.sha256 != made_from.sha256:
                 wrong[stage] = f"{path}: not the manifest that the build committed"
             else:
-                found[stage] = parse_manifest(data, url, STAGES[stage])
+                found[stage] = file.parse(STAGES[stage])
         except TokError as error:
             wrong[stage] = name_once(path, error)
     return Manifests(found, wrong)

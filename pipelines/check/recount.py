@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from tokcore.errors import FormatError, LedgerError, TokError, VersionError
@@ -70,13 +70,31 @@ def recount(stored: Stored, made: AnyManifest, records: Any = None) -> Iterator[
 
 
 def _compare_made(made: AnyManifest, held: Made[Any, Any, Any]) -> Iterator[str]:
-    """As compare_manifests, entry by entry: only where one differs are all of them held."""
+    """As compare_manifests, entry by entry: only those that differ are held."""
     whole = dataclasses.replace(made, totals=held.totals, languages=held.languages)
     entries = (FileEntry.of(file, about) for file, about in held.files)
-    if all(mine == its for mine, its in itertools.zip_longest(made.files, entries)):
-        yield from compare_manifests(dataclasses.replace(made, files=()), dataclasses.replace(whole, files=()))
-    else:
-        yield from compare_manifests(made, fill(made, held))
+    said, its, is_in_order = _find_differing(made.files, entries)
+    yield from compare_manifests(dataclasses.replace(made, files=said), dataclasses.replace(whole, files=its))
+    if not is_in_order and not said and not its:
+        yield f"{get_path_below(made.stage, MANIFEST)}: files: not in their order"
+
+
+def _find_differing(
+    said: Iterable[FileEntry[Any]], held: Iterable[FileEntry[Any]]
+) -> tuple[tuple[FileEntry[Any], ...], tuple[FileEntry[Any], ...], bool]:
+    """The entries that only one of the two has, and whether those of both stand in one order."""
+    mine, its = dict[str, FileEntry[Any]](), dict[str, FileEntry[Any]]()  # by path, until the other has it, too
+    is_in_order = True
+    for pair in itertools.zip_longest(said, held):
+        if pair[0] == pair[1]:
+            continue
+        is_in_order = False
+        for one, own, other in zip(pair, (mine, its), (its, mine), strict=True):
+            if one is not None and other.get(one.path) == one:
+                del other[one.path]
+            elif one is not None:
+                own[one.path] = one
+    return (*mine.values(),), (*its.values(),), is_in_order
 
 
 def fill(made: AnyManifest, held: Made[Any, Any, Any]) -> AnyManifest:

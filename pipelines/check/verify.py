@@ -10,8 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from tokcore.errors import ConfigError, TokError
@@ -21,7 +20,7 @@ from tokcore_pipelines.build.commit import MANIFEST, find_written, get_path_belo
 from tokcore_pipelines.build.dataset_card import CARD
 from tokcore_pipelines.build.read_log import Log, locate_part
 from tokcore_pipelines.build.stored import Stored
-from tokcore_pipelines.check.chain import Manifests, read_build, read_chain, read_manifests, require_commit
+from tokcore_pipelines.check.chain import MANY_SHARDS, Manifests, read_build, read_chain, read_manifests, require_commit
 from tokcore_pipelines.check.sampled import Drawn, Sample, check_sizes, count_pieces, get_piece
 from tokcore_pipelines.check.verification import open_verification
 from tokcore_pipelines.check.verify_beside import CheckedBeside, check_beside
@@ -33,14 +32,13 @@ from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.attempts import FOLDER, WATCHERS
+from tokcore_pipelines.store.packed_listing import PackedListing
 from tokcore_pipelines.store.redaction import redact
-from tokcore_pipelines.store.storage import Footprint
 from tokcore_schemas.commit_log import OWN, PARTS, hash_parts, is_of_history, name_commit
 from tokcore_schemas.stage_manifests import ShardsManifest
 from tokcore_schemas.stage_table import BUILD, SHARDS, TOKENIZER
 
 _OF_WATCHERS = f"{FOLDER}/{WATCHERS}/"
-MANY_SHARDS = 10_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -101,7 +99,7 @@ def verify(
         raise ConfigError(f"{redact(output)}: WriteShards made it: it has no commits, and no sources to decode")
     log, problems, own, removed = chain.log, [*chain.breaks], chain.own, None
     unread = [*own.problems.values()]
-    beside = check_beside(log, [*there], problems) if log is not None else CheckedBeside(frozenset(), 0, 0, 0)
+    beside = check_beside(log, there, problems) if log is not None else CheckedBeside(frozenset(), 0, 0, 0)
     if written is not None:
         own, problems = Manifests({SHARDS.name: written}, {}), []
     if log is None or unread or problems or (not log.commits and not at):
@@ -115,11 +113,10 @@ def verify(
         problems += check_commit_card(log) if at is None else []  # the card is of the newest commit
         removed = log.tombstones(at) if not quick and sample is None else None
         with progress.stage("look", minor=True):
-            below = _list_below(there)
             parts = [
                 _look(output, one.path, own, there, beside.paths | {CARD}, base)
                 if one.path == OWN
-                else _look(output, one.path, read_manifests(locate_part(output, one)), below[one.path], (), base)
+                else _look(output, one.path, read_manifests(locate_part(output, one)), there.below(one.path), (), base)
                 for one in log.parts(at)
             ]
     for part in parts:
@@ -146,7 +143,7 @@ def verify(
     else:
         head = parts[0].made.head
         found_root, totals = _find_root(parts[0]), head.totals if head is not None else {}
-    unnamed = {*_list_unnamed(log, [*there])} if log is not None else ()
+    unnamed = {*_list_unnamed(log, there)} if log is not None else ()
     return Report(
         problems=tuple(dict.fromkeys(problems)),
         root=found_root,
@@ -171,29 +168,16 @@ def _find_written(output: str) -> ShardsManifest | None:
     return None
 
 
-def _list_unnamed(log: Log, there: Sequence[str]) -> Iterator[str]:
+def _list_unnamed(log: Log, there: Collection[str]) -> Iterator[str]:
     """The files of parts that no commit that can be read names."""
     named = {part.path for part in log.reachable()}
     yield from (path for path in there if path.startswith(f"{PARTS}/") and "/".join(path.split("/")[:2]) not in named)
     yield from list_expired(log, there)
 
 
-def _list_below(there: Mapping[str, Footprint]) -> defaultdict[str, dict[str, Footprint]]:
-    """Path of a part -> what is below it. there: all that is below the output."""
-    below: defaultdict[str, dict[str, Footprint]] = defaultdict(dict)
-    for path, listed in there.items():
-        folder, _, rest = path.partition("/")
-        if folder == PARTS and "/" in rest:
-            name, _, own = rest.partition("/")
-            below[f"{PARTS}/{name}"][own] = listed
-    return below
-
-
-def _look(
-    output: str, path: str, made: Manifests, there: Mapping[str, Footprint], apart: Collection[str], base: str
-) -> Part:
+def _look(output: str, path: str, made: Manifests, there: PackedListing, apart: Collection[str], base: str) -> Part:
     """A part of the output. there: all that is below the part. apart: as Part has it."""
-    present = {name: listed for name, listed in there.items() if not is_of_history(name) and name not in apart}
+    present = there.without(lambda name: is_of_history(name) or name in apart)
     # Without the build's, nothing vouches for the manifests of its stages.
     manifests = made.found if made.head is not None else {}
     problems = [*made.problems.values()] if manifests else [made.problems[BUILD]]
@@ -207,12 +191,13 @@ def _check_names(part: Part) -> None:
         part.num_named = 1
         return
     unread = set(head.inputs) - set(part.manifests)
-    unnamed, gone = {*part.there}, set[str]()  # gone: what a manifest names, and is not there
+    is_named, gone = bytearray(len(part.there)), set[str]()  # gone: what a manifest names, and is not there
 
     def name(path: str) -> bool:
-        is_first = path in unnamed or (path not in part.there and path not in gone)
-        unnamed.discard(path)
-        if path not in part.there:
+        if (number := part.there.find_number(path)) is not None:
+            is_first, is_named[number] = not is_named[number], True
+        else:
+            is_first = path not in gone
             gone.add(path)
         part.num_named += is_first
         return is_first
@@ -227,8 +212,8 @@ def _check_names(part: Part) -> None:
             if not name(path):
                 part.problems.append(f"{path}: named twice")
             part.size_bytes += entry.size_bytes
-    for path in part.there:
-        if path in unnamed and path.split("/")[0] not in unread and not may_be_unnamed(path):
+    for number, path in enumerate(part.there):
+        if not is_named[number] and path.split("/")[0] not in unread and not may_be_unnamed(path):
             part.problems.append(f"{path}: no manifest names it")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from tokcore.errors import TokError
@@ -35,7 +35,7 @@ class CheckedBeside(NamedTuple):
     num_leftovers: int  # files of tokenizers that were not finished, which `tokcore gc` removes
 
 
-def check_beside(log: Log, present: Sequence[str], problems: list[str]) -> CheckedBeside:
+def check_beside(log: Log, present: Collection[str], problems: list[str]) -> CheckedBeside:
     """Check each tokenizer beside the output's own; what is wrong becomes problems. present: paths below the output."""
     output = log.output
     below = [path.removeprefix(f"{FOLDER}/") for path in present if path.startswith(f"{FOLDER}/")]

@@ -49,7 +49,7 @@ from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.work.language_totals import add_up_languages
 from tokcore_pipelines.work.token_count_runs import add_up_id_runs
 from tokcore_schemas.refs import HashedDocuments, LanguageCounts, RunRef, ShardRef, TableRef
-from tokcore_schemas.shard_entries import list_item_shards
+from tokcore_schemas.shard_entries import iterate_item_shards
 from tokcore_schemas.stage_table import COUNTS, REJECTED, SHARDS, WHOLE
 from tokcore_schemas.verified import FilesHashed, IdsToAddUp, ItemsDecoded, PieceMade, ShardsRead, TableRead
 
@@ -225,9 +225,10 @@ def _make_all_again(run: Verification, name: str, work: DerivedWork, parts: Sequ
             of[piece.part].problems.extend(made.problems)
             measured[piece.part] += [read_made(work.measured.record, made)] if made.record else []
     for part in own:
-        made_of, shards = part.stored.stages[name], list_item_shards(part.stored.stages[name])
-        for number in sorted(shards.keys() - range(nums[part.path])):
-            part.problems += (f"{name}/{one.facts.place}: its inputs give no such shard" for one in shards[number])
+        made_of = part.stored.stages[name]
+        for number, shards in iterate_item_shards(made_of):
+            if number not in range(nums[part.path]):
+                part.problems += (f"{name}/{one.facts.place}: its inputs give no such shard" for one in shards)
         if part.drawn is None and len(records[part.path]) == nums[part.path]:
             try:
                 totals, languages = work.sum_up(part.stored, records[part.path], measured[part.path])

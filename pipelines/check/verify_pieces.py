@@ -6,7 +6,7 @@ A piece names the versions of all files that it depends on, as they were listed 
 from __future__ import annotations
 
 import dataclasses
-import itertools
+import hashlib
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
@@ -18,11 +18,11 @@ from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.check.chain import Manifests
 from tokcore_pipelines.check.sampled import Drawn, get_piece
 from tokcore_pipelines.store.attempts import FOLDER
-from tokcore_pipelines.store.storage import Footprint
+from tokcore_pipelines.store.packed_listing import PackedListing
 from tokcore_schemas.manifest import AnyManifest
 from tokcore_schemas.plan import Assignment
 from tokcore_schemas.refs import ShardRef
-from tokcore_schemas.shard_entries import iterate_item_shards, iterate_named_shards, list_item_shards
+from tokcore_schemas.shard_entries import iterate_item_shards, iterate_named_shards
 from tokcore_schemas.shuffle import choose_num_parts
 from tokcore_schemas.stage_table import BUILD, COUNTS, PLAN, REJECTED, SHARDS, STAGES
 from tokcore_schemas.tombstones import Tombstones
@@ -40,7 +40,7 @@ class Part:
     path: str  # below the output; OWN is the output itself
     made: Manifests
     stored: Stored
-    there: Mapping[str, Footprint]  # all that is in its folder
+    there: PackedListing  # all that is in its folder
     apart: Collection[str]  # paths of files that are not of this build any more
     removed: Tombstones | None = None  # what its shards must not hold
     drawn: Drawn | None = None  # what is looked at; None: all
@@ -50,6 +50,7 @@ class Part:
     size_bytes: int = 0  # of these files
     num_read: int = 0  # documents
     num_decoded: int = 0
+    _versions: str = ""  # a hash over those of all files, once somebody asked for it
 
     @property
     def manifests(self) -> Mapping[str, AnyManifest]:
@@ -88,8 +89,13 @@ class Part:
 
     def hash_all_versions(self, *more: object) -> str:
         """A hash over the versions of all files of the part, but its unfinished work."""
-        kept = sorted(path for path in self.there if not may_be_unnamed(path))
-        return hash_sha256(write_canonical_json([[[path, self.find_version(path)] for path in kept], *more]))
+        if not self._versions:
+            hasher = hashlib.sha256()
+            for path, listed in self.there.list_all():
+                if not may_be_unnamed(path):
+                    hasher.update(write_canonical_json([path, listed.size_bytes, listed.version]))
+            self._versions = hasher.hexdigest()
+        return hash_sha256(write_canonical_json([self._versions, *more]))
 
 
 def list_files_to_hash(part: Part) -> Iterator[FilesToHash]:
@@ -146,14 +152,10 @@ def list_shards_to_read(part: Part) -> Iterator[ShardsToRead]:
 
 
 def _find_shards(made: AnyManifest, numbers: Iterable[int]) -> Iterator[tuple[int, list[ShardRef]]]:
-    """Each number with the shards of it. Where numbers ascend, as stages write them, no more than one's are held."""
+    """Each number with the shards of it. numbers: ascending, as those of the manifest are known to be."""
     of = iterate_item_shards(made)
-    if any(one > other for one, other in itertools.pairwise(number for number, _ in iterate_item_shards(made))):
-        of = iter(sorted(list_item_shards(made).items()))
-    own, before = next(of, None), -1
+    own = next(of, None)
     for number in numbers:
-        assert number > before
-        before = number
         while own is not None and own[0] < number:
             own = next(of, None)
         yield number, own[1] if own is not None and own[0] == number else []

@@ -131,17 +131,30 @@ def remove_empty_folders(folder: Path) -> None:
 
 
 def list_tree(root: Path) -> Iterator[str]:
-    """Relative paths of everything below a folder that is no folder; a symbolic link is never followed."""
+    """Relative paths, sorted, of everything below a folder that is no folder; a symbolic link is never followed."""
+    return _iterate_paths(str(root), "")
 
-    def fail(error: OSError) -> None:
-        if not isinstance(error, FileNotFoundError | NotADirectoryError):
-            raise error
 
-    for folder, folders, files in os.walk(root, onerror=fail):
-        links = [name for name in folders if (Path(folder) / name).is_symlink()]
-        below = Path(folder).relative_to(root).as_posix()
-        prefix = "" if below == "." else f"{below}/"  # once, since a folder may hold very many files
-        yield from (prefix + name for name in files + links)
+def _iterate_paths(root: str, prefix: str) -> Iterator[str]:
+    """prefix: of the paths below a folder of it, with its slash."""
+    try:
+        with os.scandir(f"{root}/{prefix}") as found:
+            # With its slash a folder stands where the paths below it do.
+            names = sorted(f"{one.name}/" if one.is_dir(follow_symlinks=False) else one.name for one in found)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for name in names:
+        if name.endswith("/"):
+            yield from _iterate_paths(root, prefix + name)
+        else:
+            yield prefix + name
+
+
+def list_footprints(root: Path) -> Iterator[tuple[str, Footprint]]:
+    """What list_tree gives, with the footprint of each."""
+    for path in list_tree(root):
+        with contextlib.suppress(FileNotFoundError):  # another process has just removed it
+            yield path, read_footprint(root / path)
 
 
 def _make_name(folder: Path, make: Callable[[], T]) -> T:

@@ -7,14 +7,17 @@ import hashlib
 import inspect
 import io
 import os
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, BinaryIO, Self, cast
+from typing import Any, BinaryIO, Self, TypeVar, cast
 
 from tokcore.errors import StageError
 from tokcore_pipelines.store.pins import FetchedFile, FileId, find_pin, stat
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.store.retries import name_errors, retry
 from tokcore_pipelines.store.urls import find_scheme, is_local, is_object_store, open_file_system
+
+T = TypeVar("T")
 
 BLOCK_BYTES = 1 << 23  # of one request to an object store
 MOST_WHOLE_BYTES = 1 << 32  # of a file that is read into memory at once: of manifests and the like
@@ -280,8 +283,12 @@ def read_bytes(url: str) -> bytes:
             return retry("read", url, lambda: _get_object(system, path))
     with open_read(url) as file:
         if file.size() > MOST_WHOLE_BYTES:  # a sparse file costs nothing to make at any size
-            raise StageError(f"{redact(url)}: {file.size():,} bytes, expected at most {MOST_WHOLE_BYTES:,}")
+            raise _make_size_error(url, file.size())
         return file.read()
+
+
+def _make_size_error(url: str, size_bytes: int) -> StageError:
+    return StageError(f"{redact(url)}: {size_bytes:,} bytes, expected at most {MOST_WHOLE_BYTES:,}")
 
 
 def _get_object(system: Any, path: str) -> bytes:
@@ -296,11 +303,24 @@ def read_if_there(url: str, wanted: int | None = None) -> bytes | None:
     wanted: the most bytes that it should have. Of a larger one on a disk, which may be sparse and of any size, one byte
     more is read.
     """
+    return _ask(url, lambda: read_bytes(url) if wanted is None or not is_local(url) else read_part(url, 0, wanted + 1))
+
+
+def open_if_there(url: str) -> ReadFile | None:
+    """As open_read, None if there is no file. Raises StageError for one that is far too large for what is read."""
+    file = _ask(url, lambda: open_read(url))
+    if file is not None and file.size() > MOST_WHOLE_BYTES:
+        file.close()
+        raise _make_size_error(url, file.size())
+    return file
+
+
+def _ask(url: str, read: Callable[[], T]) -> T | None:
     # Most files that are asked for here are missing, and an error message, cleared of secrets, is slow to make.
     if is_local(url) and find_pin(url) is None:
         return None
     try:
-        return read_bytes(url) if wanted is None or not is_local(url) else read_part(url, 0, wanted + 1)
+        return read()
     except StageError as error:
         if isinstance(error.__cause__, FileNotFoundError | NotADirectoryError):
             return None

@@ -16,6 +16,7 @@ from tokcore.errors import StageError
 from tokcore_pipelines.store import objects
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.store.listing import find_kind, list_everything_below
+from tokcore_pipelines.store.packed_listing import PackedListing
 from tokcore_pipelines.store.parallel_requests import run_at_once
 from tokcore_pipelines.store.pins import Footprint, find_version, stat
 from tokcore_pipelines.store.read_file import read_bytes
@@ -124,15 +125,15 @@ def _remove_from_s3(system: Any, paths: Sequence[str]) -> None:
         raise OSError(f"{errors[0].get('Key')}: {errors[0].get('Code')}: {errors[0].get('Message')}")
 
 
-def list_footprints(url: str) -> dict[str, Footprint]:
+def list_footprints(url: str) -> PackedListing:
     """Relative name -> size and last change of all objects below a folder, as one listing says."""
     system, path = open_file_system(url)
     folder = path.rstrip("/")
 
-    def listing() -> dict[str, Footprint]:
+    def listing() -> PackedListing:
         system.invalidate_cache()
-        found = list_everything_below(system, folder)
-        return {str(one["name"])[len(folder) + 1 :]: _get_footprint(one) for one in found if one["type"] != "directory"}
+        files = (one for one in list_everything_below(system, folder) if one["type"] != "directory")
+        return PackedListing((str(one["name"])[len(folder) + 1 :], _get_footprint(one)) for one in files)
 
     return retry("list", url, listing)
 

@@ -26,11 +26,13 @@ from tokcore.errors import ConfigError, StageError
 from tokcore_pipelines.store import local_files, objects, remote_files
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.store.listing import find_kind, list_files, require_bucket
+from tokcore_pipelines.store.packed_listing import PackedListing
 from tokcore_pipelines.store.pins import FileId, Footprint, find_pin, stat
 from tokcore_pipelines.store.read_ahead import forget_fetched, read_ahead
 from tokcore_pipelines.store.read_file import (
     ReadFile,
     compute_sha256,
+    open_if_there,
     open_pinned,
     open_range,
     open_read,
@@ -60,6 +62,7 @@ __all__ = [
     "list_footprints",
     "list_tree",
     "list_uploads",
+    "open_if_there",
     "open_pinned",
     "open_range",
     "open_read",
@@ -265,17 +268,12 @@ def remove_empty_folders(url: str) -> None:
         local_files.remove_empty_folders(get_local_path(url))
 
 
-def list_footprints(url: str) -> dict[str, Footprint]:
+def list_footprints(url: str) -> PackedListing:
     """Footprint of every file below a folder, by its path below it, as one listing says. See list_tree."""
-    if not is_local(url):
-        with name_errors("list", url):
+    with name_errors("list", url):
+        if not is_local(url):
             return remote_files.list_footprints(url)
-    root = get_local_path(url)
-    found = {}
-    for path in list_tree(url):
-        with contextlib.suppress(FileNotFoundError):  # another process has just removed it
-            found[path] = local_files.read_footprint(root / path)
-    return found
+        return PackedListing(local_files.list_footprints(get_local_path(url)))
 
 
 def find_sizes(url: str, paths: Iterable[str]) -> dict[str, int]:
@@ -324,4 +322,4 @@ def list_tree(url: str) -> list[str]:
     """
     _, path = open_file_system(url)
     with name_errors("list", url):
-        return sorted(local_files.list_tree(Path(path)) if is_local(url) else remote_files.list_footprints(url))
+        return [*(local_files.list_tree(Path(path)) if is_local(url) else remote_files.list_footprints(url))]

@@ -13,10 +13,11 @@ from support.builds import SETTINGS, build_file, run, small_corpus
 
 from tokcore.errors import ConfigError, FormatError, StageError
 from tokcore.files.canonical_json import write_canonical_json
-from tokcore_pipelines.build import commit, finished_build
+from tokcore_pipelines.build import finished_build
 from tokcore_pipelines.build.build import Build
 from tokcore_pipelines.check.repair import repair
 from tokcore_pipelines.local.progress import StageProgress
+from tokcore_pipelines.store.manifests import ManifestFile
 from tokcore_schemas.config import load_config
 from tokcore_schemas.stage_table import Stage
 
@@ -31,13 +32,13 @@ def copied(corpus: Path, tmp_path: Path) -> Path:
 def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The stages whose manifests are parsed from now on."""
     stages: list[str] = []
-    parse = commit.parse_manifest
+    parse = ManifestFile.parse
 
-    def note(data: bytes, name: str, stage: Stage[Any]) -> object:
+    def note(file: ManifestFile, stage: Stage[Any]) -> object:
         stages.append(stage.name)
-        return parse(data, name, stage)
+        return parse(file, stage)
 
-    monkeypatch.setattr(commit, "_parsed", note)
+    monkeypatch.setattr(ManifestFile, "parse", note)
     return stages
 
 

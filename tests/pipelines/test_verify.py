@@ -21,8 +21,9 @@ from tokcore_pipelines.build.commit import find_manifest
 from tokcore_pipelines.check.rebuild import rebuild
 from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.local.progress import StageProgress
+from tokcore_pipelines.store.manifests import find_manifest_file
 from tokcore_pipelines.work.semantics import EARLIER
-from tokcore_schemas.stage_table import WHOLE, parse_manifest
+from tokcore_schemas.stage_table import WHOLE
 
 
 def problems(output: Path, **options: object) -> tuple[str, ...]:
@@ -46,15 +47,24 @@ def test_of_a_large_output_the_first_line_is_there_before_its_manifests_are_read
     monkeypatch.setattr("tokcore_pipelines.check.verify.MANY_SHARDS", 1)
     said = []
 
-    def parse(*manifest):
+    def find(*file, **options):
         said.append(capsys.readouterr().err)
-        return parse_manifest(*manifest)
+        return find_manifest_file(*file, **options)
 
-    monkeypatch.setattr("tokcore_pipelines.check.chain.parse_manifest", parse)
+    monkeypatch.setattr("tokcore_pipelines.check.chain.find_manifest_file", find)
     shards = find_manifest(str(output), WHOLE).totals.shards
     assert problems(output, quick=True, progress=StageProgress()) == ()
     assert said[0] == f"look       at what manifest.json names: {shards} shards, and all other files\n"
     assert "".join(said[1:]) == ""
+
+
+def test_a_file_that_is_named_twice(output):
+    forger = Forger(output)
+    forger.manifests["plan"]["files"] *= 2
+    forger.write_manifests(chain=True, contents=True)
+    assert "plan/files.jsonl: named twice" in problems(output)
+    forger.restore()
+    assert problems(output) == ()
 
 
 def test_edits_that_are_hashed_again_are_found(output):

@@ -301,4 +301,20 @@ DEFECTS = (
         "[self._stored, self._stored]",
         in_tests("pipelines/test_version_2.py::test_what_earlier_releases_rejected_stays_rejected_there"),
     ),
+    Defect(
+        "named-twice-unseen",
+        "verify does not tell that a manifest names a file twice",
+        "check/verify.py: _check_names",
+        "is_first, is_named[number] = not is_named[number], True",
+        "is_first, is_named[number] = True, True",
+        in_tests("pipelines/test_verify.py::test_a_file_that_is_named_twice"),
+    ),
+    Defect(
+        "shards-in-any-order",
+        "verify takes the shards of a work item for others where they do not stand together",
+        "build/shard_files.py: name_shards",
+        "if facts.item < item:",
+        "if facts.item < 0:",
+        in_tests("pipelines/test_recount.py::test_shards_stand_in_the_order_of_their_work_items"),
+    ),
 )

@@ -404,4 +404,20 @@ DEFECTS = (
         "work = target",
         in_tests("pipelines/test_convert.py::test_killed_anywhere_the_folder_is_absent_or_complete"),
     ),
+    Defect(
+        "replaced-manifest-taken",
+        "a long manifest that is replaced between two looks is taken for the first one",
+        "ManifestFile.read",
+        "if hasher.hexdigest() != self.sha256:",
+        "if not self.sha256:",
+        in_tests("pipelines/test_manifest_files.py::test_one_that_is_replaced_meanwhile_is_not_taken"),
+    ),
+    Defect(
+        "listing-in-other-blocks",
+        "a file of a listing is looked for in the block before its own",
+        "PackedListing.find_number",
+        "bisect_right(self._firsts, path) - 1",
+        "bisect_right(self._firsts, path) - 2",
+        in_tests("pipelines/test_packed_listing.py::test_it_is_a_dict"),
+    ),
 )
