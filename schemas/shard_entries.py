@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from tokcore.files.canonical_json import hash_sha256
 from tokcore.formats.pieces import get_pieces_path
@@ -20,6 +21,8 @@ from tokcore_schemas.stage_manifests import (
     PackedManifest,
     ShardsManifest,
 )
+
+T = TypeVar("T")
 
 
 def make_shard_entries(shard: ShardRef) -> tuple[FileEntry[ShardFacts], ...]:
@@ -97,6 +100,22 @@ def make_shard_settings(config: WrittenConfig, fingerprint: str, vocab_size: int
     return ShardSettings(fingerprint, vocab_size, config.compression, **told, metadata=metadata)
 
 
+class Afresh(Collection[T]):
+    """What make() gives, made again whenever it is gone through, so that nothing holds it all."""
+
+    def __init__(self, make: Callable[[], Iterable[T]]) -> None:
+        self._make = make
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._make())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __contains__(self, thing: object) -> bool:
+        return any(thing == one for one in self)
+
+
 class FolderIndex(NamedTuple):
     """A file that describes a format's folder."""
 
@@ -114,14 +133,23 @@ def write_folder_indexes(
     """
     indexes = {}
     for name in formats:
-        if type(find_format(name)).folder_index is ShardFormat.folder_index:
+        one = find_format(name)
+        if type(one).folder_index is ShardFormat.folder_index:
             continue
-        stored = [_find_stored(shard, name) for shard in shards]
-        unkeyed = [one._replace(facts=dataclasses.replace(one.facts, result_key="")) for one in stored]
-        files, contents = (find_format(name).folder_index(some, settings) for some in (stored, unkeyed))
-        for path, data in files.items():
-            indexes[f"{name}/{path}"] = FolderIndex(data, hash_sha256(contents[path]))
+        stored = Afresh(functools.partial(_find_all_stored, shards, name))
+        unkeyed = Afresh(functools.partial(map, _remove_key, stored))
+        contents = {path: hash_sha256(data) for path, data in one.folder_index(unkeyed, settings).items()}
+        for path, data in one.folder_index(stored, settings).items():
+            indexes[f"{name}/{path}"] = FolderIndex(data, contents[path])
     return indexes
+
+
+def _find_all_stored(shards: Iterable[ShardRef], name: str) -> Iterator[StoredShard]:
+    return (_find_stored(shard, name) for shard in shards)
+
+
+def _remove_key(stored: StoredShard) -> StoredShard:
+    return stored._replace(facts=dataclasses.replace(stored.facts, result_key=""))
 
 
 def _find_stored(shard: ShardRef, name: str) -> StoredShard:

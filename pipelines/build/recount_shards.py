@@ -13,14 +13,14 @@ from tokcore_pipelines.build import ledger
 from tokcore_pipelines.build.encode_corpus import sum_up_shards
 from tokcore_pipelines.build.identities import find_semantics
 from tokcore_pipelines.build.rejects import LEDGER, read_file_ledgers
-from tokcore_pipelines.build.shard_files import Afresh, SumOfShards, name_shards, recount_shard_files
+from tokcore_pipelines.build.shard_files import SumOfShards, name_shards, recount_shard_files
 from tokcore_pipelines.build.stage import Made
 from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.build.token_count_table import TOKEN_COUNTS
 from tokcore_pipelines.work.language_totals import sum_up_encoded
 from tokcore_pipelines.work.result_keys import hash_shards_settings, make_shards_key, make_shuffled_key
 from tokcore_schemas.refs import HashedDocuments, LanguageCounts, ShardRef, StoredFile
-from tokcore_schemas.shard_entries import iterate_named_shards
+from tokcore_schemas.shard_entries import Afresh, iterate_named_shards
 from tokcore_schemas.shuffle import choose_num_parts
 from tokcore_schemas.stage_manifests import CorpusAbout, EncodedLanguage, LedgerTotals, ShardsManifest, ShardsTotals
 from tokcore_schemas.stage_table import COUNTS, PLAN, REJECTED, SHARDS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from tokcore.errors import LedgerError
 from tokcore.files.canonical_json import hash_sha256
@@ -15,29 +15,12 @@ from tokcore_pipelines.build.stage import write_file
 from tokcore_pipelines.work.encode_job import ShardJob
 from tokcore_schemas.manifest import Manifest
 from tokcore_schemas.refs import ShardRef, StoredFile, spell_shard_name
-from tokcore_schemas.shard_entries import list_apart, make_shard_settings, write_folder_indexes
+from tokcore_schemas.shard_entries import Afresh, list_apart, make_shard_settings, write_folder_indexes
 from tokcore_schemas.stage_manifests import CorpusAbout
 from tokcore_schemas.stage_table import STAGES
 
 OfShards = Manifest[Any, Any, Any, ShardFacts | CorpusAbout]
 Described = Sequence[tuple[StoredFile, ShardFacts | CorpusAbout]]
-T = TypeVar("T")
-
-
-class Afresh(Collection[T]):
-    """What make() gives, made again whenever it is gone through, so that nothing holds it all."""
-
-    def __init__(self, make: Callable[[], Iterable[T]]) -> None:
-        self._make = make
-
-    def __iter__(self) -> Iterator[T]:
-        return iter(self._make())
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-    def __contains__(self, thing: object) -> bool:
-        return any(thing == one for one in self)
 
 
 @dataclasses.dataclass(slots=True)

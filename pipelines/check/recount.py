@@ -17,13 +17,13 @@ from tokcore.files.jsonable import to_jsonable
 from tokcore_pipelines.build.commit import MANIFEST, get_path_below
 from tokcore_pipelines.build.finish import recount_build
 from tokcore_pipelines.build.identities import KNOWN, compute_identity_under, find_semantics
-from tokcore_pipelines.build.shard_files import Afresh, SumOfShards, name_shards, recount_shard_files
+from tokcore_pipelines.build.shard_files import SumOfShards, name_shards, recount_shard_files
 from tokcore_pipelines.build.stage import Made
 from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.build.table import WORK, DerivedWork
 from tokcore_pipelines.work.result_keys import make_table_key
 from tokcore_schemas.manifest import AnyManifest, FileEntry, compute_identity
-from tokcore_schemas.shard_entries import iterate_named_shards
+from tokcore_schemas.shard_entries import Afresh, iterate_named_shards
 from tokcore_schemas.stage_manifests import ImportedConfig
 from tokcore_schemas.stage_table import STAGES, WHOLE
 

@@ -17,7 +17,6 @@ from tokcore.errors import FormatError, TokError
 from tokcore.shards.documents_digest import DocumentsDigest
 from tokcore_pipelines.build.count_corpus import name_tables
 from tokcore_pipelines.build.recount_shards import HeldShards
-from tokcore_pipelines.build.shard_files import Afresh
 from tokcore_pipelines.build.table import WORK, DerivedWork
 from tokcore_pipelines.build.token_count_table import TOKEN_COUNTS, read_token_counts
 from tokcore_pipelines.check.recount import compare_manifests, recount, recount_as_said, require_whole
@@ -49,7 +48,7 @@ from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.work.language_totals import add_up_languages
 from tokcore_pipelines.work.token_count_runs import add_up_id_runs
 from tokcore_schemas.refs import HashedDocuments, LanguageCounts, RunRef, ShardRef, TableRef
-from tokcore_schemas.shard_entries import iterate_item_shards
+from tokcore_schemas.shard_entries import Afresh, iterate_item_shards
 from tokcore_schemas.stage_table import COUNTS, REJECTED, SHARDS, WHOLE
 from tokcore_schemas.verified import FilesHashed, IdsToAddUp, ItemsDecoded, PieceMade, ShardsRead, TableRead
 

@@ -10,7 +10,7 @@ Lightning-AI/litData, src/litdata/streaming/writer.py.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -199,7 +199,7 @@ class LitdataFormat(ShardFormat):
     def open_reader(self, path: str, documents: Documents | None) -> ShardWithDocuments:
         return ShardWithDocuments(open_ids(path, documents), documents)
 
-    def folder_index(self, shards: Sequence[StoredShard], settings: ShardSettings) -> Mapping[str, bytes]:
+    def folder_index(self, shards: Collection[StoredShard], settings: ShardSettings) -> Mapping[str, bytes]:
         """SPLIT/index.json: of each chunk its file, size, documents and ids; and the dtype."""
         config: dict[str, Any] = {
             "chunk_bytes": MAX_BYTES,

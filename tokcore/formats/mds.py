@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import json
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -318,7 +318,7 @@ class MdsFormat(ShardFormat):
     def open_reader(self, path: str, documents: Documents | None) -> ShardWithDocuments:
         return ShardWithDocuments(MdsIds(path), documents)
 
-    def folder_index(self, shards: Sequence[StoredShard], settings: ShardSettings) -> Mapping[str, bytes]:
+    def folder_index(self, shards: Collection[StoredShard], settings: ShardSettings) -> Mapping[str, bytes]:
         """SPLIT/index.json: of each file its name below the split's folder, size and samples.
 
         Raises FormatError for plain bytes, which we do not write.

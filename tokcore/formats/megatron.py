@@ -13,7 +13,8 @@ Layout: NVIDIA/Megatron-LM, megatron/core/datasets/indexed_dataset.py.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -316,17 +317,14 @@ class MegatronFormat(ShardFormat):
         # Ours have one sequence a document, and a documents file; of a foreign one nothing else says where they end.
         return ShardWithDocuments(MegatronIds(path.removesuffix(BIN), joins=documents is None), documents)
 
-    def folder_index(self, shards: Sequence[StoredShard], settings: ShardSettings) -> Mapping[str, bytes]:
+    def folder_index(self, shards: Collection[StoredShard], settings: ShardSettings) -> Mapping[str, bytes]:
         """data_path.SPLIT: a line for each shard with tokens, `WEIGHT PREFIX`, as Megatron's --data-args-path reads it.
 
         The weight is the shard's tokens, so that every token is as likely as any other. The prefix is relative to the
         folder of the file.
         """
-        return {
-            f"{DATA_PATH}{split}": "".join(
-                f"{shard.facts.tokens} {shard.facts.stem}{PREFIX}\n"
-                for shard in shards
-                if shard.facts.split == split and shard.facts.tokens  # a set without tokens stops Megatron
-            ).encode()
-            for split in sorted({shard.facts.split for shard in shards if shard.facts.tokens})
-        }
+        lines = defaultdict[str, bytearray](bytearray)
+        for facts, *_ in shards:
+            if facts.tokens:  # a set without tokens stops Megatron
+                lines[facts.split] += f"{facts.tokens} {facts.stem}{PREFIX}\n".encode()
+        return {f"{DATA_PATH}{split}": bytes(own) for split, own in sorted(lines.items())}

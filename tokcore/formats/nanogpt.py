@@ -10,7 +10,7 @@ is in the documents file. Without that the dtype is in index.json, and a shard i
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -139,7 +139,7 @@ class NanogptFormat(ShardFormat):
     def open_reader(self, path: str, documents: Documents | None) -> ShardWithDocuments:
         return ShardWithDocuments(open_ids(path, documents), documents)
 
-    def folder_index(self, shards: Sequence[StoredShard], settings: ShardSettings) -> Mapping[str, bytes]:
+    def folder_index(self, shards: Collection[StoredShard], settings: ShardSettings) -> Mapping[str, bytes]:
         """index.json: dtype, vocab_size, tokenizer, and of each shard path, split, documents and tokens."""
         index = {
             "format": _INDEX_FORMAT,

@@ -12,7 +12,7 @@ Layout: huggingface/datasets, src/datasets/arrow_dataset.py and dataset_dict.py.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -148,7 +148,7 @@ class SavedDatasetFormat(RowFormat):
     def open_reader(self, path: str, documents: Documents | None) -> RowShard:
         return RowShard(StreamBatches(path), IDS)
 
-    def folder_index(self, shards: Sequence[StoredShard], settings: ShardSettings) -> Mapping[str, bytes]:
+    def folder_index(self, shards: Collection[StoredShard], settings: ShardSettings) -> Mapping[str, bytes]:
         """dataset_dict.json, and of each split state.json and dataset_info.json; none without shards."""
         splits = group_by_split(shards)
         fields = (*make_fields(IDS), *make_metadata_fields(settings.metadata))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
@@ -201,8 +201,12 @@ class ShardFormat(ABC):
         Raises FormatError, naming file and place, unless its files fit together, VersionError for a later version.
         """
 
-    def folder_index(self, shards: Sequence[StoredShard], settings: ShardSettings) -> Mapping[str, bytes]:
-        """Files to write once all shards are known: path below the format's folder -> content; often none."""
+    def folder_index(self, shards: Collection[StoredShard], settings: ShardSettings) -> Mapping[str, bytes]:
+        """Files to write once all shards are known: path below the format's folder -> content; often none.
+
+        shards: go through them as seldom as you can; what verifies makes them again each time, since there may be
+        millions.
+        """
         return {}
 
 
@@ -325,7 +329,7 @@ def read_json_index(path: str) -> Iterator[Any]:
         raise FormatError(f"{path}: not an index of these shards: {error!r:.80}") from error
 
 
-def group_by_split(shards: Sequence[StoredShard]) -> dict[str, list[StoredShard]]:
+def group_by_split(shards: Iterable[StoredShard]) -> dict[str, list[StoredShard]]:
     """Split -> its shards, in order; only splits that have any."""
     found: dict[str, list[StoredShard]] = {}
     for shard in shards:
