@@ -92,6 +92,8 @@ class Commit:
     # Tombstones that this commit adds to those of earlier ones (tokcore_schemas.tombstones).
     removed: tuple[str, ...] = written_unless(())
     restored: tuple[str, ...] = written_unless(())  # those that it takes back
+    # (tombstone of the kind equal, that of a digest which stays away as long as the first is there), sorted.
+    equal: tuple[tuple[str, str], ...] = written_unless(())
     oldest: int = written_unless(0)  # commit that can be read from now on; 0: all can
     format: str = COMMIT_FORMAT
     format_version: int = COMMIT_VERSION

@@ -121,6 +121,7 @@ def remove(
     ids: Iterable[str] = (),
     langs: Iterable[str] = (),
     sources: Iterable[str] = (),
+    this_copy: bool = False,
     base: Named = "",
     allow_missing: bool = False,
     dry_run: bool = False,
@@ -130,8 +131,9 @@ def remove(
 ) -> Removed:
     """Take documents out of a finished output: those of these ids, languages, or input files (globs).
 
-    base: folder of the build file, if it has moved. allow_missing: accept names that nothing has. dry_run: change
-    nothing. The result has `commit`, `documents` and what else `tokcore remove` tells.
+    this_copy: with [dedup], documents that are equal to these stay. base: folder of the build file, if it has moved.
+    allow_missing: accept names that nothing has. dry_run: change nothing. The result has `commit`, `documents` and what
+    else `tokcore remove` tells.
 
     >>> from tokcore_pipelines import remove
     >>> remove("out/first", ids=["page-2"], dry_run=True).documents
@@ -143,7 +145,9 @@ def remove(
     with taking_turns(allow_code):
         how = RunOptions(workers), make_progress(progress)
         moved = locate(base) if base else ""
-        return Remove(locate(output), *names, moved, *how, allow_missing=allow_missing, dry_run=dry_run).run()
+        return Remove(
+            locate(output), *names, moved, *how, allow_missing=allow_missing, dry_run=dry_run, this_copy=this_copy
+        ).run()
 
 
 def verify(

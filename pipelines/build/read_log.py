@@ -95,6 +95,10 @@ class Log:
         before = [dataclasses.replace(one, parts=()) for one in self.commits[-1:]]
         return Log(self.output, self.build, (*self.commits[:-1], *before, commit))
 
+    def list_equal(self) -> list[tuple[str, str]]:
+        """(tombstone of the kind equal, that of the digest of its document), of all removals."""
+        return [pair for commit in self.commits for pair in commit.equal]
+
     def list_buried(self) -> set[str]:
         """The tombstones of all commits, those that were taken back included."""
         return {one for commit in self.commits for one in commit.removed}
@@ -203,6 +207,9 @@ def describe_break(log: Log, commit: Commit) -> str:
             return "its tombstones are not sorted, or are there already"
         if list(commit.restored) != sorted({*commit.restored} & there):
             return "takes tombstones back that are not sorted, or not there"
+    buried = {*commit.removed, *log.list_buried()} if commit.equal else set()
+    if list(commit.equal) != sorted({*commit.equal}) or not buried.issuperset(itertools.chain(*commit.equal)):
+        return "its digests are not sorted, or not among its tombstones"
     return ""
 
 

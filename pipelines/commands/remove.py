@@ -20,6 +20,7 @@ from tokcore_pipelines.store.redaction import redact
     "tokcore remove out/first --ids takedown.txt",
     "tokcore remove out/first --source 'crawl/2024-*.jsonl' --lang xx",
     "tokcore remove out/first --lang xx --dry-run",
+    "tokcore remove out/first --ids copies.txt --this-copy",
 )
 @click.argument("output")
 @click.option("--ids", metavar="FILE", help="Remove the documents of these ids, a line each.")
@@ -31,6 +32,9 @@ from tokcore_pipelines.store.redaction import redact
     help="Remove the documents of these input files, named as the build file does; without / by name. Repeatable.",
 )
 @click.option("--lang", "langs", multiple=True, metavar="XX", help="Remove the documents of this language. Repeatable.")
+@click.option(
+    "--this-copy", is_flag=True, help="With [dedup]: only these go; the next one of equal documents comes back."
+)
 @BASE
 @click.option("--allow-missing", is_flag=True, help="Accept names that nothing has, to keep later documents away.")
 @DRY_RUN
@@ -42,6 +46,7 @@ def remove(
     ids: str | None,
     sources: tuple[str, ...],
     langs: tuple[str, ...],
+    this_copy: bool,
     base: str,
     allow_missing: bool,
     dry_run: bool,
@@ -50,7 +55,8 @@ def remove(
 ) -> None:
     """Makes the parts that hold them again from their pinned inputs, without them, and ends with one commit. It keeps a
     keyed hash of each name, so that no later commit brings a document back. Earlier commits still hold the documents:
-    `tokcore verify --removed` names these. --source goes by the names of files: if one is renamed, its documents come
+    `tokcore verify --removed` names these. From an output with [dedup], all documents go that are equal to a
+    removed one. --source goes by the names of files: if one is renamed, its documents come
     back. Use --ids where documents must stay away whatever their file is called. `tokcore restore` takes it back.
     """
     if ids is None and not sources and not langs:
@@ -67,6 +73,7 @@ def remove(
         StageProgress(),
         allow_missing=allow_missing,
         dry_run=dry_run,
+        this_copy=this_copy,
     ).run()
     answer_done(url, done, dry_run, as_json, print_removed, ("unknown", "documents", "parts", "read_again"))
 

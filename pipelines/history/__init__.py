@@ -3,7 +3,7 @@
 - update_output: makes what changed among the inputs a part of its own. make_commit: parts and commits.
   input_files_held: the input files that an output holds. small_parts: small parts, each made by one worker.
 - remove_documents: takes documents out. named_documents: the names that it takes. find_removed: documents in shards
-  that were removed. find_quoted: rejects that quote their ids.
+  that were removed. find_quoted: rejects that quote their ids. removed_duplicates: documents that are equal to them.
 - restore_documents: takes that back. restored_files: what must be read again then.
 - expire_commits: gives commits up. compact_output: few large shards out of many.
 - smaller_output: a new output of a smaller vocabulary, out of an output alone.

@@ -190,11 +190,12 @@ def create_commit(
     removed: Sequence[str] = (),
     oldest: int | None = None,
     restored: Sequence[str] = (),
+    equal: Sequence[tuple[str, str]] = (),
 ) -> Commit | None:
     """Create the commit after the newest one of a log; None if another one was first.
 
     dropped: paths of parts. removed: new tombstones, sorted. oldest: commit that can be read then; None:
-    as before. restored: tombstones that are taken back, sorted.
+    as before. restored: tombstones that are taken back, sorted. equal: as of Commit.
     """
     output = log.output
     kept = [part for part in log.parts() if part.path not in dropped]
@@ -218,6 +219,7 @@ def create_commit(
         totals=add_up_totals(facts[part].totals for part in parts),
         removed=tuple(removed),
         restored=tuple(restored),
+        equal=tuple(equal),
         oldest=log.oldest if oldest is None else oldest,
     )
     scratch = urls.join(output, FOLDER, _SCRATCH)

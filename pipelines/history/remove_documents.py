@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -36,6 +37,7 @@ from tokcore_pipelines.history.make_commit import (
     require_parts_apart,
 )
 from tokcore_pipelines.history.named_documents import describe_missing, find_lang, match_files, match_sources
+from tokcore_pipelines.history.removed_duplicates import find_with_duplicates, refuse_of_duplicates, take_back
 from tokcore_pipelines.local.pool import Workers
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
@@ -46,6 +48,7 @@ from tokcore_schemas.commit_log import Commit, Part, Reason
 from tokcore_schemas.config import BuildConfig
 from tokcore_schemas.config_reader import suggest_nearest
 from tokcore_schemas.plan import Plan
+from tokcore_schemas.prefer import PIECES
 from tokcore_schemas.stage_table import SHARDS
 from tokcore_schemas.tombstones import Tombstones, merge_tombstones
 
@@ -96,6 +99,7 @@ class Remove:
     progress: StageProgress = dataclasses.field(default_factory=StageProgress)
     allow_missing: bool = False  # whether a name may be of nothing; its tombstone keeps later documents away
     dry_run: bool = False  # whether nothing is made, and nothing committed
+    this_copy: bool = False  # whether documents of an output with [dedup] go alone: a duplicate may take their place
 
     def run(self) -> Removed:
         """Make the parts that hold these documents again without them, and commit that.
@@ -107,19 +111,19 @@ class Remove:
         while True:
             log = read_log(self.output)
             require_parts_apart(log, "changed", made_whole=True)
-            if log.build.config.dedup is not None and self.sources:
-                raise ConfigError(
-                    f"{redact(self.output)}: was built with [dedup], so documents of other files may stand for those "
-                    f"of a file. Take the file out of the inputs, and run `tokcore update --vanished remove`; or "
-                    f"remove its documents by their ids"
-                )
+            refuse_of_duplicates(log, self.this_copy, self.langs, self.sources)
             with self.progress.stage("look", minor=True):
                 held = read_held(self.output, log.parts())
                 matched = {pattern: match_files(pattern, held) for pattern in self.sources}
                 names = self._name_all(log, [uri for uris in matched.values() for uri in uris])
                 wanted = self._make_tombstones(log, names)
                 holding = self._find(log, held, wanted)
-            if name_whole(log.build.config) and holding.documents:
+                config = read_stored_config(log, self.base)
+                beside = find_with_duplicates(
+                    log, held, wanted, (self.ids, self.langs), self.this_copy, config, self.options
+                )
+                holding = dataclasses.replace(holding, found=holding.found | beside.found)
+            if name_whole(log.build.config) and (holding.documents or beside.reads_again):
                 documents = {part.path: holding.documents.get(part.path, 0) for part in log.parts()}
                 holding = dataclasses.replace(holding, documents=documents)
             if not self.allow_missing:
@@ -134,17 +138,20 @@ class Remove:
                 parts=len(holding.documents),
             )
             before = log.tombstones()
-            new = sorted({*wanted.hashes} - {*(before.hashes if before is not None else ())})
-            if not new and not holding.dropped:
+            there = {*(before.hashes if before is not None else ())}
+            new = sorted({*wanted.hashes, *beside.added} - there)
+            if not new and not beside.restored and not holding.dropped:
                 follow_commits(log)  # a killed one may not have
                 return done
-            after = merge_tombstones(log.tombstone_key, [*new, *(before.hashes if before is not None else ())])
-            if after is not None and len(after.hashes) > MAX_TOMBSTONES:
+            after = merge_tombstones(log.tombstone_key, {*new, *there} - {*beside.restored})
+            beside_names = {*beside.added, *itertools.chain(*log.list_equal())}
+            if after is not None and (num := len({*after.hashes} - beside_names)) > MAX_TOMBSTONES:
                 raise ConfigError(
-                    f"{redact(self.output)}: would have {len(after.hashes):,} tombstones, and can have "
+                    f"{redact(self.output)}: would have {num:,} tombstones, and can have "
                     f"{MAX_TOMBSTONES:,}. Remove whole files with --source, or build again without the documents."
                 )
             again = [one for one in held.values() if one.part in holding.dropped and one.file.uri not in holding.files]
+            again = [take_back(one, beside.restored) for one in again]
             parts = self._plan_parts(log, again, after, holding)
             done = done._replace(read_again=sum(len(one.list_read()) for one in parts))
             if self.dry_run:
@@ -154,7 +161,9 @@ class Remove:
             reach("remove.built")
             vanished = len(holding.files)
             reason = Reason("remove", vanished=vanished, read_again=done.read_again, removed=num_documents)
-            if (commit := create_commit(log, reason, added, holding.dropped, new)) is not None:
+            restored, equal = beside.restored, beside.equal
+            commit = create_commit(log, reason, added, holding.dropped, new, restored=restored, equal=equal)
+            if commit is not None:
                 reach("remove.committed")
                 return done._replace(commit=commit)
             self.progress.say("another command has committed meanwhile: its commit is looked at")
@@ -268,16 +277,22 @@ class Remove:
         return parts
 
     def _make_parts(self, log: Log, parts: Sequence[NewPart], holding: _Holding) -> tuple[list[Part], int]:
-        """The parts, and how many documents they have no more: with [dedup] also those equal to what was named."""
+        """The parts, and how many documents they have no more: with [dedup] also those equal to what was named, or
+        without those that took the place of what was removed alone.
+        """
         config = read_stored_config(log, self.base)
         builder = PartBuilder(config, self.output, self.options, self.progress)
         made = [builder.build(one) for one in parts]
         dropped = [one for one in log.parts() if one.path in holding.dropped]
         had, has = (sum(read_part(self.output, one).totals.records.documents for one in of) for of in (dropped, made))
-        gone = sum(holding.documents.values())
-        if gone > had - has or (gone < had - has and log.build.config.dedup is None):
+        gone, dedup = sum(holding.documents.values()), log.build.config.dedup
+        is_right = gone == had - has if dedup is None else gone <= had - has
+        # Lines that come back may be all that is left of many documents.
+        if self.this_copy and dedup is not None:
+            is_right = dedup.by in PIECES or had - has <= gone
+        if not is_right:
             raise LedgerError(
                 f"{redact(self.output)}: parts of {had:,} documents, {gone:,} of them to be removed, were made again "
                 f"with {has:,} documents. Nothing was changed."
             )
-        return made, had - has
+        return made, max(0, had - has)

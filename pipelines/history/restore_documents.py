@@ -16,6 +16,7 @@ from tokcore_pipelines.build.read_log import Log, read_log
 from tokcore_pipelines.history.input_files_held import read_part_files
 from tokcore_pipelines.history.make_commit import create_commit
 from tokcore_pipelines.history.named_documents import describe_missing, find_lang, match_sources
+from tokcore_pipelines.history.removed_duplicates import list_equal_of
 from tokcore_pipelines.history.restored_files import list_restored_files
 from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.commit_log import Commit, Reason
@@ -55,11 +56,13 @@ class Restore:
                     f"{redact(self.output)}: {describe_missing(missing)} was never removed. Correct the name, or "
                     f"pass --allow-missing. Nothing was changed."
                 )
-            going = sorted({before.spell(kind, one) for kind, _, found in names for one in found})
+            of_names = {before.spell(kind, one) for kind, _, found in names for one in found}
+            equal = list_equal_of(log, {before.spell("equal", one) for one in self.ids})
+            going = sorted({*of_names, *equal})
             after = merge_tombstones(before.key, {*before.hashes} - {*going})
             done = Restored(
                 None,
-                len(going),
+                len(of_names),
                 tuple(sorted({uri for kind, _, found in names if kind == "source" for uri in found})),
                 tuple(sorted(self._list_read_again(log, after))),
                 tuple(name for _, name in missing),
@@ -67,7 +70,7 @@ class Restore:
             if self.dry_run or not going:
                 follow_commits(log)
                 return done
-            reason = Reason("restore", restored=len(going))
+            reason = Reason("restore", restored=len(of_names))
             if (commit := create_commit(log, reason, (), (), restored=going)) is not None:
                 return done._replace(commit=commit)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from tokcore_pipelines.build.inherited_records import read_ledgers
+from tokcore_pipelines.build.ledger import FileLedger
 from tokcore_pipelines.build.read_log import locate_part
 from tokcore_pipelines.history.input_files_held import PartFiles
 from tokcore_schemas.commit_log import Part
+from tokcore_schemas.plan import DUPLICATE
 from tokcore_schemas.tombstones import Tombstones
 
 
@@ -26,4 +28,9 @@ def list_restored_files(output: str, parts: Mapping[Part, PartFiles], removed: T
         }
         if stale:
             ledgers = read_ledgers(locate_part(output, part))
-            yield from (file.uri for file in files if file.settings in stale and ledgers[file.uri].removed)
+            yield from (file.uri for file in files if file.settings in stale and _lacks_some(ledgers[file.uri]))
+
+
+def _lacks_some(ledger: FileLedger) -> bool:
+    """Whether documents of a file were left out as removed, or as equal to others, which may be removed ones."""
+    return bool(ledger.removed) or any(DUPLICATE in reasons for reasons in (ledger.filtered or {}).values())

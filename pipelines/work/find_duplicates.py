@@ -12,7 +12,7 @@ import dataclasses
 import hashlib
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +38,7 @@ from tokcore_pipelines.work.candidates import (
 )
 from tokcore_pipelines.work.choose_splits import choose_splits
 from tokcore_pipelines.work.drop_lists import write_drops
-from tokcore_pipelines.work.item_reader import ItemReader, mark_removed
+from tokcore_pipelines.work.item_reader import ItemReader, keep_removed, mark_alone, mark_removed
 from tokcore_pipelines.work.pieces import cut_pieces, spell_piece
 from tokcore_schemas.plan import AssignedRange, Assignment
 from tokcore_schemas.prefer import PIECES, TEXT, Preference, parse_preferences
@@ -57,6 +57,7 @@ from tokcore_schemas.tombstones import Tombstones
 
 # What waits in memory: about 80 MB of rows.
 SPILL_DOCUMENTS = 1 << 20
+_REMOVED, _ORDINARY, _BURIED = range(3)  # the first rank
 _LAST = np.iinfo(np.uint64).max  # rank of a document that has no number
 
 
@@ -73,7 +74,7 @@ class DedupJob:
 
     @property
     def num_ranks(self) -> int:
-        """Of each candidate: whether it was removed, then what is preferred."""
+        """Of each candidate: whether it, or its digest, was removed, then what is preferred."""
         return 1 + len(self.config.prefer)
 
 
@@ -118,7 +119,7 @@ def digest_item(job: DedupJob, assignment: Assignment) -> ItemDigested:
             joined = join_candidates(waiting, job.num_ranks)
             waiting.clear()
             rows = sort_candidates(joined.rows)
-            stays = find_staying(rows)
+            stays = find_staying(rows) & (rows["prefer"][:, 0] != _BURIED)
             dropped.append(rows[~stays])
             rows = rows[stays]
             buckets = (rows["head"] // np.uint64(SPAN // job.num_buckets)) if job.num_buckets > 1 else rows["head"] * 0
@@ -203,13 +204,23 @@ def make_candidates(
 ) -> Candidates:
     """The candidates of a batch: a document without the field that is compared is none. place: item and range.
 
-    removed: documents that come first, whatever is preferred, so that no duplicate of theirs takes their place.
+    removed: documents that come first, whatever is preferred, so that no duplicate of theirs takes their place; but
+    those that were removed alone are no candidates. Digests that are among these are buried: all of them go.
     """
     which, pieces, digests = _digest_batch(config, r, batch)
+    goes = np.zeros(batch.texts.num_texts, bool)
+    if removed is not None:
+        goes = mark_removed(batch.ids, batch.langs, removed)
+        if (alone := mark_alone(batch.ids, batch.langs, removed)).any():
+            stays = ~alone[which]
+            digests = np.frombuffer(digests, f"V{DIGEST_BYTES}")[stays].tobytes()
+            which, pieces = which[stays], pieces[stays]
     rows = make_rows(len(which), preferences)
     rows["head"], rows["tail"] = _split_numbers(digests)
-    if removed is not None:
-        rows["prefer"][:, 0] = ~mark_removed(batch.ids, batch.langs, removed)[which]
+    rows["prefer"][:, 0] = np.where(goes[which], _REMOVED, _ORDINARY)
+    if removed is not None and config.by not in PIECES:
+        buried = [spell_digest(removed, one) in removed for one in _cut_digests(digests)]
+        rows["prefer"][np.array(buried, bool) & ~goes[which], 0] = _BURIED
     for number, preference in enumerate(preferences, 1):
         rows["prefer"][:, number] = _RANKS[preference.kind](preference, config, r, batch)[which]
     langs = sorted({batch.langs.names[code] for code in np.unique(batch.langs.codes).tolist()})
@@ -263,6 +274,45 @@ def _digest_documents(config: DedupConfig, batch: Batch) -> tuple[Positions, byt
     data, offsets = memoryview(texts.data), texts.offsets.tolist()  # type: ignore[arg-type]
     digests = [_digest(data[start:end]) for start, end in itertools.pairwise(offsets)]
     return np.arange(texts.num_texts), b"".join(digests)
+
+
+def _cut_digests(digests: bytes) -> list[bytes]:
+    return [digests[at : at + DIGEST_BYTES] for at in range(0, len(digests), DIGEST_BYTES)]
+
+
+def spell_digest(removed: Tombstones, digest: bytes) -> str:
+    """The tombstone of the digest of a document."""
+    return removed.spell("digest", digest.hex())
+
+
+class NamedDocuments(NamedTuple):
+    """Documents of a work item that are to be removed."""
+
+    found: frozenset[str]  # tombstones that some have
+    equal: frozenset[tuple[str, str]]  # (tombstone of the kind equal of an id, that of the digest of its document)
+
+
+@freeing_memory
+def find_named(config: DedupConfig, base: str, assignment: Assignment, wanted: Tombstones) -> NamedDocuments:
+    """The documents that have one of these tombstones, duplicates, which are in no shard, among them.
+
+    Lines and paragraphs, and documents without the field that is compared, have no digest. Raises StageError for an
+    input that cannot be read or has changed.
+    """
+    found: set[str] = set()
+    equal: set[tuple[str, str]] = set()
+    for _, batch in ItemReader(_with_removed(assignment), base):
+        named = keep_removed(batch, wanted)
+        found |= {one for lang in named.langs.by_label() if (one := wanted.spell("lang", lang)) in wanted}
+        tombstones = [wanted.spell("id", one) if one is not None else "" for one in named.ids or ()]
+        found |= {one for one in tombstones if one in wanted}
+        if config.by in PIECES or named.ids is None:
+            continue
+        which, digests = _digest_documents(config, named)
+        for i, digest in zip(which.tolist(), _cut_digests(digests), strict=True):
+            if tombstones[i] in wanted:
+                equal.add((wanted.spell("equal", named.ids[i] or ""), spell_digest(wanted, digest)))
+    return NamedDocuments(frozenset(found), frozenset(equal))
 
 
 def _spell(value: Any) -> bytes:

@@ -189,6 +189,17 @@ def _leave_out(batch: Batch, removed: Tombstones) -> tuple[Batch, int]:
     return (take_documents(batch, np.flatnonzero(~goes)), int(goes.sum())) if goes.any() else (batch, 0)
 
 
+def mark_alone(ids: Sequence[str | None] | None, langs: Labels, removed: Tombstones) -> npt.NDArray[np.bool_]:
+    """Whether each document was removed by its id, and its duplicates were not."""
+    alone = mark_removed(ids, langs, removed)
+    for lang, where in langs.by_label().items():
+        if removed.spell("lang", lang) in removed:
+            alone[where] = False
+    for i in np.flatnonzero(alone).tolist():
+        alone[i] = removed.spell("equal", (ids or ())[i] or "") not in removed
+    return alone
+
+
 def keep_removed(batch: Batch, removed: Tombstones) -> Batch:
     """The documents of a batch that were removed."""
     return take_documents(batch, np.flatnonzero(mark_removed(batch.ids, batch.langs, removed)))

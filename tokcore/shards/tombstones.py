@@ -3,6 +3,9 @@
 A tombstone is a keyed hash of a name: it tells whether a name that is at hand was removed, and holds neither the name
 nor the text. Its key follows from the root of the build, so tombstones of outputs with other content cannot be
 compared, and those of equal outputs in two stores are equal.
+
+Where a build drops duplicates, one of the kind equal beside that of the same id says that all equal documents go, too.
+The tombstone of a digest keeps these away even when the document that was named is gone.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from typing import Literal
 
-Kind = Literal["id", "lang", "source"]
+Kind = Literal["id", "lang", "source", "equal", "digest"]
 
 _KEY_TAG = b"tokcore-removed-v1\0"
 _HASH_BYTES = 16
@@ -25,7 +28,7 @@ def make_key(root: str) -> str:
 
 
 def spell_tombstone(key: str, kind: Kind, name: str) -> str:
-    """The keyed hash of a document's id, of a language, or of the uri of an input file: 32 hexadecimal digits.
+    """The keyed hash of a name, 32 hexadecimal digits: of a document's id, a language, an input file's uri, a digest.
 
     >>> spell_tombstone("00" * 32, "id", "page-1") == spell_tombstone("00" * 32, "lang", "page-1")
     False

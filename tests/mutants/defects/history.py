@@ -12,6 +12,24 @@ DEFECTS = (
         in_tests("pipelines/test_dedup.py::test_an_update_is_a_build_of_all_files"),
     ),
     Defect(
+        "dropped-duplicate-unnamed",
+        "a document that was dropped as a duplicate is named, and the one that stands for it stays",
+        "Remove.run",
+        "(holding.documents or beside.reads_again)",
+        "holding.documents",
+        in_tests("pipelines/test_remove_duplicates.py::test_all_equal_documents_go_whichever_is_named"),
+    ),
+    Defect(
+        "digest-restored-too-early",
+        "a text comes back when one of two names is restored with which it was removed",
+        "list_equal_of",
+        "if name in before and name not in equal}",
+        "if False}",
+        in_tests(
+            "pipelines/test_remove_duplicates.py::test_two_names_of_one_text_keep_it_away_until_both_are_restored"
+        ),
+    ),
+    Defect(
         "shuffled-parts-beside",
         "a change of a shuffled output makes a part of its own, whose documents have no place among the others",
         "name_whole",

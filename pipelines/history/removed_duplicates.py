@@ -1,0 +1,121 @@
+"""What a removal from an output with [dedup] takes beside the documents that are named: all that are equal to them.
+
+Documents that were dropped as duplicates are in no shard, and may be named, too. So the inputs are read for the names,
+and for the digests of such documents. Digests get tombstones of their own, which keep equal documents away even when
+the one that was named is no longer among the inputs; a tombstone of the kind equal says that an id has such digests.
+A document that is removed alone has none of these.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Collection
+from typing import NamedTuple
+
+from tokcore.errors import ConfigError
+from tokcore_pipelines.build.read_log import Log
+from tokcore_pipelines.history.input_files_held import HeldFile, HeldFiles
+from tokcore_pipelines.history.make_commit import make_plan_again
+from tokcore_pipelines.local.pool import Workers
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.local.worker_modules import WORKER_MODULES
+from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.work.find_duplicates import find_named
+from tokcore_schemas.config import BuildConfig
+from tokcore_schemas.stage_manifests import DedupConfig
+from tokcore_schemas.tombstones import Tombstones, merge_tombstones
+
+# With fewer bytes, this process is done before workers have started.
+WORTH_WORKERS = 16 << 20
+
+
+class WithDuplicates(NamedTuple):
+    """What a removal does beside adding the tombstones of its names."""
+
+    found: frozenset[str] = frozenset()  # of these tombstones, those that documents of the inputs have
+    added: frozenset[str] = frozenset()  # more tombstones
+    restored: tuple[str, ...] = ()  # tombstones that it takes back, sorted
+    equal: tuple[tuple[str, str], ...] = ()  # as of Commit
+    reads_again: bool = False  # whether documents go, or come back, even if no shard holds what is named
+
+
+def refuse_of_duplicates(log: Log, this_copy: bool, langs: Collection[str], sources: Collection[str]) -> None:
+    """Raise ConfigError for a removal that an output cannot have, since it has [dedup], or has it not."""
+    output, has_dedup = redact(log.output), log.build.config.dedup is not None
+    if this_copy and not has_dedup:
+        raise ConfigError(
+            f"{output}: was built without [dedup], so each removal takes just what it names: leave --this-copy out"
+        )
+    if this_copy and langs:
+        raise ConfigError("--this-copy is for documents that --ids names, or for files (--source): leave --lang out")
+    if has_dedup and sources and not this_copy:
+        raise ConfigError(
+            f"{output}: was built with [dedup], so documents of other files may stand for those of a file. Remove "
+            f"its documents by their ids, and all that are equal go, too; or add --this-copy, and they stay"
+        )
+
+
+def find_with_duplicates(
+    log: Log,
+    held: HeldFiles,
+    wanted: Tombstones,
+    names: tuple[Collection[str], Collection[str]],
+    this_copy: bool,
+    config: BuildConfig,
+    options: RunOptions,
+) -> WithDuplicates:
+    """What a removal takes. wanted: tombstones of all names. names: ids, languages. config: of the output.
+
+    Reads all inputs, if the output has [dedup] and documents or languages are named. Raises StageError for an input
+    that is gone, or has changed.
+    """
+    dedup = log.build.config.dedup
+    if dedup is None or not any(names):
+        return WithDuplicates()
+    removed = log.tombstones()
+    before = frozenset(removed.hashes if removed is not None else ())
+    of_ids = frozenset(wanted.spell("equal", one) for one in names[0])
+    found, equal = _read(dedup, held, wanted, config, options)
+    if this_copy:
+        # Of an id that was removed with all its duplicates, these come back.
+        back = list_equal_of(log, of_ids)
+        return WithDuplicates(found, restored=tuple(back), reads_again=bool(back))
+    new = equal - {one for one in log.list_equal() if before.issuperset(one)}
+    added = of_ids | {digest for _, digest in new}
+    is_more = bool({digest for _, digest in new} - before or found - before or (of_ids - before and found))
+    return WithDuplicates(found, added, equal=tuple(sorted(new)), reads_again=is_more)
+
+
+def list_equal_of(log: Log, equal: Collection[str]) -> list[str]:
+    """Those of these tombstones of the kind equal that are there, and those of digests that only they keep; sorted."""
+    removed = log.tombstones()
+    before = frozenset(removed.hashes if removed is not None else ())
+    pairs = log.list_equal()
+    others = {digest for name, digest in pairs if name in before and name not in equal}
+    return sorted(before & {*equal, *(digest for name, digest in pairs if name in equal and digest not in others)})
+
+
+def take_back(held: HeldFile, restored: Collection[str]) -> HeldFile:
+    """A file that is to be read without these of the tombstones that it was read with."""
+    if not restored or (own := held.settings.removed) is None:
+        return held
+    left = merge_tombstones(own.key, {*own.hashes} - {*restored})
+    return held._replace(settings=dataclasses.replace(held.settings, removed=left))
+
+
+def _read(
+    dedup: DedupConfig, held: HeldFiles, wanted: Tombstones, config: BuildConfig, options: RunOptions
+) -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
+    """(tombstones that documents have, tombstones of ids with those of digests)."""
+    plan = make_plan_again(held.values(), None, config.plan.range_bytes)
+    calls = ((find_named, (dedup, config.base, one, wanted)) for one in map(plan.assignment, plan.list_largest_first()))
+    found: set[str] = set()
+    equal: set[tuple[str, str]] = set()
+    with contextlib.closing(Workers(options, WORKER_MODULES)) as workers:
+        pool = workers.start() if plan.size_bytes >= WORTH_WORKERS else None
+        results = (of for _, of in pool.run_all(calls)) if pool is not None else (one(*with_) for one, with_ in calls)
+        for named in results:
+            found |= named.found
+            equal |= named.equal
+    return frozenset(found), frozenset(equal)
