@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from tokcore.errors import FormatError, LedgerError
 from tokcore.files.canonical_json import hash_sha256, parse_canonical, write_canonical_lines
-from tokcore_pipelines.reading.records import Batch, drop_documents
+from tokcore_pipelines.reading.records import Batch, Reject, drop_documents, make_printable
 from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.work.pieces import leave_pieces, spell_piece
@@ -83,13 +83,16 @@ class Drops:
         if wanted is None:
             return batch
         if self._by:
-            return self._leave_pieces(batch, wanted)
+            return self._leave_pieces(r, batch, wanted)
         where = np.flatnonzero(np.isin(batch.ordinals, wanted, assume_unique=True))
         self._num_found += len(where)
         return drop_documents(batch, dict.fromkeys(where.tolist(), DUPLICATE))
 
-    def _leave_pieces(self, batch: Batch, wanted: Ordinals) -> Batch:
-        """The batch without lines or paragraphs that are duplicates; documents of which nothing is left go, too."""
+    def _leave_pieces(self, r: AssignedRange, batch: Batch, wanted: Ordinals) -> Batch:
+        """The batch without lines or paragraphs that are duplicates; documents of which nothing is left go, too.
+
+        Those that spell a special text only now are rejected.
+        """
         where = np.searchsorted(batch.ordinals, wanted[:, 0])
         is_here = where < len(batch.ordinals)
         is_here[is_here] = batch.ordinals[where[is_here]] == wanted[is_here, 0]
@@ -99,6 +102,8 @@ class Drops:
         texts: dict[int, bytes] = {}
         emptied: dict[int, str] = {}
         cut: dict[str, dict[str, int]] = {}
+        rejects: dict[int, Reject] = {}
+        forbidden = [one.encode() for one in r.settings.forbidden]
         for i, pieces in pieces_of.items():
             text = batch.texts.text(i)
             left, num = leave_pieces(text, self._by, pieces)
@@ -109,9 +114,14 @@ class Drops:
             texts[i] = left
             if not spell_piece(left):
                 emptied[i] = DUPLICATE
+            elif spelled := next((one for one in forbidden if one in left), b""):
+                why = f"without its duplicates, the text spells {make_printable(spelled)}"
+                rejects[i] = Reject(int(batch.ordinals[i]), "special_text", why, "")
         if not pieces_of:
             return batch
-        return drop_documents(batch._replace(texts=batch.texts.replace([*texts], [*texts.values()]), cut=cut), emptied)
+        batch = batch._replace(texts=batch.texts.replace([*texts], [*texts.values()]), cut=cut)
+        together = sorted([*batch.rejects, *rejects.values()], key=lambda one: -1 if one.record is None else one.record)
+        return drop_documents(batch._replace(rejects=together), emptied, rejects)
 
     def close(self, r: AssignedRange) -> None:
         """A range was read. Raises LedgerError if a duplicate of it was no document, so that others were compared."""

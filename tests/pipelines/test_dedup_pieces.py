@@ -244,6 +244,24 @@ def test_splits_of_documents_without_ids_follow_from_their_texts(tmp_path):
         load_config(str(build_file(tmp_path, source, BYTES)))
 
 
+def test_a_text_that_spells_a_special_token_without_a_duplicate_is_rejected(tmp_path):
+    """The token has a line break in it, and a line that comes earlier stands between its halves."""
+    tables = '[special]\n"<|endoftext|>" = "document_end"\n"<|a\\nb|>" = "plain"\n[encode]\nspecial_text = "reject"\n'
+    source = '[[source]]\nlang = "en"\nid = "id"\nfiles = "*.jsonl"\n[dedup]\nby = "line"\nprefer = ["place"]\n'
+    between = {"before": "d|>\n", "joined": "b|>\n", "apart": "c|>\n"}
+    told = {name: f"{name} <|a\nagain\n{last}" for name, last in between.items()}
+    documents = [{"id": name, "text": text, "place": place} for place, (name, text) in enumerate(told.items())]
+    write(tmp_path / "a.jsonl", jsonl(documents))
+    path = build_file(tmp_path, source, BYTES + tables)
+    path.write_text(path.read_text().replace("[build]\n", "[build]\nmax_rejected = 1\n", 1))
+    run(path, tmp_path / "out")
+    assert list_texts(tmp_path / "out") == {"before": told["before"], "apart": "apart <|a\nc|>\n"}
+    (reject,) = map(json.loads, (tmp_path / "out/rejected/rejected.jsonl").read_text().splitlines())
+    assert (reject["record"], reject["reason"]) == (1, "special_text")
+    assert "without its duplicates" in reject["detail"]
+    assert verify(str(tmp_path / "out"), decode=None, base=str(tmp_path)).problems == ()
+
+
 @given(st.text(alphabet="a \n\t\r", max_size=30), st.sets(st.integers(0, 9)))
 def test_pieces_are_those_of_a_loop(text, dropped):
     for by in ("line", "paragraph"):

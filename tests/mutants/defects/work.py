@@ -36,6 +36,16 @@ DEFECTS = (
         in_tests("pipelines/test_dedup_pieces.py::test_shards_have_what_a_loop_leaves"),
     ),
     Defect(
+        "special-token-across-a-cut",
+        "lines around one that is cut out spell a special token",
+        "Drops._leave_pieces",
+        "forbidden = [one.encode() for one in r.settings.forbidden]",
+        "forbidden: list[bytes] = []",
+        in_tests(
+            "pipelines/test_dedup_pieces.py::test_a_text_that_spells_a_special_token_without_a_duplicate_is_rejected"
+        ),
+    ),
+    Defect(
         "pieces-uncounted",
         "the bytes that are cut out of documents are those that are left",
         "Drops._leave_pieces",
