@@ -408,6 +408,12 @@ class Shards:
     target_tokens: int | None = None
     # one sequence of shards, or one per language
     by: Literal["plan", "lang"] | None = None
+    # lang and fields of [metadata]: a sequence of shards for each of their values, in KEY=VALUE/
+    partition_by: Sequence[str] | None = None
+    # for fields of numbers in partition_by: { quality = [0.2, 0.5, 0.8] }; bin 1 is from 0.2 on, below 0.5
+    bins: Mapping[str, Sequence[Number]] | None = None
+    # a build with more, each of which has files of its own, ends early
+    max_partitions: int | None = None
     # share of documents, by key, for the validation split
     validation: Number | None = None
     # for Arrow, Parquet and documents files

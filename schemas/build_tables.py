@@ -631,6 +631,15 @@ class ShardsTable:
     )
     target_tokens: int = key(10_000_000, "a shard ends with the document that reaches it", least=1)
     by: Literal["plan", "lang"] = key("plan", "one sequence of shards, or one per language")
+    partition_by: tuple[str, ...] = key(
+        (),
+        "lang and fields of [metadata]: a sequence of shards for each of their values, in KEY=VALUE/",
+        distinct=True,
+    )
+    bins: Mapping[str, tuple[Decimal, ...]] = key(
+        {}, "for fields of numbers in partition_by: { quality = [0.2, 0.5, 0.8] }; bin 1 is from 0.2 on, below 0.5"
+    )
+    max_partitions: int = key(1000, "a build with more, each of which has files of its own, ends early", least=1)
     validation: Decimal = key(Decimal(0), "share of documents, by key, for the validation split", least=0, below=1)
     compression: Literal["zstd", "lz4", "none"] = key("zstd", "for Arrow, Parquet and documents files")
     dtype: Literal["int32", "uint16", "uint32"] = key(
@@ -1295,6 +1304,8 @@ class BuildConfig:
             plugins=SHARD_FORMATS.find_versions(self.shards.formats),
             target_tokens=self.shards.target_tokens,
             by=self.shards.by,
+            partition_by=self.shards.partition_by,
+            bins={name: tuple(map(spell_plain, bounds)) for name, bounds in sorted(self.shards.bins.items())} or None,
             validation=spell_plain(self.shards.validation),
             compression=self.shards.compression,
             append=self.encode.append,

@@ -50,6 +50,7 @@ _TABLES: Mapping[type, Mapping[str, str]] = {
     },
     ShardsConfig: {
         **dict.fromkeys(("formats", "target_tokens", "by", "validation", "compression", "dtype"), "shards"),
+        **dict.fromkeys(("partition_by", "bins"), "shards"),
         **dict.fromkeys(("prepend", "append", "special_text", "dropout", "epoch"), "encode"),
         "seed": "build",
     },

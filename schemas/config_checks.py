@@ -14,12 +14,14 @@ from typing import Any, cast
 from tokcore.errors import ConfigError
 from tokcore.formats.metadata import RESERVED as RESERVED_COLUMNS
 from tokcore.formats.metadata import fits_integer
+from tokcore.formats.partition_names import Partitioning
 from tokcore.formats.shard_format import count_most_ids
 from tokcore.learn import language_weights as mixing
 from tokcore.models import DEFAULT_MODEL, MODELS, LearnOptions
 from tokcore.models.model import find_pinned
 from tokcore.plugins.map_step import MAPS
 from tokcore.shards.format_table import SHARD_FORMATS
+from tokcore.shards.partitions import find_fault
 from tokcore.text.byte_alphabet import from_printable
 from tokcore.text.pattern_presets import PRESETS
 from tokcore.text.pretokenizer import Pretokenizer
@@ -36,6 +38,7 @@ from tokcore_schemas.build_tables import (
     SpecialTable,
     make_reserved,
     name_maps,
+    spell_plain,
 )
 from tokcore_schemas.config_reader import BuildFile, show_value, suggest_nearest
 from tokcore_schemas.dedup_checks import check_dedup
@@ -192,6 +195,7 @@ def check(config: BuildConfig, file: BuildFile) -> None:
     _check_draws(config, file)
     _check_dtype(config, file)
     _check_target_tokens(config, file)
+    _check_partitions(config, file)
     _check_mixture(config, file)
     _check_pack(config, file)
 
@@ -747,6 +751,15 @@ def _list_exceeded(config: BuildConfig, formats: Sequence[str]) -> list[tuple[st
     """(name, the most ids of a file) of each format whose files cannot hold shards.target_tokens."""
     limits = ((name, SHARD_FORMATS[name].most_tokens) for name in formats)
     return [(name, limit) for name, limit in limits if limit is not None and config.shards.target_tokens > limit]
+
+
+def _check_partitions(config: BuildConfig, file: BuildFile) -> None:
+    by = config.shards.partition_by
+    if by and config.shards.by == "lang":
+        raise file.error(("shards", "by"), '= "lang": partition_by is there, too. Remove by, and put "lang" there.')
+    bins = {name: tuple(map(spell_plain, bounds)) for name, bounds in config.shards.bins.items()}
+    if (fault := find_fault(Partitioning(by, bins), config.metadata_columns)) is not None:
+        raise file.error(("shards", *fault.key), f"{fault.what}.")
 
 
 def _check_mixture(config: BuildConfig, file: BuildFile) -> None:

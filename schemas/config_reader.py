@@ -270,6 +270,8 @@ def _read_value(file: BuildFile, setting: Setting, value: Any, key: Key) -> Any:
         return value
     if kind in (int, Decimal):
         return _read_number(file, setting, value, key, whole=kind is int)
+    if kind == Mapping[str, tuple[Decimal, ...]]:
+        return _read_bounds(file, setting, value, key)
     is_of_numbers = kind == Mapping[str, Decimal]
     if limits.keys and not is_of_numbers:
         return _read_options(file, setting, value, key)
@@ -299,6 +301,15 @@ def _read_numbers(file: BuildFile, setting: Setting, value: Any, key: Key) -> tu
         if number in numbers[:i]:
             raise file.error(key, f"= {show_value(value)}: {number} is there twice; remove one of them.")
     return numbers
+
+
+def _read_bounds(file: BuildFile, setting: Setting, value: Any, key: Key) -> dict[str, tuple[Number, ...]]:
+    if not isinstance(value, dict) or not all(isinstance(one, list) for one in value.values()):
+        raise file.error(key, f"= {show_value(value)}: expected a table of lists: {key[-1]} = {{ a = [0.2, 0.5] }}.")
+    return {
+        name: tuple(_read_number(file, setting, one, (*key, name, i), whole=False) for i, one in enumerate(numbers))
+        for name, numbers in value.items()
+    }
 
 
 def _read_options(file: BuildFile, setting: Setting, value: Any, key: Key) -> dict[str, str | bool]:

@@ -92,6 +92,8 @@ def _spell_type(setting: Setting) -> str:
         return "Number"
     if kind is str or setting.options:
         return _spell_string(setting)
+    if kind == Mapping[str, tuple[Decimal, ...]]:
+        return "Mapping[str, Sequence[Number]]"
     if kind == Mapping[str, str]:
         return "Mapping[str, str]"
     return "Mapping[str, Number]" if kind == Mapping[str, Decimal] else "Mapping[str, str | bool]"

@@ -102,6 +102,8 @@ def _describe_type(setting: Setting) -> dict[str, Any]:
         return {"type": "number", **_describe_limits(setting)}
     if kind is str or setting.options:
         return _describe_string(setting)
+    if kind == Mapping[str, tuple[Decimal, ...]]:
+        return {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "number"}}}
     if kind == Mapping[str, str]:
         return {"type": "object", "additionalProperties": _describe_string(setting)}
     if limits.keys and kind == Mapping[str, Decimal]:

@@ -1,6 +1,6 @@
 """Groups of packed rows: which documents are packed together. They follow from the sizes of shards alone.
 
-Shards of a language and split, in the order of their manifest, are one sequence of documents. Where documents are
+Shards of a folder and split, in the order of their manifest, are one sequence of documents. Where documents are
 concatenated, a group is some rows of it; otherwise it is some windows of documents (tokcore.train.packing), none of
 which looks at another. So each group can be made by itself, and groups depend neither on workers nor on how shards are
 read.
@@ -17,27 +17,27 @@ from tokcore_schemas.stage_manifests import PackedConfig
 # A group has about this many full shards, so that the last one, which is not full, hardly matters.
 SHARDS_PER_GROUP = 8
 
-StreamKey = tuple[str, str]  # (language, or empty where shards hold all; split)
+StreamKey = tuple[str, str]  # (folder of a language or partition, or empty where shards hold all; split)
 
 
 def list_streams(shards: Sequence[ShardRef]) -> dict[StreamKey, list[ShardRef]]:
-    """The shards of each language and split, in their order."""
+    """The shards of each folder and split, in their order."""
     streams: dict[StreamKey, list[ShardRef]] = {}
     for shard in shards:
-        streams.setdefault((shard.facts.lang, shard.facts.split), []).append(shard)
+        streams.setdefault((shard.facts.folder, shard.facts.split), []).append(shard)
     return dict(sorted(streams.items()))
 
 
 def list_groups(shards: Sequence[ShardRef], config: PackedConfig) -> tuple[PackGroup, ...]:
     """All groups, numbered over all streams."""
     groups: list[PackGroup] = []
-    for (lang, split), own in list_streams(shards).items():
+    for (folder, split), own in list_streams(shards).items():
         documents, tokens = (sum(getattr(one.facts, name) for one in own) for name in ("documents", "tokens"))
         if not documents:
             continue
         bounds = [*_list_bounds(documents, tokens, config)]
         for start, end in bounds:
-            groups.append(PackGroup(len(groups), lang, split, start, end, (start, end) == bounds[-1]))
+            groups.append(PackGroup(len(groups), folder, split, start, end, (start, end) == bounds[-1]))
     return tuple(groups)
 
 

@@ -204,7 +204,7 @@ class HashedDocuments:
 
 
 def spell_shard_name(split: str, item: int, number: int) -> str:
-    """The name of the shard that comes after number others of its work item, split and language.
+    """The name of the shard that comes after number others of its work item, split and folder.
 
     >>> spell_shard_name("train", 3, 1)
     'train-00003-00001'
@@ -329,7 +329,7 @@ class PackGroup:
     """What is packed in one piece: some documents of a split, or rows of them back to back."""
 
     number: int  # among all groups
-    lang: str  # empty unless shards are kept apart by language
+    folder: str  # of a language or a partition; empty unless shards are kept apart by these
     split: str
     # Documents of the split, end excluded; where documents are concatenated, ids of the split.
     start: int

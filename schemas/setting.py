@@ -60,7 +60,8 @@ class Setting:
     """One key of a table, as its class declares it."""
 
     attribute: str
-    # str, int, bool, Decimal, object (any of these), Literal[...], tuple[..., ...], Mapping[str, Decimal | str | bool]
+    # str, int, bool, Decimal, object (any of these), Literal[...], tuple[..., ...], Mapping[str, Decimal | str | bool],
+    # Mapping[str, tuple[Decimal, ...]]
     kind: Any  # without None
     text: str
     limits: Limits

@@ -57,7 +57,7 @@ def _group_files(entries: Iterable[FileEntry[Any]]) -> list[ShardRef]:
     facts: dict[tuple[str, str, str], ShardFacts] = {}
     for entry in entries:
         if isinstance(about := entry.about, ShardFacts):
-            key = (about.shard, about.lang, about.split)
+            key = (about.shard, about.folder, about.split)
             facts.setdefault(key, about)
             stored = StoredFile(entry.path, "", entry.size_bytes, entry.sha256, entry.content_sha256)
             files.setdefault(key, []).append(stored)

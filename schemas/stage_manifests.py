@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from tokcore.files.canonical_json import hash_sha256
 from tokcore.files.jsonable import written_unless
+from tokcore.formats.partition_names import Partitioning
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore_schemas.count_key import CountedBy, CountKey
 from tokcore_schemas.manifest import Manifest
@@ -363,6 +364,13 @@ class ShardsConfig:
     sampling: str = written_unless("")  # theta, exact decimal; empty: none
     epoch: int | None = written_unless(None)  # only where ids are drawn
     metadata: tuple[tuple[str, str], ...] = written_unless(())  # (name, type) of each column of [metadata]
+    partition_by: tuple[str, ...] = written_unless(())
+    bins: dict[str, tuple[str, ...]] | None = written_unless(None)  # field -> exact decimals
+
+    @property
+    def partitioning(self) -> Partitioning | None:
+        """How documents are dealt to partitions; None if they are not."""
+        return Partitioning(self.partition_by, self.bins or {}) if self.partition_by else None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

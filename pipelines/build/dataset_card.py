@@ -217,7 +217,7 @@ def _list_names(stored: Sequence[_Stored]) -> list[str]:
 def _list_configs(shards: ShardsManifest, one: ShardFormat, listed: Sequence[_Part]) -> list[dict[str, Any]]:
     """All documents, and where shards are kept apart by language each of them alone."""
     apart = sorted({shard.lang for part in listed for shard in part.stored if shard.lang} - {_ALL})
-    everything = "/*" if shards.config.by == "lang" else ""
+    everything = "/*" * (1 if shards.config.by == "lang" else len(shards.config.partition_by))
     return [
         {"config_name": _ALL, "data_files": _list_data_files(everything, one, listed)},
         *(

@@ -38,7 +38,7 @@ from tokcore_pipelines.work.encode_job import EncodeJob
 from tokcore_pipelines.work.gather_part import gather_again
 from tokcore_pipelines.work.hashed_documents import add_up_hashed
 from tokcore_pipelines.work.item_results import sum_up_languages
-from tokcore_pipelines.work.language_totals import refuse_many_languages, sum_up_encoded
+from tokcore_pipelines.work.language_totals import refuse_many_languages, refuse_many_partitions, sum_up_encoded
 from tokcore_pipelines.work.make_jobs import make_encode_job
 from tokcore_pipelines.work.result_keys import make_shuffled_key
 from tokcore_schemas.plan import Plan
@@ -158,6 +158,8 @@ def _check_and_finish(
     """What the workers made, after the sums were checked, and the files that describe all shards together."""
     items, languages = encoded.items, encoded.sum_up_languages()
     refuse_many_languages(languages, run.config.build.max_languages)
+    partitions = {shard.facts.partition for part in encoded.parts for shard in part.shards}
+    refuse_many_partitions(partitions, run.config.shards.max_partitions)
     reach("stage.worked")
     files = ledger.balance_ledgers(plan, [one for item in items for one in item.ledgers], languages)
     read = ledger.sum_up_ledgers(files)
@@ -185,6 +187,7 @@ def _make_job(
     url = urls.join(run.output, "tokenizer", FILE_NAME)
     spec = load_checked_spec(run.output, learned)
     job = make_encode_job(config, attempts, run.config.base, url, learned.file(FILE_NAME).sha256, spec)
+    job = dataclasses.replace(job, max_partitions=run.config.shards.max_partitions)
     if config.shuffle is not None:
         return job
     inherits = tell_workers(run.inheritance, plan, attempts, config, spec.fingerprint)

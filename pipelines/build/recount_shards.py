@@ -106,9 +106,13 @@ def name_planned(stored: Stored, held: HeldShards) -> Iterator[ShardRef]:
     splits = {"train", "validation"} if has_validation else {"train"}
 
     def find_key(one: ShardFacts) -> str:
-        if not 0 <= one.item < num_items or one.split not in splits or (config.by == "lang") != bool(one.lang):
+        if (
+            not 0 <= one.item < num_items
+            or one.split not in splits
+            or ((config.by == "lang", config.partitioning is not None) != (bool(one.lang), bool(one.partition)))
+        ):
             raise LedgerError(
-                f"{one.shard}: of work item {one.item} of {num_items}, split {one.split!r}, language {one.lang!r}"
+                f"{one.shard}: of work item {one.item} of {num_items}, split {one.split!r}, folder {one.folder!r}"
             )
         return make_key(one.item)
 

@@ -101,7 +101,7 @@ def name_shards(
             item = facts.item
             numbers.clear()
             short.clear()
-        stream = (facts.lang, facts.split)
+        stream = (facts.folder, facts.split)
         if stream in short:
             raise LedgerError(f"{short[stream]}: ended before it reached {target} tokens")
         if facts.tokens < target:

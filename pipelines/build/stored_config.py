@@ -91,6 +91,9 @@ def describe_encoding(shards: ShardsConfig) -> dict[str, Any]:
             formats=shards.formats,
             target_tokens=shards.target_tokens,
             by=shards.by,
+            partition_by=shards.partition_by,
+            bins={name: tuple(map(Decimal, bounds)) for name, bounds in (shards.bins or {}).items()},
+            max_partitions=MAX_INTEGER,
             validation=Decimal(shards.validation),
             compression=shards.compression,  # type: ignore[arg-type] # callers compare the identity
             dtype=shards.dtype or "int32",  # type: ignore[arg-type]

@@ -53,7 +53,7 @@ class PlanOrder:
         self._num_records = num_records
         self._numbers = {one.uri: number for number, one in enumerate(ranges)}
         self._problems = problems
-        self._last: dict[tuple[str, str], tuple[int, int]] = {}  # (lang, split) -> (range, ordinal)
+        self._last: dict[tuple[str, str], tuple[int, int]] = {}  # (folder, split) -> (range, ordinal)
         self._seen: list[list[Any]] = [[] for _ in ranges]
 
     def add_places(self, shard: ShardFacts, places: Places) -> None:
@@ -71,7 +71,7 @@ class PlanOrder:
         for source, where in by_source.items():
             numbers[where] = self._numbers[source]
         ordinals = batch.ordinals
-        last = self._last.get((shard.lang, shard.split), (-1, -1))
+        last = self._last.get((shard.folder, shard.split), (-1, -1))
         before_numbers = np.concatenate(([last[0]], numbers[:-1]))
         before_ordinals = np.concatenate(([last[1]], ordinals[:-1]))
         ascending = (numbers > before_numbers) | ((numbers == before_numbers) & (ordinals > before_ordinals))
@@ -81,7 +81,7 @@ class PlanOrder:
                 f"shards: {shard.shard}: {batch.sources[row]}, ordinal {int(ordinals[row])} "
                 f"comes after ordinal {int(before_ordinals[row])}: out of order, or there twice"
             )
-        self._last[shard.lang, shard.split] = (int(numbers[-1]), int(ordinals[-1]))
+        self._last[shard.folder, shard.split] = (int(numbers[-1]), int(ordinals[-1]))
         for number in np.unique(numbers).tolist():
             self._seen[number].append(ordinals[numbers == number])
 
@@ -122,7 +122,7 @@ class ShuffledOrder:
         self._files = files
         self._problems = problems
         self._records = records
-        self._before: dict[tuple[str, str], bytes] = {}  # (lang, split) -> the last place
+        self._before: dict[tuple[str, str], bytes] = {}  # (folder, split) -> the last place
 
     def add_places(self, shard: ShardFacts, places: Places) -> None:
         if not len(places):
@@ -130,10 +130,10 @@ class ShuffledOrder:
         heads = get_heads(places)
         if int(heads.min()) < self._first or int(heads.max()) > self._last:
             self._problems.append(f"shards: {shard.shard}: a document has its place in another part of the shuffle")
-        told = [self._before.get((shard.lang, shard.split), b""), *(place.tobytes() for place in places)]
+        told = [self._before.get((shard.folder, shard.split), b""), *(place.tobytes() for place in places)]
         if any(one > other for one, other in itertools.pairwise(told)):
             self._problems.append(f"shards: {shard.shard}: its documents are not in the order of the shuffle")
-        self._before[shard.lang, shard.split] = told[-1]
+        self._before[shard.folder, shard.split] = told[-1]
 
     def add(self, shard: ShardFacts, batch: TokenBatch) -> None:
         for source, where in batch.sources.by_label().items():

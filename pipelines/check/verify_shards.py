@@ -17,12 +17,14 @@ import pyarrow as pa
 
 from tokcore.errors import ConfigError, FormatError, TokError
 from tokcore.formats.documents import Documents, get_documents_path
+from tokcore.formats.partition_names import Partitioning
 from tokcore.formats.provenance import Provenance, get_provenance_path, hide_provenance
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.formats.shard_format import ShardFormat, ShardReader, ShardSettings
 from tokcore.kernel import IdCounter
 from tokcore.shards.documents_digest import DocumentsDigest
 from tokcore.shards.format_table import find_format
+from tokcore.shards.partitions import label_partitions
 from tokcore.shards.token_batch import ShardContent, TokenBatch, compute_document_digests, count_in_rows
 from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
 from tokcore_pipelines.check.verify_order import Order
@@ -49,6 +51,7 @@ class Rules:
     is_shuffled: bool
     validation: frozenset[str]  # uris of the files whose documents are all of the validation split
     has_share: bool  # whether documents of others may be, too
+    partitioning: Partitioning | None
 
 
 @dataclasses.dataclass(slots=True)
@@ -87,6 +90,7 @@ def make_rules(spec: TokenizerSpec, config: ShardsConfig, validation: Collection
         config.shuffle is not None,
         frozenset(validation),
         config.validation != "0",
+        config.partitioning,
     )
 
 
@@ -272,6 +276,10 @@ def _check_documents(
         sums[1] += int(lengths[where].sum())
         if rules.unknown is not None:
             sums[2] += int(count_in_rows(batch, rules.unknown)[where].sum())
+    if rules.partitioning is not None:
+        for partition, where in label_partitions(rules.partitioning, batch.langs, batch.metadata).by_label().items():
+            if partition != shard.partition:
+                complain(int(where[0]), f"is of partition {partition}, the shard of {shard.partition}")
     for source, where in batch.sources.by_label().items():
         found.documents_of[source] += len(where)
         is_kept = source in rules.validation

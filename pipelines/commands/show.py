@@ -100,6 +100,7 @@ def print_shards(output: str, listed: ListedShards, at: int | None = None) -> No
     say(*format_table(["shard", nouns, "tokens", "stored"], rows))
     if len(shown) < listed.number:
         say(f"and {listed.number - len(shown):,} more (--all shows all)")
+    _print_partitions(listed, nouns)
     place = urls.join(output, stage.name) if at is None else f"commit {at} of {output}"
     number, held = format_count(listed.number, "shard"), format_count(listed.documents, nouns[:-1])
     say("", f"{number} in {place}: {held}, {format_count(listed.tokens, 'token')}")
@@ -123,6 +124,24 @@ def print_shards(output: str, listed: ListedShards, at: int | None = None) -> No
         first = shown[0]["files"][0]
         name = urls.join(output, first) if first.startswith(f"{PARTS}/") else urls.join(output, stage.name, first)
         say("The text and tokens of a document:", f"  tokcore show {name}:0")
+
+
+def _print_partitions(listed: ListedShards, nouns: str) -> None:
+    """Print a line for each of the largest partitions, if shards are kept apart by these."""
+    if not listed.partitions:
+        return
+    largest = sorted(listed.partitions.items(), key=lambda item: (-item[1].tokens, item[0]))[:MOST_ROWS]
+    rows = [
+        [
+            make_printable(name),
+            *map(format_number, (one.shards, one.documents, one.tokens)),
+            format_size(one.size_bytes),
+        ]
+        for name, one in largest
+    ]
+    say("", *format_table(["partition", "shards", nouns, "tokens", "stored"], rows))
+    if len(largest) < len(listed.partitions):
+        say(f"and {len(listed.partitions) - len(largest):,} more (--json has all shards)")
 
 
 def _describe_tokenizer(totals: TokenizerTotals) -> str:

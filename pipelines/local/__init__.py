@@ -7,6 +7,6 @@ control_groups: where the system sets such limits.
 engines, dataflow: what [engine] says, as Beam's options.
 extras: what builds need beyond the library. threads: those that cannot start, and too little memory.
 say: the one door of what is printed.
-progress: rate and time left, on stderr.
+progress: rate and time left, on stderr. open_files: how many a process may open.
 terminal: text and tables that fit a terminal.
 """

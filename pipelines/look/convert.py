@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 from tokcore.errors import ConfigError, TokError
+from tokcore.formats.partition_names import list_above
 from tokcore.shards.conversion import Converted, NewIds, Origin, Reading, convert, find_settings, list_origins
 from tokcore.shards.format_table import find_format
 from tokcore.shards.opened_shards import find_shard_files
@@ -152,7 +153,7 @@ def _find_vocab_size(url: str) -> int | None:
     if not urls.is_local(url):
         return load_spec(url).vocab_size
     place = urls.get_local_path(url).resolve()
-    for folder in (place, *place.parents[:_LEVELS_UP]):
+    for folder in (place, *list_above(place, _LEVELS_UP)):
         if (folder / "tokenizer" / "tokcore.json").is_file() and (folder / "shards").is_dir():
             with contextlib.suppress(TokError):  # the ids themselves are looked at, too
                 return load_spec(str(folder)).vocab_size

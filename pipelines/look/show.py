@@ -13,7 +13,7 @@ from tokcore_pipelines.build.commit import find_manifest, get_manifest_url, requ
 from tokcore_pipelines.build.read_log import locate_part
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.redaction import redact
-from tokcore_schemas.commit_log import OWN, Part
+from tokcore_schemas.commit_log import OWN
 from tokcore_schemas.cut_manifest import cut_manifest
 from tokcore_schemas.manifest import AnyManifest
 from tokcore_schemas.stage_table import SHARDS, STAGES, WHOLE, Stage
@@ -31,6 +31,25 @@ class ListedShards(NamedTuple):
     number: int
     documents: int  # rows, of packed ones
     tokens: int
+    partitions: dict[str, PartitionSums]  # of all shards; empty unless they are kept apart so
+
+
+class PartitionSums(NamedTuple):
+    """What the shards of a partition hold."""
+
+    shards: int
+    documents: int
+    tokens: int
+    size_bytes: int  # stored
+
+    def add(self, shard: dict[str, Any]) -> PartitionSums:
+        """The sums with a listed shard, too."""
+        return PartitionSums(
+            self.shards + 1,
+            self.documents + shard["documents"],
+            self.tokens + shard["tokens"],
+            self.size_bytes + shard["size_bytes"],
+        )
 
 
 def list_shards(output: str, most: int | None = None) -> ListedShards:
@@ -44,8 +63,17 @@ def list_shards(output: str, most: int | None = None) -> ListedShards:
     totals = made.head["totals"]
     held = totals.get("records", totals)
     documents, tokens = totals.get("rows", held["documents"]), totals["tokens"] + totals.get("padding", 0)
-    shards = [*itertools.islice(_group_files(made.files), most)]
-    return ListedShards(shards, totals["shards"], documents, tokens)
+    listed = _group_files(made.files)
+    shards = [*itertools.islice(listed, most)]
+    partitions = _sum_up_partitions(itertools.chain(shards, listed)) if "partition" in (shards or [{}])[0] else {}
+    return ListedShards(shards, totals["shards"], documents, tokens, partitions)
+
+
+def _sum_up_partitions(shards: Iterable[dict[str, Any]]) -> dict[str, PartitionSums]:
+    sums: dict[str, PartitionSums] = {}
+    for shard in shards:
+        sums[shard["partition"]] = sums.get(shard["partition"], PartitionSums(0, 0, 0, 0)).add(shard)
+    return dict(sorted(sums.items()))
 
 
 def _group_files(files: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -55,7 +83,7 @@ def _group_files(files: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         own = [*of_shard]
         yield {
             "shard": ShardFacts(**about).stem,
-            **{name: about[name] for name in ("split", "documents", "tokens")},
+            **{name: about[name] for name in ("partition", "split", "documents", "tokens") if name in about},
             "size_bytes": sum(file["size_bytes"] for file in own),
             "files": [file["path"] for file in own],
         }
@@ -81,14 +109,20 @@ def list_shards_at(output: Output, most: int | None = None) -> ListedShards:
     most: as for list_shards. Raises ConfigError if the output is not finished.
     """
     totals = output.log.totals(output.number)
-    listed = itertools.chain.from_iterable(_list_part(output.url, part, most) for part in output.named)
-    return ListedShards([*itertools.islice(listed, most)], totals.shards, totals.documents, totals.tokens)
-
-
-def _list_part(output: str, part: Part, most: int | None) -> Iterator[dict[str, Any]]:
-    prefix = "" if part.path == OWN else f"{part.path}/shards/"
-    for shard in list_shards(locate_part(output, part), most).shards:
-        yield {**shard, "shard": prefix + shard["shard"], "files": [prefix + path for path in shard["files"]]}
+    shards: list[dict[str, Any]] = []
+    partitions: dict[str, PartitionSums] = {}
+    for part in output.named:
+        prefix = "" if part.path == OWN else f"{part.path}/shards/"
+        own = list_shards(locate_part(output.url, part), most)
+        for name, sums in own.partitions.items():
+            before = partitions.get(name, PartitionSums(0, 0, 0, 0))
+            partitions[name] = PartitionSums(*map(sum, zip(before, sums, strict=True)))
+        shards += (
+            {**shard, "shard": prefix + shard["shard"], "files": [prefix + path for path in shard["files"]]}
+            for shard in own.shards[: None if most is None else most - len(shards)]
+        )
+    held = (totals.shards, totals.documents, totals.tokens)
+    return ListedShards(shards, *held, dict(sorted(partitions.items())))
 
 
 def find_stage(url: str) -> tuple[str, Stage[Any]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tokcore.errors import ConfigError, FormatError, IdentityError
+from tokcore.formats.partition_names import list_above
 from tokcore.shards.opened_shards import Shards, describe, open_shards
 from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.build.commit import require_manifest
@@ -94,7 +95,7 @@ def _copy_remote_shard(url: str) -> Iterator[str]:
 
 def _find_tokenizer_above(place: Path, shards: Shards) -> Tokenizer | None:
     """The tokenizer of the output that holds a shard; None if it is not there or did not write the shard."""
-    for folder in (place, *place.parents[:_LEVELS_UP]):
+    for folder in (place, *list_above(place, _LEVELS_UP)):
         if (folder / "tokenizer" / "tokcore.json").is_file():
             try:
                 found = Tokenizer.load(folder)

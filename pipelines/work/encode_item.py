@@ -85,11 +85,13 @@ def find_or_encode_item(job: EncodeJob, assignment: Assignment) -> tuple[ItemEnc
                 texts = Texts(batch.texts.data, batch.texts.offsets[part.start : part.stop + 1])
                 spelled.update(tokenizer.spelled_special(texts))
                 langs = batch.langs[part]
-                of = streams.of(langs, choose_splits(job.config, batch, part, source.settings.validation))
-                where = streams.unfinished(of)
-                if len(where):
-                    tokens, pretokens = encode_texts(job, tokenizer, source, batch, part, texts, where)
-                    streams.write(EncodedDocuments(tokens, pretokens), [of[i] for i in where.tolist()])
+                splits = choose_splits(job.config, batch, part, source.settings.validation)
+                where = list(range(part.start, part.stop))
+                of = streams.of(langs, splits, make_metadata(batch.fields, job.partition_columns, where))
+                rest = streams.unfinished(of)
+                if len(rest):
+                    tokens, pretokens = encode_texts(job, tokenizer, source, batch, part, texts, rest)
+                    streams.write(EncodedDocuments(tokens, pretokens), [of[i] for i in rest.tolist()])
         shards, counts = streams.close()
     reach("encode.item")
     recorded = job.attempts.record(

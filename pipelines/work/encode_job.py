@@ -8,12 +8,13 @@ from typing import Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from tokcore.formats.metadata import Told
 from tokcore.formats.shard_format import ShardSettings
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.work.result_keys import hash_shards_settings
 from tokcore_schemas.stage_manifests import ShardsConfig
 
-Stream = tuple[str, str]  # (language, or empty where shards hold all; split)
+Stream = tuple[str, str]  # (folder of a language or a partition, or empty where shards hold all; split)
 Positions = npt.NDArray[np.int64]
 
 Config = TypeVar("Config")
@@ -40,6 +41,13 @@ class EncodeJob(ShardJob[ShardsConfig]):
     unknown: int | None = None  # id that stands for text without tokens
     inherits: bool = False  # whether some work items are those of another part of the output
     max_languages: int = 0  # of a work item; 0: no limit
+    max_partitions: int = 0  # the same
+
+    @property
+    def partition_columns(self) -> Told:
+        """The columns of metadata that the partition of a document depends on."""
+        by = self.config.partitioning
+        return () if by is None else by.columns_of(self.settings.metadata)
 
     @property
     def settings_sha256(self) -> str:

@@ -70,7 +70,7 @@ def gather_part(job: EncodeJob, part: ShufflePart) -> PartGathered:
         streams = ShardStreams(job, part.number, part.result_key, stack)
         for documents in _iterate_in_order(job, part):
             splits = ["validation" if one else "train" for one in documents.is_validation.tolist()]
-            of = streams.of(documents.tokens.langs, splits)
+            of = streams.of(documents.tokens.langs, splits, documents.tokens.metadata)
             where = streams.unfinished(of)
             if len(where):
                 rest = documents if len(where) == len(of) else documents.take(where)

@@ -60,6 +60,20 @@ def format_ratio(part: int, whole: int, digits: int = 4) -> str:
     return f"{scaled // 10**digits}.{scaled % 10**digits:0{digits}d}"
 
 
+def refuse_many_partitions(partitions: Collection[str], limit: int) -> None:
+    """Raise StageError for more partitions than shards.max_partitions allows: each has shards of its own.
+
+    limit: 0 for none.
+    """
+    if 0 < limit < len(partitions):
+        shown = ", ".join(sorted(partitions)[:_MOST_NAMED])
+        raise StageError(
+            f"shards.max_partitions = {limit:,}: the documents have {len(partitions):,} partitions or more, such as "
+            f"{shown}. Each has shards of its own. Leave a key out of shards.partition_by, give numbers fewer bins, or "
+            f"raise the limit. No shards were committed."
+        )
+
+
 def refuse_many_languages(languages: Collection[str], limit: int) -> None:
     """Raise StageError for more languages than build.max_languages allows: each has files of its own.
 

@@ -73,6 +73,7 @@ def make_mix_job(
         ShardSource.of(output, shards),
         shards.inputs["plan"].sha256,
         shards.config.by == "lang",
+        shards.config.partitioning,
         choose_num_parts(shards.totals.tokens, shards.config.target_tokens),
         result_key,
     )

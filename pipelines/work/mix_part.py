@@ -15,11 +15,15 @@ from typing import NamedTuple
 import numpy as np
 
 from tokcore.errors import FormatError
+from tokcore.formats.partition_names import Partitioning
 from tokcore.formats.provenance import Places, hide_provenance
 from tokcore.formats.shard_facts import ShardFacts
+from tokcore.shards.labels import repeat_label
+from tokcore.shards.partitions import label_partitions
 from tokcore.shards.token_batch import TokenBatch, join_batches
 from tokcore.train.document_shares import Copies
 from tokcore_pipelines.local.free_memory import freeing_memory
+from tokcore_pipelines.local.open_files import allow_open_files
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.store.manifests import read_manifest
 from tokcore_pipelines.store.pinned_inputs import read_pinned_files
@@ -52,6 +56,7 @@ class MixJob(ShardJob[MixtureConfig]):
     source: ShardSource
     plan_sha256: str  # of the plan's manifest, which has the names of sources
     by_lang: bool
+    partitioning: Partitioning | None
     num_source_parts: int  # of the shuffle
     result_key: str
     # What is decided once all parts of the shuffle are measured.
@@ -168,6 +173,8 @@ def mix_part(job: MixJob, part: MixPart) -> PartMixed:
     if (done := job.attempts.result(key, PartMixed)) is not None:
         return done
     tally = Tally()
+    if job.partitioning is not None:
+        allow_open_files()
     with contextlib.ExitStack() as stack:
         streams: dict[Stream, ShardSequence[_MixedShard, ShardRef]] = {}
 
@@ -271,13 +278,15 @@ def _put_in_order(parts: Sequence[Mixed]) -> Mixed:
 
 
 def deal_documents(job: MixJob, some: Mixed) -> Iterator[tuple[Stream, Mixed]]:
-    """The documents of each language, if shards are by language, and split."""
-    by_lang = some.tokens.langs.by_label() if job.by_lang else {"": np.arange(len(some.places))}
-    for lang, where in by_lang.items():
+    """The documents of each language or partition, if shards are kept apart by these, and split."""
+    folders = some.tokens.langs if job.by_lang else repeat_label("", len(some.places))
+    if job.partitioning is not None:
+        folders = label_partitions(job.partitioning, some.tokens.langs, some.tokens.metadata)
+    for folder, where in folders.by_label().items():
         for split, wanted in (("train", False), ("validation", True)):
             own = where[some.is_validation[where] == wanted]
             if len(own):
-                yield (lang, split), some if len(own) == len(some.places) else some.take(own)
+                yield (folder, split), some if len(own) == len(some.places) else some.take(own)
 
 
 class _MixedShard:

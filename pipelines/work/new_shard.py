@@ -9,6 +9,7 @@ from typing import Any, BinaryIO, Generic, Protocol, TypeVar
 import numpy as np
 
 from tokcore.errors import StageError
+from tokcore.formats.partition_names import is_partition
 from tokcore.formats.provenance import ProvenanceWriter, get_provenance_path
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.shards.format_table import SHARD_FORMATS
@@ -25,8 +26,9 @@ Done = TypeVar("Done")
 
 def begin_facts(stream: Stream, piece: int, number: int, result_key: str) -> ShardFacts:
     """A shard without documents. piece: number of the work item or part that writes it. number: of the shard there."""
-    lang, split = stream
-    return ShardFacts(spell_shard_name(split, piece, number), piece, lang, split, 0, 0, -1, result_key)
+    folder, split = stream
+    lang, partition = ("", folder) if is_partition(folder) else (folder, "")
+    return ShardFacts(spell_shard_name(split, piece, number), piece, lang, split, 0, 0, -1, result_key, partition)
 
 
 def require_plugins(config: Any) -> None:

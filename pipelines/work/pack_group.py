@@ -57,7 +57,7 @@ def pack_group(job: PackJob, group: PackGroup) -> GroupPacked:
     with contextlib.ExitStack() as stack:
 
         def begin(number: int) -> _RowShard:
-            stream = (group.lang, group.split)
+            stream = (group.folder, group.split)
             return _RowShard(job, begin_facts(stream, group.number, number, job.result_key), stack)
 
         shards, sums = ShardSequence[_RowShard, ShardRef](job.config.target_tokens, begin), PackedSums(0, 0, 0, 0, 0, 0)
@@ -92,7 +92,7 @@ class _Own(NamedTuple):
 
 def _list_own(job: PackJob, group: PackGroup) -> list[_Own]:
     """The shards of the stream. Raises StageError if the manifest is not the one that the stage was started with."""
-    shards = list_streams(job.source.list_shards())[group.lang, group.split]
+    shards = list_streams(job.source.list_shards())[group.folder, group.split]
     own, documents, tokens = [], 0, 0
     for shard in shards:
         own.append(_Own(shard, documents, tokens))

@@ -1,4 +1,4 @@
-"""The shards of a work item: a sequence of them per split, and per language where they are kept apart by language.
+"""The shards of a work item: a sequence of them per split, and per language or partition where these are kept apart.
 
 A shard is closed at the first document that reaches the target, and recorded at once, so that an attempt that dies
 later loses only the shards that were open.
@@ -8,14 +8,21 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 from collections.abc import Sequence
 
 import numpy as np
+import pyarrow as pa
 
 from tokcore.count.token_counts import add_up
 from tokcore.errors import StageError
+from tokcore.formats.partition_names import is_partition
 from tokcore.kernel import IdRows
+from tokcore.shards.labels import Labels
+from tokcore.shards.partitions import label_partitions
+from tokcore_pipelines.local.open_files import allow_open_files
 from tokcore_pipelines.work.encode_job import EncodeJob, Positions, Stream
+from tokcore_pipelines.work.language_totals import refuse_many_partitions
 from tokcore_pipelines.work.new_shard import ShardSequence, begin_facts
 from tokcore_pipelines.work.shard_attempt import EncodedDocuments, ShardAttempt
 from tokcore_pipelines.work.token_count_runs import read_id_run, write_id_run
@@ -24,12 +31,14 @@ from tokcore_schemas.refs import ShardEncoded, spell_shard_name
 
 def make_shard_key(stream: Stream, item: int, number: int) -> str:
     """The record key of a shard that was finished before its work item was."""
-    lang, split = stream
-    return "-".join(filter(None, ("shard", lang, spell_shard_name(split, item, number))))
+    folder, split = stream
+    if is_partition(folder):  # which may be longer than a file's name
+        folder = hashlib.sha256(folder.encode()).hexdigest()
+    return "-".join(filter(None, ("shard", folder, spell_shard_name(split, item, number))))
 
 
 class ShardStreams:
-    """One sequence of shards per split, and per language where shards are kept apart by language."""
+    """One sequence of shards per split, and per language or partition where shards are kept apart by these."""
 
     def __init__(
         self, job: EncodeJob, item: int, result_key: str, stack: contextlib.ExitStack, resumes: bool = True
@@ -44,11 +53,22 @@ class ShardStreams:
         self._stack = stack
         self._resumes = resumes
         self._sequences: dict[Stream, ShardSequence[ShardAttempt, ShardEncoded]] = {}
+        self._partitions: set[str] = set()
+        if job.config.partitioning is not None:
+            allow_open_files()
         self._ahead: dict[Stream, int] = {}  # documents that come by and are in a shard of an earlier attempt
 
-    def of(self, langs: Sequence[str], splits: Sequence[str]) -> list[Stream]:
-        """The stream of each document."""
-        return list(zip(langs if self._job.config.by == "lang" else [""] * len(langs), splits, strict=True))
+    def of(self, langs: Labels, splits: Sequence[str], metadata: pa.RecordBatch | None) -> list[Stream]:
+        """The stream of each document. metadata: has the columns that partitions depend on.
+
+        Raises StageError for more partitions than shards.max_partitions allows.
+        """
+        folders: Sequence[str] = langs if self._job.config.by == "lang" else [""] * len(langs)
+        if (by := self._job.config.partitioning) is not None:
+            folders = label_partitions(by, langs, metadata)
+            self._partitions.update(folders.names)
+            refuse_many_partitions(self._partitions, self._job.max_partitions)
+        return list(zip(folders, splits, strict=True))
 
     def unfinished(self, streams: Sequence[Stream]) -> Positions:
         """Positions of the next documents that no finished shard of an earlier attempt holds; call once for each."""
@@ -68,11 +88,11 @@ class ShardStreams:
 
     def write(self, some: EncodedDocuments, streams: Sequence[Stream]) -> None:
         """Write each document to the open shard of its stream."""
-        distinct = dict.fromkeys(streams)
-        for stream in distinct:
-            own = some
-            if len(distinct) > 1:
-                own = some.take(np.array([i for i, one in enumerate(streams) if one == stream], np.int64))
+        positions: dict[Stream, list[int]] = {}
+        for i, stream in enumerate(streams):
+            positions.setdefault(stream, []).append(i)
+        for stream, where in positions.items():
+            own = some if len(positions) == 1 else some.take(np.array(where, np.int64))
             self._sequences[stream].write(own, own.tokens.offsets)
 
     def close(self) -> tuple[list[ShardEncoded], IdRows]:

@@ -31,7 +31,7 @@ def thin_shards(
         # Nothing is recorded before all shards were compared with their manifest.
         streams = ShardStreams(job, assignment.number, result_key, stack, resumes=False)
         for shard in shards:
-            stream = (shard.facts.lang, shard.facts.split)
+            stream = (shard.facts.folder, shard.facts.split)
             for batch, _ in read_shard(output, shard):
                 left = batch.take(np.flatnonzero(~mark_removed(batch.ids, batch.langs, removed)).tolist())
                 if of := [stream] * left.num_documents:

@@ -99,7 +99,7 @@ class _Writing(contextlib.ExitStack):
         """Take documents apart, and append them."""
         if not splits:
             return
-        of = self._streams.of(batch.langs, splits)
+        of = self._streams.of(batch.langs, splits, batch.metadata)
         self._streams.unfinished(of)
         # How many pre-tokens there are follows from the manifest of the shards that are read.
         none = np.zeros(len(splits), np.int64)

@@ -47,16 +47,26 @@ def assignment(tmp_path: Path) -> Assignment:
     return Assignment(3, tuple(ranges))
 
 
-@pytest.fixture(params=[(False, "0"), (True, "0.3")], ids=["one-stream", "by-language-and-split"])
+@pytest.fixture(
+    params=[("", "0"), ("by", "0.3"), ("partition_by", "0.3")],
+    ids=["one-stream", "by-language-and-split", "by-partition-and-split"],
+)
 def job(request: pytest.FixtureRequest, tmp_path: Path) -> EncodeJob:
     merges = tokcore.learn_bpe(tokcore.count_pretokens([str(d["text"]) for d in DOCUMENTS]), vocab_size=300)
     spec = spec_of_merges(merges, {"name": "cl100k"}, (), [SpecialToken("<|end|>", None)])
     (tmp_path / "tokcore.json").write_bytes(spec.to_json_bytes())
-    by_lang, validation = request.param
+    apart, validation = request.param
     return EncodeJob(
         attempts=Attempts(str(tmp_path / "first"), "shards", "0" * 64),
         config=ShardsConfig(
-            ("arrow", "megatron", "nanogpt"), 700, "lang" if by_lang else "plan", validation, "zstd", (), "ordinary"
+            ("arrow", "megatron", "nanogpt"),
+            700,
+            "lang" if apart == "by" else "plan",
+            validation,
+            "zstd",
+            (),
+            "ordinary",
+            partition_by=("lang",) if apart == "partition_by" else (),
         ),
         settings=ShardSettings(spec.fingerprint, spec.vocab_size, "zstd"),
         base=str(tmp_path),
@@ -130,7 +140,8 @@ def test_finished_shards_of_an_interrupted_item_stand(job, assignment, tmp_path,
 
 
 def is_recorded(shard, names):
-    return "-".join(filter(None, ("shard", shard.facts.lang, shard.facts.shard))) + ".json" in names
+    folder = hash_sha256(shard.facts.partition.encode()) if shard.facts.partition else shard.facts.lang
+    return "-".join(filter(None, ("shard", folder, shard.facts.shard))) + ".json" in names
 
 
 def test_an_attempt_that_reads_fewer_documents_is_refused(job, assignment, tmp_path, monkeypatch):

@@ -56,7 +56,7 @@ COMMIT = {
             "remove: 1 document removed\n  1 document with 5 bytes of text, 1 token in 1 shard\n",
         ),
         (lambda: print_metrics({"count": {"items": 1, "records": 1}}), "1 work item, 1 record, "),
-        (lambda: print_shards("out", ListedShards([], 1, 1, 1)), "\n1 shard in out/shards: 1 document, 1 token\n"),
+        (lambda: print_shards("out", ListedShards([], 1, 1, 1, {})), "\n1 shard in out/shards: 1 document, 1 token\n"),
         (lambda: print_verified(VERIFIED), "1 document decoded and equal to its source\n"),
         (
             lambda: print_verified(dataclasses.replace(VERIFIED, lossless=False)),

@@ -8,7 +8,7 @@ import json
 import re
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin
 
 import pytest
 from hypothesis import given
@@ -891,7 +891,7 @@ def _type_in_words(setting: Any) -> str:
         if setting.kind is kind:
             return words
     one = "integer" if "int" in str(setting.kind) else "string"
-    return f"{one} or list" if setting.limits.or_one else "list" if "tuple" in str(setting.kind) else "table"
+    return f"{one} or list" if setting.limits.or_one else "list" if get_origin(setting.kind) is tuple else "table"
 
 
 def _default_in_words(setting: Any) -> str:

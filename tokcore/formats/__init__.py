@@ -7,5 +7,5 @@ datatrove: datatrove. litdata: litdata. mds: MosaicML's streaming. flat_ids: ids
 array_record: Grain and MaxText. riegeli: its blocks and chunks. varints: its integers.
 protobuf: messages, read strictly. documents: documents files. metadata: columns of the user's own.
 provenance: where the documents of a shuffled build came from. pieces: what packed rows are made of.
-files_beside_shards: finds these three. foreign_rows: rows that others wrote.
+files_beside_shards: finds these three. partition_names: names of folders. foreign_rows: rows that others wrote.
 """

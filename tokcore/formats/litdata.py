@@ -28,6 +28,7 @@ from tokcore.formats.flat_ids import (
     measure_file,
     store_ids,
 )
+from tokcore.formats.partition_names import list_above
 from tokcore.formats.shard_format import (
     IndexEntry,
     ShardFormat,
@@ -116,7 +117,7 @@ def _find_dtype(path: str, num_bytes: int, documents: Documents | None) -> str:
             if num_bytes == find_stored_dtype(dtype).itemsize * num_tokens:
                 return dtype
         raise FormatError(f"{path}: {num_bytes} bytes of ids, {documents.path} accounts for {num_tokens} ids")
-    for folder in Path(path).resolve().parents[:_LEVELS_UP]:
+    for folder in list_above(Path(path).resolve(), _LEVELS_UP):
         if (folder / INDEX).is_file():
             return read_index(str(folder / INDEX))
     raise FormatError(

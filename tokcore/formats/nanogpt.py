@@ -18,6 +18,7 @@ from tokcore.errors import FormatError
 from tokcore.files.canonical_json import write_canonical_json
 from tokcore.formats.documents import Documents, find_documents
 from tokcore.formats.flat_ids import FlatIds, open_headerless, store_ids
+from tokcore.formats.partition_names import list_above
 from tokcore.formats.shard_format import (
     IndexEntry,
     ShardFormat,
@@ -73,7 +74,7 @@ def open_ids(path: str, documents: Documents | None) -> FlatIds:
 
 def read_dtype(path: str) -> str:
     """The dtype that the index of the shard's folder names."""
-    for folder in Path(path).resolve().parents[:_LEVELS_UP]:
+    for folder in list_above(Path(path).resolve(), _LEVELS_UP):
         if (index := folder / INDEX).is_file():
             try:
                 content = json.loads(index.read_bytes())

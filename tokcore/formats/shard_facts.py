@@ -20,11 +20,17 @@ class ShardFacts:
     max_token_id: int  # -1 without any token
     # 12 hexadecimal digits that follow from all that determined the shard; "" of those that no build wrote.
     result_key: str = written_unless("")
+    partition: str = written_unless("")  # KEY=VALUE/KEY=VALUE; empty unless shards are kept apart by partition
+
+    @property
+    def folder(self) -> str:
+        """The folders of its language or its partition; empty if shards hold all documents."""
+        return self.partition or self.lang
 
     @property
     def place(self) -> str:
-        """Its name, below a folder of its language if it has one: the same in equal builds on all machines."""
-        return f"{self.lang}/{self.shard}" if self.lang else self.shard
+        """Its name, below the folders of its own if it has any: the same in equal builds on all machines."""
+        return f"{self.folder}/{self.shard}" if self.folder else self.shard
 
     @property
     def stem(self) -> str:

@@ -1,7 +1,8 @@
 """Token shards as one sequence of documents, in whatever format they are.
 
 opened_shards: opens and reads them: start here. token_batch: documents as token ids, with columns.
-labels: strings of which few differ, as codes. commits: the parts of an output that was updated.
+labels: strings of which few differ, as codes. partitions: folders by values of documents.
+commits: the parts of an output that was updated.
 followed_shards: what each new commit brings. format_table: the formats, one line each.
 shard_writing: one shard in several formats. conversion: from one format to another. shard_checks: the rules of formats.
 documents_digest: one digest of any documents. tombstones: what was removed, as keyed hashes.

@@ -30,6 +30,7 @@ from tokcore.files.ranged_files import RangedFile, read_by_ranges
 from tokcore.files.url_files import RemoteFile, copy_bytes, read_first
 from tokcore.formats.documents import SUFFIX as DOCUMENTS
 from tokcore.formats.documents import Documents
+from tokcore.formats.partition_names import list_above
 from tokcore.formats.pieces import SUFFIX as PIECES
 from tokcore.formats.pieces import PiecesFile
 from tokcore.formats.provenance import SUFFIX as PROVENANCE
@@ -54,7 +55,8 @@ SPLITS = ("train", "validation", "all")
 # Shards that are kept open at a time, each a few memory maps and at most one decoded record batch.
 MAX_OPEN = 64
 
-# The manifest of a build's shards, below the build's output; of a shard's folder it is at most two levels up.
+# The manifest of a build's shards, below the build's output; of a shard's folder it is at most two levels up, or more
+# where that is the folder of a partition.
 MANIFEST = "manifest.json"
 _LEVELS_UP = 2
 _FOLDERS_OF_A_SHARD = 5  # of its split, its language, its format, the stage; the output
@@ -449,7 +451,7 @@ def find_named_shards(place: Path) -> NamedShards:
     place: the output, a folder above it, or a file or folder in it. Manifests that cannot be read are passed over.
     """
     named = NamedShards(set(), [], {})
-    paths = {*place.rglob(MANIFEST), *(folder / MANIFEST for folder in place.parents[:_FOLDERS_OF_A_SHARD])}
+    paths = {*place.rglob(MANIFEST), *(folder / MANIFEST for folder in list_above(place, _FOLDERS_OF_A_SHARD))}
     for path in sorted(paths):
         root = path.parent
         if (fault := _find_fault(path, root)) is not None:
@@ -553,7 +555,7 @@ def _open_unnamed(found: Sequence[FormatFile]) -> Shards:
 
 def _find_manifest(place: Path) -> tuple[Path, Any] | None:
     """(folder, content) of the manifest of shards that place is under, if there is one; others' are passed over."""
-    for root in (place / "shards", place, *place.parents[:_LEVELS_UP]):
+    for root in (place / "shards", place, *list_above(place, _LEVELS_UP)):
         path = root / MANIFEST
         if path.is_file():
             data = path.read_bytes()

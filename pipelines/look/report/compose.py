@@ -15,7 +15,13 @@ from tokcore_pipelines.build.commit import find_manifest
 from tokcore_pipelines.build.output import Output
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.look.curve import count_table_ids
-from tokcore_pipelines.look.report.corpus_facts import tell_by_source, tell_corpus, tell_mixture, tell_validation
+from tokcore_pipelines.look.report.corpus_facts import (
+    tell_by_source,
+    tell_corpus,
+    tell_mixture,
+    tell_partitions,
+    tell_validation,
+)
 from tokcore_pipelines.look.report.estimates import Drawing
 from tokcore_pipelines.look.report.health import examine_health
 from tokcore_pipelines.look.report.merge_history import tell_history
@@ -86,6 +92,7 @@ def make_report(output: Output, wishes: Wishes, progress: StageProgress) -> dict
         "sample": _tell_sample(wishes.sample, read, drawn),
         "corpus": {
             **tell_corpus(build, read, own.lossless),
+            **({"partitions": partitions} if (partitions := tell_partitions(output.require_all(SHARDS))) else {}),
             "filtered": tell_by_source(output, build, "filtered"),
             "masked": tell_by_source(output, build, "masked"),
             "cut": tell_by_source(output, build, "cut"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from tokcore.files.jsonable import to_jsonable
@@ -17,7 +17,8 @@ from tokcore_pipelines.look.report.tokenizer_tables import group_sources
 from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.json_lines import read_lines
 from tokcore_pipelines.store.redaction import redact
-from tokcore_schemas.stage_manifests import BuildManifest, MixtureManifest, MixtureShare
+from tokcore_schemas.shard_entries import iterate_named_shards
+from tokcore_schemas.stage_manifests import BuildManifest, MixtureManifest, MixtureShare, ShardsManifest
 from tokcore_schemas.stage_table import REJECTED
 
 # Of a receipt, what counts documents and tokens.
@@ -101,6 +102,16 @@ def tell_validation(read: ShardPass, is_lossless: bool, learned_from: str) -> di
 
     told = {lang: tell(own) for lang, own in languages.items()}
     return {"is_learned_from": learned_from == "all", **tell(total), "languages": told}
+
+
+def tell_partitions(parts: Sequence[tuple[str, ShardsManifest]]) -> dict[str, Any]:
+    """Partition -> its shards, documents and tokens in all parts; empty unless shards are kept apart so."""
+    sums: dict[str, Counter[str]] = {}
+    for _, made in parts:
+        for facts in (shard.facts for shard in iterate_named_shards(made) if shard.facts.partition):
+            own = sums.setdefault(facts.partition, Counter())
+            own.update(shards=1, documents=facts.documents, tokens=facts.tokens)
+    return {name: dict(own) for name, own in sorted(sums.items())}
 
 
 def _tell_sources(read: ShardPass, is_lossless: bool) -> dict[str, Any]:

@@ -37,7 +37,13 @@ def write_corpus(report: Mapping[str, Any]) -> Html:
         parts.append(_write_validation(told["validation"]))
     if told["mixture"] is not None:
         parts += _write_mixture(told["mixture"])
-    parts += [_write_sources(told), *_write_metadata(told), _write_rejects(told), *_write_dropped(told)]
+    parts += [
+        _write_sources(told),
+        *_write_partitions(told),
+        *_write_metadata(told),
+        _write_rejects(told),
+        *_write_dropped(told),
+    ]
     parts += [_write_copies(told["copies"], order)]
     if told["mask"]:
         parts.append(_write_masked(told, order))
@@ -190,6 +196,19 @@ def _write_rejects(told: Mapping[str, Any]) -> Html:
     else:
         parts.append(tag("p", "No text spells a special token."))
     return join(parts)
+
+
+def _write_partitions(told: Mapping[str, Any]) -> list[Html]:
+    """The largest partitions; nothing if shards are not kept apart by these."""
+    partitions = told.get("partitions", {})
+    order = sorted(partitions, key=lambda name: (-partitions[name]["tokens"], name))
+    rows: Rows = [
+        [write_name(name), *(Number(partitions[name][what]) for what in ("shards", "documents", "tokens"))]
+        for name in order[:_MOST_SOURCES]
+    ]
+    more = f" The {_MOST_SOURCES} largest of {len(partitions):,}." if len(partitions) > _MOST_SOURCES else ""
+    heads = ["partition", "shards", "documents", "tokens"]
+    return [write_table("Partitions", heads, rows, note=f"Exact, from the manifests.{more}")] if rows else []
 
 
 def _write_metadata(told: Mapping[str, Any]) -> list[Html]:

@@ -337,4 +337,12 @@ DEFECTS = (
         "lines",
         in_tests("test_said.py::test_a_name_does_not_break_a_message_of_several_lines"),
     ),
+    Defect(
+        "partitions-of-all-items-unlimited",
+        "only the partitions of each work item are counted",
+        "_check_and_finish",
+        "refuse_many_partitions(partitions, run.config.shards.max_partitions)",
+        "refuse_many_partitions(partitions, 0)",
+        in_tests("pipelines/test_partitions.py::test_too_many_partitions_end_the_build_before_shards_are_committed"),
+    ),
 )

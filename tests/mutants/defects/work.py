@@ -559,4 +559,12 @@ DEFECTS = (
         "range(part.number * num // job.num_parts, (part.number + 1) * num // job.num_parts)",
         in_tests("pipelines/test_smaller_sizes.py::test_an_output_of_a_size_follows_from_an_output_alone"),
     ),
+    Defect(
+        "partitions-unlimited-here",
+        "a work item writes any number of partitions",
+        "ShardStreams.of",
+        "refuse_many_partitions(self._partitions, self._job.max_partitions)",
+        "refuse_many_partitions(self._partitions, 0)",
+        in_tests("pipelines/test_partitions.py::test_too_many_partitions_end_the_build_before_shards_are_committed"),
+    ),
 )
