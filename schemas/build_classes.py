@@ -434,17 +434,19 @@ class Shuffle:
 class Mixture:
     """[mixture]: the training documents of the shards in other proportions, written beside them"""
 
-    # how many tokens each language or source gets; not set: no mixture is written
+    # how many tokens each language, source or partition gets; not set: no mixture is written
     strategy: Literal["temperature", "unimax", "natural", "weights"] | None = None
-    # what is mixed: languages, or sources by their names
-    over: Literal["languages", "sources"] | None = None
+    # what is mixed: languages, sources by their names, or partitions by keys, such as topic/quality
+    over: str | None = None
     # for temperature: shares p of tokens become p**alpha; 1 is natural, 0 makes them equal
     alpha: Number | None = None
-    # for weights: language or source = factor on its tokens; 1 if not named; 0 leaves it out
+    # for weights: language, source or "topic=code" = factor on its tokens; 1 if not named; 0 leaves it out
     weights: Mapping[str, Number] | None = None
+    # the same in a file: JSON, or TOML by its name
+    weights_file: str | None = None
     # tokens of the mixture; not set: as many as there are, for weights as many as the factors give
     tokens: int | None = None
-    # how often documents may come at most; others get what a language or source then lacks; unimax requires it
+    # how often documents may come at most; others get what one then lacks; unimax requires it
     max_epochs: Number | None = None
     # file formats of the mixture; not set: those of shards.formats
     formats: str | None = None

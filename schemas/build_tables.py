@@ -663,9 +663,12 @@ class MixtureTable:
     """[mixture]: the training documents of the shards in other proportions, written beside them"""
 
     strategy: Literal["temperature", "unimax", "natural", "weights"] | None = key(
-        None, "how many tokens each language or source gets; not set: no mixture is written"
+        None, "how many tokens each language, source or partition gets; not set: no mixture is written"
     )
-    over: Literal["languages", "sources"] = key("languages", "what is mixed: languages, or sources by their names")
+    over: str = key(
+        "languages",
+        "what is mixed: languages, sources by their names, or partitions by keys, such as topic/quality",
+    )
     alpha: Decimal = key(
         mixing.DEFAULT.alpha,
         "for temperature: shares p of tokens become p**alpha; 1 is natural, 0 makes them equal",
@@ -675,16 +678,19 @@ class MixtureTable:
     )
     weights: Mapping[str, Decimal] = key(
         {},
-        "for weights: language or source = factor on its tokens; 1 if not named; 0 leaves it out",
+        'for weights: language, source or "topic=code" = factor on its tokens; 1 if not named; 0 leaves it out',
         least=0,
         strategies=("weights",),
+    )
+    weights_file: str | None = key(
+        None, "the same in a file: JSON, or TOML by its name", is_path=True, strategies=("weights",)
     )
     tokens: int | None = key(
         None, "tokens of the mixture; not set: as many as there are, for weights as many as the factors give", least=1
     )
     max_epochs: Decimal | None = key(
         None,
-        "how often documents may come at most; others get what a language or source then lacks; unimax requires it",
+        "how often documents may come at most; others get what one then lacks; unimax requires it",
         above=0,
     )
     formats: tuple[str, ...] = key(

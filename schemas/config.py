@@ -25,6 +25,7 @@ from tokcore_schemas.config_checks import (
 from tokcore_schemas.config_reader import BuildFile, read_tables
 from tokcore_schemas.extended import read_extended
 from tokcore_schemas.input_format import find_format
+from tokcore_schemas.mixture_weights import read_mixture_weights
 
 __all__ = [
     "VERSION",
@@ -59,9 +60,12 @@ def load_config(path: str, assigned: Sequence[str] = (), read_url: Callable[[str
 
 
 def read_named_files(config: BuildConfig, read_url: Callable[[str], bytes] | None = None) -> BuildConfig:
-    """The config with what is in the files that learn.extend and learn.chat_template name. Raises as load_config."""
+    """The config with what is in the files that learn.extend, learn.chat_template and mixture.weights_file name.
+
+    Raises as load_config.
+    """
     read = functools.partial(_read_file, read_url)
-    config = read_extended(config, read)
+    config = read_mixture_weights(read_extended(config, read), read)
     return dataclasses.replace(config, chat_template=_read_chat_template(config, read))
 
 

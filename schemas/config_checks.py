@@ -50,9 +50,11 @@ from tokcore_schemas.field_path import has_each
 from tokcore_schemas.field_template import is_template, parse_template
 from tokcore_schemas.input_format import find_format
 from tokcore_schemas.mask_checks import check_mask
+from tokcore_schemas.mixture_weights import find_weight_fault
 from tokcore_schemas.padding import find_padding
 from tokcore_schemas.plan import DUPLICATE, MASK_REASON
 from tokcore_schemas.setting import list_settings
+from tokcore_schemas.stage_manifests import list_partition_keys
 
 # Settings of [encode] -> the role of the tokens that they hold if they are not set.
 _ROLES = {"prepend": "document_begin", "append": "document_end"}
@@ -782,30 +784,29 @@ def _check_mixture(config: BuildConfig, file: BuildFile) -> None:
                     ("source", number, "name"),
                     'is missing, and mixture.over = "sources" mixes sources by name: add, for example, name = "web".',
                 )
+    for one in list_partition_keys(mixture.over):
+        if one not in config.shards.partition_by:
+            known = ("languages", "sources", *config.shards.partition_by)
+            raise file.error(
+                ("mixture", "over"),
+                f"= {show_value(mixture.over)}: {one} is none of {', '.join(known)}. Keys of shards.partition_by stand "
+                f"with / between them.{suggest_nearest(one, known)}",
+            )
     if mixture.strategy == "weights":
         _check_mixture_weights(config, file)
     _check_formats(config, mixture.formats, ("mixture", "formats"), file)
 
 
 def _check_mixture_weights(config: BuildConfig, file: BuildFile) -> None:
-    if not config.mixture.weights:
+    weights = config.mixture.weights
+    if bool(weights) == (config.mixture.weights_file is not None):
+        if weights:
+            raise file.error(("mixture", "weights_file"), "and weights exclude each other: remove one of them.")
         raise file.error(("mixture", "weights"), "is missing: add a table [mixture.weights] with lines like en = 1.5.")
-    over_sources = config.mixture.over == "sources"
-    if not over_sources:
-        _check_distinct_languages(config, ("mixture", "weights"), config.mixture.weights, file)
-        if any(source.lang_field is not None for source in config.sources):
-            return
-    spell = str if over_sources else config.spell_lang
-    known = sorted({spell((source.name if over_sources else source.lang) or "") for source in config.sources})
-    for name in config.mixture.weights:
-        if spell(name) not in known:
-            raise file.error(
-                ("mixture", "weights", name),
-                f"weighs a {'source' if over_sources else 'language'} that is not there: expected one of "
-                f"{', '.join(known)}.{suggest_nearest(name, known)}",
-            )
-    if all(config.mixture.weights.get(name) == 0 for name in known):
-        raise file.error(("mixture", "weights"), "are all 0: nothing would be in the mixture.")
+    if config.mixture.over == "languages":
+        _check_distinct_languages(config, ("mixture", "weights"), weights, file)
+    if (fault := find_weight_fault(config)) is not None:
+        raise file.error(("mixture", "weights", *filter(None, [fault.name])), fault.what)
 
 
 def _check_formats(config: BuildConfig, formats: Sequence[str], key: tuple[str, str], file: BuildFile) -> None:

@@ -284,13 +284,14 @@ class MixPart:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Measured:
-    """Training documents of a language and a source, in a part of the shuffle."""
+    """Training documents of a language, a source and a partition, in a part of the shuffle."""
 
     lang: str
     source: str  # its name; empty if it has none
     documents: int
     tokens: int
     cells: tuple[int, ...]  # tokens, by the second half of their documents' places: tokcore_schemas.copies
+    partition: str = written_unless("")  # by the keys of the mixture's receipts
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -305,7 +306,7 @@ class PartMeasured:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MixedSums:
-    """Training documents of a language and a source, in a part of a mixture."""
+    """Training documents of a language, a source and a partition, in a part of a mixture."""
 
     lang: str
     source: str  # its name; empty if it has none
@@ -313,6 +314,7 @@ class MixedSums:
     tokens: int
     left_out: int  # documents that are in no part, and would be in this one
     repeated: int  # of the documents, those that come again
+    partition: str = written_unless("")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -411,12 +411,12 @@ ShardsManifest = Manifest[ShardsConfig, ShardsTotals, EncodedLanguage, ShardFact
 @dataclasses.dataclass(frozen=True, slots=True)
 class MixtureConfig:
     strategy: Literal["temperature", "unimax", "natural", "weights"]
-    over: Literal["languages", "sources"]
+    over: str  # languages, sources, or keys of partitions: topic/quality
     formats: tuple[str, ...]
     target_tokens: int
     compression: str
     alpha: str = written_unless("")  # exact decimal; only of temperature
-    # Language or source -> exact decimal, where it is not 1.
+    # Language, source or partition -> exact decimal, where it is not 1.
     weights: dict[str, str] | None = written_unless(None)
     tokens: int | None = written_unless(None)  # None: as many as there are
     max_epochs: str = written_unless("")  # exact decimal; empty: any number
@@ -424,10 +424,20 @@ class MixtureConfig:
     plugins: Plugins = written_unless(None)  # formats of other distributions
     metadata: tuple[tuple[str, str], ...] = written_unless(())  # as of ShardsConfig
 
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        """The keys of the partitions that are mixed; none if languages or sources are."""
+        return list_partition_keys(self.over)
+
+
+def list_partition_keys(over: str) -> tuple[str, ...]:
+    """The keys of partitions that mixture.over names; none if it names languages or sources."""
+    return () if over in ("languages", "sources") else tuple(over.split("/"))
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MixtureShare:
-    """The receipt of a language or a source: its training documents in the shards, and in the mixture."""
+    """The receipt of a language, source or partition: its training documents in the shards, and in the mixture."""
 
     documents: int  # in the shards
     tokens: int  # in the shards
@@ -461,6 +471,8 @@ class MixtureTotals:
     segments: int  # tokcore_schemas.copies says what these are
     fingerprint: str  # of the tokenizer
     sources: dict[str, MixtureShare]  # by name, for sources that have one
+    # By the keys that are mixed, or, where those are none, by shards.partition_by.
+    partitions: dict[str, MixtureShare] | None = written_unless(None)
 
 
 # As of shards; what it says of each language is about training documents alone.

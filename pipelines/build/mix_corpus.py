@@ -15,7 +15,7 @@ from tokcore_pipelines.build.commit import require_manifest
 from tokcore_pipelines.build.shard_files import list_shard_files
 from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, name_inputs, run_stage
 from tokcore_pipelines.build.stored import Stored
-from tokcore_pipelines.local.terminal import format_number, format_table, make_printable
+from tokcore_pipelines.local.terminal import MOST_ROWS, format_number, format_table, make_printable
 from tokcore_pipelines.run.task import Step, do_steps, name_by_number
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.crashpoints import reach
@@ -24,12 +24,14 @@ from tokcore_pipelines.work.item_results import read_records
 from tokcore_pipelines.work.language_totals import format_ratio
 from tokcore_pipelines.work.make_jobs import make_mix_job
 from tokcore_pipelines.work.mix_part import (
+    Group,
     MixJob,
     count_part,
     make_measured_key,
     make_mixed_key,
     measure_part,
     mix_part,
+    name_mixed,
 )
 from tokcore_pipelines.work.result_keys import make_table_key
 from tokcore_schemas.copies import NUM_CELLS, choose_num_segments
@@ -51,7 +53,7 @@ _SHARE_DIGITS = 6
 class Decision(NamedTuple):
     """How a mixture is made; it follows from its settings and from what the shards hold."""
 
-    wanted: dict[str, int]  # language or source -> tokens
+    wanted: dict[str, int]  # language, source or partition -> tokens
     copies: dict[str, Copies]  # of the same
     num_parts: int
     num_segments: int
@@ -119,7 +121,7 @@ def _decide(config: MixtureConfig, shards: ShardsManifest, measured: Iterable[Pa
     parts = list(measured)
     cells: dict[str, list[int]] = {}
     for one in _iterate_measured(parts):
-        name = one.source if config.over == "sources" else one.lang
+        name = name_mixed(config, one.lang, one.source, one.partition)
         own = cells.setdefault(name, [0] * NUM_CELLS)
         own[:] = map(sum, zip(own, one.cells, strict=True))
     wanted = share_tokens(
@@ -149,7 +151,7 @@ def _choose_sizes(config: MixtureConfig, shards: ShardsManifest, num_tokens: int
 
 def _read_decision(made: MixtureManifest) -> Decision:
     """How a mixture was made, as its manifest says."""
-    shares = made.totals.sources if made.config.over == "sources" else made.languages
+    shares = _choose_receipts(made.config, made.languages, made.totals.sources, made.totals.partitions or {})
     chosen = {name: share for name, share in shares.items() if share.copies is not None}
     return Decision(
         {name: share.tokens_wanted or 0 for name, share in chosen.items()},
@@ -164,26 +166,36 @@ def _iterate_measured(parts: Sequence[PartMeasured]) -> Iterable[Measured]:
 
 
 def _add_up_sums(parts: Iterable[PartMixed]) -> list[MixedSums]:
-    """The sums of each language and source over all parts."""
-    totals: dict[tuple[str, str], list[int]] = {}
+    """The sums of each language, source and partition over all parts."""
+    totals: dict[Group, list[int]] = {}
     for one in (one for part in parts for one in part.sums):
-        own = totals.setdefault((one.lang, one.source), [0, 0, 0, 0])
+        own = totals.setdefault((one.lang, one.source, one.partition), [0, 0, 0, 0])
         own[:] = map(sum, zip(own, (one.documents, one.tokens, one.left_out, one.repeated), strict=True))
-    return [MixedSums(*pair, *totals[pair]) for pair in sorted(totals)]
+    return [
+        MixedSums(lang, source, documents, tokens, left_out, repeated, partition)
+        for (lang, source, partition), (documents, tokens, left_out, repeated) in sorted(totals.items())
+    ]
+
+
+def _choose_receipts(config: MixtureConfig, *receipts: dict[str, MixtureShare]) -> dict[str, MixtureShare]:
+    """The receipts of what is mixed. receipts: of languages, of sources, of partitions."""
+    return receipts[2 if config.partition_keys else 1 if config.over == "sources" else 0]
 
 
 def _sum_up(
     job: MixJob, decided: Decision, measured: Sequence[PartMeasured], parts: Sequence[PartMixed]
 ) -> tuple[MixtureTotals, dict[str, MixtureShare]]:
-    """The totals of the stage, with the receipts of sources, and the receipts of languages."""
+    """The totals of the stage, with the receipts of sources and partitions, and the receipts of languages."""
     mixed, written = _add_up_sums(parts), [shard for part in parts for shard in part.shards]
-    by_lang = _write_receipts([(one.lang, one) for one in _iterate_measured(measured)], [(m.lang, m) for m in mixed])
-    by_source = _write_receipts(
-        [(one.source, one) for one in _iterate_measured(measured) if one.source],
-        [(one.source, one) for one in mixed if one.source],
+    by_lang, by_source, by_partition = (
+        _write_receipts(
+            [(getattr(one, what), one) for one in _iterate_measured(measured) if getattr(one, what)],
+            [(getattr(one, what), one) for one in mixed if getattr(one, what)],
+        )
+        for what in ("lang", "source", "partition")
     )
-    chosen = by_source if job.config.over == "sources" else by_lang
     whole = sum(decided.wanted.values())
+    chosen = _choose_receipts(job.config, by_lang, by_source, by_partition)
     for name, share in chosen.items():
         copies = decided.copies[name]
         chosen[name] = dataclasses.replace(
@@ -210,6 +222,7 @@ def _sum_up(
         segments=decided.num_segments,
         fingerprint=job.settings.fingerprint,
         sources=by_source,
+        partitions=by_partition or None,
     )
     return totals, by_lang
 
@@ -272,7 +285,7 @@ def tell_mixture(made: MixtureManifest) -> list[str]:
 
 
 def show_receipts(made: MixtureManifest) -> list[str]:
-    """The lines that show what the mixture holds of each language and source."""
+    """The lines that show what the mixture holds of each language and source, and of the largest partitions."""
     lines: list[str] = []
     for what, shares in (("language", made.languages), ("source", made.totals.sources)):
         rows = [
@@ -291,6 +304,19 @@ def show_receipts(made: MixtureManifest) -> list[str]:
         if rows:
             header = [what, "tokens", "in mixture", "share wanted", "share", "epochs", "left out", "repeated"]
             lines += ["", *format_table(header, rows)]
+    return [*lines, *_show_partitions(made.totals.partitions or {})]
+
+
+def _show_partitions(partitions: Mapping[str, MixtureShare]) -> list[str]:
+    """Lines of the largest partitions, whose names are long: with fewer columns than the others."""
+    largest = sorted(partitions.items(), key=lambda item: (-item[1].mixed_tokens, item[0]))[:MOST_ROWS]
+    rows = [
+        [make_printable(name), format_number(one.tokens), format_number(one.mixed_tokens), one.share, one.epochs]
+        for name, one in largest
+    ]
+    lines = ["", *format_table(["partition", "tokens", "in mixture", "share", "epochs"], rows)] if rows else []
+    if len(largest) < len(partitions):
+        lines.append(f"and {len(partitions) - len(largest):,} more, in {MIXED.name}/manifest.json")
     return lines
 
 

@@ -74,6 +74,7 @@ def make_mix_job(
         shards.inputs["plan"].sha256,
         shards.config.by == "lang",
         shards.config.partitioning,
+        by.only(config.partition_keys or by.keys) if (by := shards.config.partitioning) is not None else None,
         choose_num_parts(shards.totals.tokens, shards.config.target_tokens),
         result_key,
     )

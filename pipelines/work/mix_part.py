@@ -46,7 +46,7 @@ from tokcore_schemas.stage_table import PLAN
 
 _WRITTEN_DOCUMENTS = 4096
 
-Pair = tuple[str, str]  # (language, name of the source or "")
+Group = tuple[str, str, str]  # (language, name of the source or "", partition or "")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,6 +57,7 @@ class MixJob(ShardJob[MixtureConfig]):
     plan_sha256: str  # of the plan's manifest, which has the names of sources
     by_lang: bool
     partitioning: Partitioning | None
+    receipts_by: Partitioning | None  # the partitions that documents are counted by; None: there are none
     num_source_parts: int  # of the shuffle
     result_key: str
     # What is decided once all parts of the shuffle are measured.
@@ -64,12 +65,17 @@ class MixJob(ShardJob[MixtureConfig]):
     num_segments: int = 0
     copies: Mapping[str, Copies] = dataclasses.field(default_factory=dict)  # of languages, or of sources
 
-    def find_copies(self, pair: Pair) -> Copies:
-        """How often the training documents of a language and source come. Raises FormatError for an unknown one."""
-        name = pair[1] if self.config.over == "sources" else pair[0]
+    def find_copies(self, group: Group) -> Copies:
+        """How often the training documents of a group come. Raises FormatError for an unknown one."""
+        name = name_mixed(self.config, *group)
         if name not in self.copies:
             raise FormatError(f"mixed/manifest.json: does not say how often documents of {name!r} come")
         return self.copies[name]
+
+
+def name_mixed(config: MixtureConfig, lang: str, source: str, partition: str) -> str:
+    """The one of the three that documents are mixed by."""
+    return partition if config.partition_keys else source if config.over == "sources" else lang
 
 
 def make_measured_key(part: int) -> str:
@@ -87,7 +93,7 @@ def make_mixed_key(part: int) -> str:
 
 @freeing_memory
 def measure_part(job: MixJob, part: MixPart) -> PartMeasured:
-    """Count the documents and tokens of each language and source in a part of the shuffle, and record them."""
+    """Count the documents and tokens of each group in a part of the shuffle, and record them."""
     key = make_measured_key(part.number)
     if (done := job.attempts.result(key, PartMeasured)) is not None:
         return done
@@ -99,8 +105,8 @@ def measure_part(job: MixJob, part: MixPart) -> PartMeasured:
 def count_part(job: MixJob, number: int) -> PartMeasured:
     """What measure_part records."""
     names = read_source_names(job.source.output, job.plan_sha256)
-    totals: dict[Pair, list[int]] = {}
-    cells: dict[Pair, np.ndarray[tuple[int], np.dtype[np.int64]]] = {}
+    totals: dict[Group, tuple[int, int]] = {}
+    cells: dict[Group, np.ndarray[tuple[int], np.dtype[np.int64]]] = {}
     validation = [0, 0]
     shards = OrderedShards(job.source, job.num_source_parts)
     for split, batch, places in shards.read(number):
@@ -110,14 +116,14 @@ def count_part(job: MixJob, number: int) -> PartMeasured:
             validation[1] += int(lengths.sum())
             continue
         of_cells = find_cells(places)
-        for pair, where in _group_documents(batch, names):
-            own = totals.setdefault(pair, [0, 0])
-            own[0] += len(where)
-            own[1] += int(lengths[where].sum())
-            added = cells.setdefault(pair, np.zeros(NUM_CELLS, np.int64))
+        for group, where in _group_documents(job, batch, names):
+            documents, tokens = totals.get(group, (0, 0))
+            totals[group] = documents + len(where), tokens + int(lengths[where].sum())
+            added = cells.setdefault(group, np.zeros(NUM_CELLS, np.int64))
             np.add.at(added, of_cells[where], lengths[where])
     measured = (
-        Measured(*pair, totals[pair][0], totals[pair][1], tuple(cells[pair].tolist())) for pair in sorted(totals)
+        Measured(lang, source, *of, tuple(cells[lang, source, partition].tolist()), partition=partition)
+        for (lang, source, partition), of in sorted(totals.items())
     )
     return PartMeasured(number, validation[0], validation[1], tuple(measured))
 
@@ -135,16 +141,25 @@ def read_source_names(output: str, plan_sha256: str) -> Mapping[str, str]:
     return {file.uri: settings[file.settings].name for file in files if settings[file.settings].name}
 
 
-def _group_documents(batch: TokenBatch, names: Mapping[str, str]) -> list[tuple[Pair, Positions]]:
-    """The positions of the documents of each language and source."""
+def _group_documents(job: MixJob, batch: TokenBatch, names: Mapping[str, str]) -> list[tuple[Group, Positions]]:
+    """The positions of the documents of each language, source and partition."""
     named = [names.get(uri, "") for uri in batch.sources.names]
     distinct = sorted(set(named))
     code_of = np.array([distinct.index(name) for name in named], np.int64)
-    codes = batch.langs.codes.astype(np.int64) * len(distinct) + code_of[batch.sources.codes]
-    return [
-        ((batch.langs.names[code // len(distinct)], distinct[code % len(distinct)]), np.flatnonzero(codes == code))
-        for code in np.unique(codes).tolist()
-    ]
+    partitions = repeat_label("", batch.num_documents)
+    if job.receipts_by is not None:
+        partitions = label_partitions(job.receipts_by, batch.langs, batch.metadata)
+    pairs = batch.langs.codes.astype(np.int64) * len(distinct) + code_of[batch.sources.codes]
+    found, codes = np.unique(pairs * len(partitions.names) + partitions.codes, return_inverse=True)
+    order = np.argsort(codes, kind="stable")
+    bounds = np.searchsorted(codes[order], np.arange(len(found) + 1)).tolist()
+    groups = []
+    for number, code in enumerate(found.tolist()):
+        pair, partition = divmod(code, len(partitions.names))
+        lang, source = divmod(pair, len(distinct))
+        group = (batch.langs.names[lang], distinct[source], partitions.names[partition])
+        groups.append((group, order[bounds[number] : bounds[number + 1]]))
+    return groups
 
 
 # ---------------------------------------------------------------------------------------------------------- second pass
@@ -192,14 +207,14 @@ def mix_part(job: MixJob, part: MixPart) -> PartMixed:
 
 
 class Tally:
-    """What becomes of the training documents of each language and source."""
+    """What becomes of the training documents of each language, source and partition."""
 
     def __init__(self) -> None:
-        self._sums: dict[Pair, list[int]] = {}
+        self._sums: dict[Group, list[int]] = {}
 
-    def add(self, pair: Pair, copy: int, taken: int, tokens: int, passed_over: int) -> None:
+    def add(self, group: Group, copy: int, taken: int, tokens: int, passed_over: int) -> None:
         """Count documents that are taken for a copy, their tokens, and those that are not."""
-        own = self._sums.setdefault(pair, [0, 0, 0, 0])
+        own = self._sums.setdefault(group, [0, 0, 0, 0])
         own[0] += taken
         own[1] += tokens
         if copy == 0:
@@ -208,8 +223,11 @@ class Tally:
             own[3] += taken
 
     def sum_up(self) -> tuple[MixedSums, ...]:
-        """The sums, in the order of languages and sources."""
-        return tuple(MixedSums(*pair, *self._sums[pair]) for pair in sorted(self._sums))
+        """The sums, in the order of languages, sources and partitions."""
+        return tuple(
+            MixedSums(lang, source, documents, tokens, left_out, repeated, partition)
+            for (lang, source, partition), (documents, tokens, left_out, repeated) in sorted(self._sums.items())
+        )
 
 
 def iterate_part(job: MixJob, number: int, tally: Tally) -> Iterator[Mixed]:
@@ -253,17 +271,17 @@ def _choose_documents(
         if 0 in copies:
             yield 0, np.arange(batch.num_documents)
         return
-    groups, lengths, tails = _group_documents(batch, names), np.diff(batch.offsets), get_tails(places)
+    groups, lengths, tails = _group_documents(job, batch, names), np.diff(batch.offsets), get_tails(places)
     for copy in copies:
         is_taken = np.zeros(batch.num_documents, bool)
-        for pair, where in groups:
-            whole, cut = job.find_copies(pair)
+        for group, where in groups:
+            whole, cut = job.find_copies(group)
             if copy < whole:
                 is_taken[where] = True
             elif copy == whole and cut:
                 is_taken[where] = tails[where] < np.uint64(cut)
             own = where[is_taken[where]]
-            tally.add(pair, copy, len(own), int(lengths[own].sum()), len(where) - len(own))
+            tally.add(group, copy, len(own), int(lengths[own].sum()), len(where) - len(own))
         if is_taken.any():
             yield copy, np.flatnonzero(is_taken)
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import random
 import re
 from collections import Counter, defaultdict
 from pathlib import Path
-from urllib.parse import quote
 
 import duckdb
-import numpy as np
 import polars
 import pyarrow as pa
 import pyarrow.dataset
 import pytest
-from support.builds import ON_BEAM, build_file, jsonl, run, texts, tokcore, tree, write
+from support.builds import ON_BEAM, build_file, jsonl, run, tokcore, tree, write
+from support.partitioned import DOCUMENTS, METADATA, NULL, SOURCES, find_bin, find_folder, group, make_documents
 
 import tokcore as tk
 from tokcore.errors import ConfigError, StageError
@@ -33,67 +31,10 @@ from tokcore_schemas.config import parse_config
 from tokcore_schemas.shard_entries import list_named_shards
 from tokcore_schemas.stage_table import MIXED, PACKED, SHARDS, WHOLE
 
-NULL = "__HIVE_DEFAULT_PARTITION__"
-TOPICS = ["code", "a/b c", "ü=%", None, "", NULL, "web"]
-BOUNDS = (0.2, 0.5, 0.8)
-METADATA = """
-[metadata]
-topic = "string"
-quality = "float32"
-year = "int32"
-adult = "bool"
-"""
 KEYS = 'partition_by = ["lang", "topic", "quality"]\nbins = { quality = [0.2, 0.5, 0.8] }\n'
-SOURCES = '[[source]]\nlang_field = "l"\nid = "id"\nfiles = "a*.jsonl"\n'
 FORMATS = [name for name in SHARD_FORMATS if SHARD_FORMATS[name].holds_metadata or not SHARD_FORMATS[name].has_columns]
 FEW = ["arrow", "megatron"]
 SETTINGS = "[learn]\nvocab_size = 300\n[plan]\nrange_bytes = 9000\n[shards]\nvalidation = 0.2\ntarget_tokens = 150\n"
-
-
-def make_documents(name: str, num: int) -> list[dict]:
-    chance = random.Random(name)
-    return [
-        {
-            "id": f"{name}-{i}",
-            "l": (lang := ("en", "ru")[i % 2]),
-            "text": texts(lang, 1, chance.randrange(10**9))[0],
-            "topic": chance.choice(TOPICS),
-            "quality": chance.choice([None, *BOUNDS, 0.1, 0.7, chance.random()]),
-            "year": chance.choice([None, 1999, -5]),
-            "adult": chance.choice([None, True, False]),
-        }
-        for i in range(num)
-    ]
-
-
-DOCUMENTS = make_documents("a", 120)
-
-
-def spell(key: str, value: object) -> str:
-    """The oracle: one folder's name."""
-    if value is None:
-        return f"{key}={NULL}"
-    text = {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)
-    return f"{key}={quote(text, safe='')}" if text != NULL else f"{key}=%5F{NULL[1:]}"
-
-
-def find_bin(quality: float | None) -> int | None:
-    if quality is None:
-        return None
-    return sum(np.float32(quality) >= np.float32(bound) for bound in BOUNDS)
-
-
-def find_folder(one: dict) -> str:
-    """The oracle: the partition of a document."""
-    values = {"lang": one["l"], "topic": one["topic"], "quality": find_bin(one["quality"])}
-    return "/".join(spell(key, value) for key, value in values.items())
-
-
-def group(documents: list[dict]) -> dict[str, set[str]]:
-    groups = defaultdict(set)
-    for one in documents:
-        groups[find_folder(one)].add(one["id"])
-    return dict(groups)
 
 
 def list_partitions(place, at: int | None = None) -> dict[str, set[str]]:

@@ -32,6 +32,10 @@ class Partitioning(NamedTuple):
     keys: tuple[str, ...]
     bins: Mapping[str, tuple[str, ...]]
 
+    def only(self, keys: Sequence[str]) -> Partitioning:
+        """By some of these keys, in their order."""
+        return Partitioning(tuple(keys), {key: bounds for key, bounds in self.bins.items() if key in keys})
+
     def columns_of(self, told: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
         """Of metadata columns those that partitions depend on."""
         return tuple((name, kind) for name, kind in told if name in self.keys)
@@ -61,6 +65,19 @@ def name_folder(key: str, value: Any) -> str:
 def _quote(text: str) -> str:
     """The text as a part of a URL has it."""
     return "".join(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in text.encode())
+
+
+def find_name_fault(name: str, keys: Sequence[str]) -> str:
+    """What keeps a name from being the folders of these keys, in their order; "" if it is.
+
+    >>> find_name_fault("topic=code/quality=3", ["topic", "quality"]), find_name_fault("code", ["topic"])
+    ('', 'expected topic=VALUE')
+    """
+    expected = [_quote(key) for key in keys]
+    found = [one.partition("=") for one in name.split("/")]
+    if [key for key, _, _ in found] != expected or not all(between for _, between, _ in found):
+        return f"expected {'/'.join(f'{key}=VALUE' for key in expected)}"
+    return ""
 
 
 def is_partition(name: str) -> bool:

@@ -150,12 +150,17 @@ def tell_mixture(mixed: MixtureManifest | None) -> dict[str, Any] | None:
     """
     if mixed is None:
         return None
-    totals = {key: value for key, value in to_jsonable(mixed.totals).items() if key not in ("sources", "fingerprint")}
+    totals = {
+        key: value
+        for key, value in to_jsonable(mixed.totals).items()
+        if key not in ("sources", "partitions", "fingerprint")
+    }
     return {
         "settings": to_jsonable(mixed.config),
         "totals": totals,
         "languages": _read_receipts(mixed.languages),
         "sources": _read_receipts(mixed.totals.sources),
+        **({"partitions": _read_receipts(mixed.totals.partitions)} if mixed.totals.partitions else {}),
     }
 
 

@@ -109,8 +109,8 @@ def _write_validation(told: Mapping[str, Any]) -> Html:
 
 def _write_mixture(mixture: Mapping[str, Any]) -> list[Html]:
     tables = []
-    for what in ("languages", "sources"):
-        of = mixture[what]
+    for what in ("languages", "sources", "partitions"):
+        of = mixture.get(what, {})
         order = sorted(of, key=lambda name: (-of[name]["mixed_tokens"], name))
         rows: Rows = [
             [

@@ -567,4 +567,12 @@ DEFECTS = (
         "refuse_many_partitions(self._partitions, 0)",
         in_tests("pipelines/test_partitions.py::test_too_many_partitions_end_the_build_before_shards_are_committed"),
     ),
+    Defect(
+        "mixtures-by-every-key",
+        "a mixture over some keys counts partitions of all",
+        "make_mix_job",
+        "by.only(config.partition_keys or by.keys)",
+        "by.only(by.keys)",
+        in_tests("pipelines/test_partition_mixtures.py::test_partitions_are_mixed_as_a_loop_mixes_them"),
+    ),
 )
