@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from decimal import Decimal
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.builds import build_file, jsonl, run, tokcore, tree, write
 from support.partitioned import DOCUMENTS, METADATA, SOURCES, find_folder, make_documents
@@ -14,6 +15,7 @@ from support.partitioned import DOCUMENTS, METADATA, SOURCES, find_folder, make_
 import tokcore as tk
 from tokcore.errors import ConfigError
 from tokcore.train.document_shares import share_tokens
+from tokcore.train.loader import Loader
 from tokcore_pipelines import report
 from tokcore_pipelines.build.commit import require_manifest
 from tokcore_pipelines.check.verify import verify
@@ -171,3 +173,49 @@ def test_a_weight_that_no_document_has(folder, tmp_path):
     told = "strategy = 'weights'\nover = 'topic'\nweights = { 'topic=none' = 2 }\n"
     with pytest.raises(ConfigError, match="topic=none: no training document is of it, only of topic="):
         run(build_file(folder, SOURCES + METADATA, TEXT + told), tmp_path / "out")
+
+
+def test_a_loader_weighs_partitions_by_any_keys(folder, tmp_path):
+    """Rows of each name come in proportion, and hold the ids of its partitions, in the order of shards."""
+    text = TEXT.partition("[shuffle]")[0]
+    run(build_file(folder, SOURCES + METADATA, text), tmp_path / "out")
+    own = {one["id"]: one for one in MORE}
+    shards = tk.open_shards(tmp_path / "out")
+    documents = [(shards.document(i).id, shards[i]) for i in range(len(shards))]
+    write(tmp_path / "w.json", b'{"topic=code": 1.5, "topic=web": 0.5, "topic=": 0}')
+    for mixture, weights in (
+        ({"topic=code": 3, "topic=web": 1}, {"topic=code": 3, "topic=web": 1}),
+        (tmp_path / "w.json", {"topic=code": 3, "topic=web": 1}),
+        ({"quality=3/lang=en": 1, "quality=1/lang=ru": 1}, {"quality=3/lang=en": 1, "quality=1/lang=ru": 1}),
+    ):
+        over = "/".join(one.partition("=")[0] for one in next(iter(weights)).split("/"))
+        streams = {name: [ids for id, ids in documents if name_group(own[id], over) == name] for name in weights}
+        rows = {name: np.concatenate(parts) for name, parts in streams.items()}
+        loader = Loader(tmp_path / "out", 16, 1, shuffle=False, mixture=mixture)
+        assert loader.num_rows == sum(len(ids) // 16 for ids in rows.values())
+        given = Counter()
+        for step in range(4 * 8):
+            name = next(
+                name
+                for name, ids in rows.items()
+                if np.array_equal(loader[step].tokens[0], ids[given[name] * 16 : (given[name] + 1) * 16])
+            )
+            given[name] += 1
+        assert given == {name: weight * 32 // sum(weights.values()) for name, weight in weights.items()}
+    state = Loader(tmp_path / "out", 16, 1, mixture=tmp_path / "w.json").state_dict(1)
+    assert state["mixture"] == {"topic=code": 3, "topic=web": 1}
+
+
+def test_what_a_loader_may_not_be_told(folder, tmp_path):
+    run(build_file(folder, SOURCES + METADATA, TEXT.partition("[shuffle]")[0]), tmp_path / "out")
+    write(tmp_path / "zeros.json", b'{"topic=code": 0}')
+    for mixture, message in (
+        ({"topic=code": 1, "quality=1": 1}, "'topic=code' and 'quality=1' have different keys"),
+        ({"topic=code": 1, "en": 1}, "have different keys"),
+        ({"topic=x": 1}, "no shards of 'topic=x': there are 'topic=', 'topic=%5F_HIVE"),
+        ({"year=1": 1}, "no shards of 'year=1': there are none"),
+        (tmp_path / "zeros.json", "all weights are 0"),
+        (tmp_path / "none.json", "none.json: cannot be read: No such file"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            Loader(tmp_path / "out", 16, 1, mixture=mixture)

@@ -237,7 +237,7 @@ def test_a_mixture_takes_languages_from_their_folders(tmp_path):
         ({"en": 0}, "mixture: en = 0: expected a positive integer"),
         ({"en": 0.5}, "mixture: en = 0.5: expected a positive integer"),
         ({"en": 1, "sw": 1 << 16}, "mixture: its weights sum up to 65537"),
-        ({}, "mixture: names no language"),
+        ({}, "mixture: names no language or partition"),
     ):
         with pytest.raises(ConfigError, match=what):
             Loader(tmp_path, 4, 6, mixture=mixture)

@@ -102,6 +102,25 @@ def find_partition(folder: str | PurePath) -> str:
     return "/".join(names[start:])
 
 
+def list_keys(name: str) -> list[str]:
+    """The keys of a partition's name, as folders spell them; none of a language.
+
+    >>> list_keys("topic=code/quality=3"), list_keys("en")
+    (['topic', 'quality'], [])
+    """
+    return [one.partition("=")[0] for one in name.split("/")] if is_partition(name) else []
+
+
+def pick_keys(partition: str, keys: Sequence[str]) -> str:
+    """The part of a partition's name that these keys make, in their order; "" if it lacks one.
+
+    >>> pick_keys("lang=en/topic=code/quality=3", ["quality", "lang"]), pick_keys("lang=en", ["topic"])
+    ('quality=3/lang=en', '')
+    """
+    folders = dict(zip(list_keys(partition), partition.split("/"), strict=False))
+    return "/".join(folders[key] for key in keys) if all(key in folders for key in keys) else ""
+
+
 def list_above(folder: Place, levels: int) -> list[Place]:
     """The folders above a folder or a file, nearest first: `levels` of them, those of its partition not counted.
 

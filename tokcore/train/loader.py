@@ -18,12 +18,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tokcore.errors import ConfigError
+from tokcore.formats.partition_names import find_partition, pick_keys
 from tokcore.kernel import IdParts
 from tokcore.shards.opened_shards import OpenableShard, open_shards
 from tokcore.shards.token_batch import Ids
 from tokcore.train.removed_documents import RemovedNames, read_removed_names
-from tokcore.train.row_order import RowOrder, Rows, check_weights
+from tokcore.train.row_order import RowOrder, Rows, check_weights, find_keys
 from tokcore.train.row_streams import RowReader, RowStream
+from tokcore.train.weights_file import read_whole_weights
 
 # Rows that are looked up together: what a row costs is then a copy of its ids.
 CHUNK_ROWS = 8192
@@ -74,7 +76,7 @@ class Loader:
         seed: int = 0,
         epoch: int = 0,
         shuffle: bool = True,
-        mixture: Mapping[str, int] | None = None,
+        mixture: Mapping[str, int] | str | os.PathLike[str] | None = None,
         split: str = "train",
         read_ahead: int | None = None,
         at: int | None = None,
@@ -83,10 +85,12 @@ class Loader:
     ) -> None:
         """url: what open_shards takes. length: ids of a row. batch_size: rows of a step on one rank.
 
-        seed, epoch: decide the order; another epoch, another order. mixture: language -> integer weight; rows of a
-        language come in proportion to its weight, and again when all have been given. An epoch has as many rows as the
-        languages have together. read_ahead: batches that are read before they are asked for, while iterating; None: 8
-        if shards are read at a URL, where each read is a request, and else none. at: as for open_shards.
+        seed, epoch: decide the order; another epoch, another order. mixture: language -> integer weight, or partition,
+        as topic=code/quality=3, all of the same keys; or a file of weights, as tokcore.train.weights_file reads it.
+        Rows of each come in proportion to its weight, and again when all have been given; what is not named, or has the
+        weight 0 in a file, is not read. An epoch has as many rows as those that are named have together. read_ahead:
+        batches that are read before they are asked for, while iterating; None: 8 if shards are read at a URL, where
+        each read is a request, and else none. at: as for open_shards.
 
         removed: "mask" puts the id padding in the place of documents that a later commit has removed, and gives each
         batch a loss_mask; rows keep their number, so a state that was saved before goes on.
@@ -104,6 +108,8 @@ class Loader:
                 raise ConfigError(f"{name} = {number}: must be at least 0")
         self.length, self.batch_size, self.rank, self.world_size = length, batch_size, rank, world_size
         self._seed, self._epoch, self._shuffle = seed, epoch, shuffle
+        if isinstance(mixture, (str, os.PathLike)):
+            mixture = read_whole_weights(os.fspath(mixture))
         self._mixture = dict(sorted(mixture.items())) if mixture is not None else None
         if removed not in ("", "mask"):
             raise ConfigError(f'removed = {removed!r:.80}: expected "mask", or "" for none')
@@ -278,14 +284,16 @@ class Loader:
 def _make_streams(
     files: Sequence[OpenableShard], mixture: Mapping[str, int] | None, removed: RemovedNames | None
 ) -> list[RowStream]:
-    """All shards as one stream, or one for each language of a mixture."""
+    """All shards as one stream, or one for each language or partition of a mixture."""
     if mixture is None:
         return [RowStream(files, "", removed)]
-    by_folder: dict[str, list[OpenableShard]] = {}
+    keys = find_keys(mixture)
+    by_name: dict[str, list[OpenableShard]] = {}
     for file in files:
-        by_folder.setdefault(Path(file.path).parent.name, []).append(file)
-    check_weights(mixture, sorted(by_folder))
-    return [RowStream(by_folder[lang], f" of {lang}", removed) for lang in mixture]
+        folder = Path(file.path).parent
+        by_name.setdefault(pick_keys(find_partition(folder), keys) if keys else folder.name, []).append(file)
+    check_weights(mixture, sorted(filter(None, by_name)))
+    return [RowStream(by_name[name], f" of {name}", removed) for name in mixture]
 
 
 class _Chunk:

@@ -15,11 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tokcore.errors import ConfigError
+from tokcore.formats.partition_names import list_keys
 
 Rows = npt.NDArray[np.int64]
 
 # Rows of one pattern of a mixture, the sum of its weights after their greatest common divisor is taken out.
 MOST_WEIGHT = 1 << 16
+_MOST_NAMED = 20  # in a message
 
 _PREFIX = b"tokcore-row-order-v1\0"
 _ROUNDS = 8
@@ -156,15 +158,33 @@ class RowOrder:
         return self._passes[key]
 
 
+def find_keys(mixture: Mapping[str, int]) -> list[str]:
+    """The keys of the partitions that a mixture names; none if it names languages.
+
+    Raises ConfigError if one has other keys than another: a row would be of both.
+
+    >>> find_keys({"topic=code": 3, "topic=web": 1}), find_keys({"en": 1})
+    (['topic'], [])
+    """
+    first = next(iter(mixture), "")
+    for name in mixture:
+        if list_keys(name) != list_keys(first):
+            raise ConfigError(f"mixture: {name!r} and {first!r} have different keys: name the same keys in each")
+    return list_keys(first)
+
+
 def check_weights(mixture: Mapping[str, int], found: Sequence[str]) -> None:
     """Raise ConfigError unless each weight is a positive integer, of a stream that is there."""
     if not mixture:
-        raise ConfigError("mixture: names no language")
+        raise ConfigError("mixture: names no language or partition")
     for name, weight in mixture.items():
         if isinstance(weight, bool) or not isinstance(weight, int) or weight < 1:
             raise ConfigError(f"mixture: {name} = {weight!r}: expected a positive integer")
         if name not in found:
+            more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+            named = ", ".join(map(repr, found[:_MOST_NAMED])) or "none"
             raise ConfigError(
-                f"mixture: no shards of {name!r}: there are {', '.join(map(repr, found)) or 'none'}. They are found by "
-                f'the folder of their language: build with [shards] by = "lang"'
+                f"mixture: no shards of {name!r}: there are {named}{more}. "
+                f'They are found by the folder of their language or partition: build with [shards] by = "lang" or '
+                f"partition_by"
             )

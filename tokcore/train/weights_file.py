@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 import tomllib
 from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 from tokcore.errors import ConfigError
+from tokcore.files.url_files import read_first
 
 
 def parse_weights(data: bytes, name: str) -> dict[str, Decimal]:
@@ -33,6 +37,24 @@ def parse_weights(data: bytes, name: str) -> dict[str, Decimal]:
         if not is_number or not Decimal(weight).is_finite() or weight < 0:
             raise ConfigError(f"{name}: {key} = {str(weight)[:40]}: expected a number of at least 0")
     return {key: Decimal(weight) for key, weight in table.items()}
+
+
+def read_whole_weights(path: str) -> dict[str, int]:
+    """The weights of a file, at a path or a URL, as whole numbers in the same proportions; those of 0 are left out.
+
+    Raises ConfigError as parse_weights, for a file that cannot be read, and if all are 0.
+    """
+    try:
+        found = read_first([path]) if "://" in path else (path, Path(path).read_bytes())
+    except OSError as error:
+        raise ConfigError(f"mixture: {path}: cannot be read: {error.strerror}") from error
+    if found is None:
+        raise ConfigError(f"mixture: {path}: there is no such file")
+    exact = {name: Fraction(weight) for name, weight in parse_weights(found[1], path).items() if weight}
+    if not exact:
+        raise ConfigError(f"mixture: {path}: all weights are 0")
+    scale = math.lcm(*(weight.denominator for weight in exact.values()))
+    return {name: int(weight * scale) for name, weight in exact.items()}
 
 
 def _refuse(constant: str) -> Any:

@@ -539,4 +539,12 @@ DEFECTS = (
         'side="left"',
         in_tests("pipelines/test_partitions.py::test_bins_are_half_open"),
     ),
+    Defect(
+        "keys-in-the-order-of-folders",
+        "a loader finds partitions by the order of their folders, not of the names",
+        "pick_keys",
+        "for key in keys) if all",
+        "for key in folders if key in keys) if all",
+        in_tests("pipelines/test_partition_mixtures.py::test_a_loader_weighs_partitions_by_any_keys"),
+    ),
 )
