@@ -984,6 +984,8 @@ class BuildConfig:
     # What rows of the counts that the output holds know of their documents; None: it holds none, and they know all.
     counted_by: tuple[CountedBy, ...] | None = dataclasses.field(default=None, compare=False)
     declares_special: bool = dataclasses.field(default=False, compare=False)  # whether the file has [special]
+    # How often documents of a part come in its mixture, where an update kept that; as MixtureConfig has it.
+    kept_weights: Mapping[str, str] | None = dataclasses.field(default=None, compare=False)
 
     def at(self, *key: str | int) -> str:
         """Where the build file sets a key, or would: `build.toml:7: source[0].files`, for the start of a message."""
@@ -1346,6 +1348,7 @@ class BuildConfig:
             max_epochs=spell_plain(mixture.max_epochs) if mixture.max_epochs is not None else "",
             dtype=self._find_dtype(formats),
             metadata=self.metadata_columns,
+            kept=dict(self.kept_weights) if self.kept_weights is not None else None,
         )
 
     def _find_dtype(self, formats: Sequence[str]) -> str:

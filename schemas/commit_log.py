@@ -8,7 +8,7 @@ one part is the output's own folder. Leaves to others: making parts, reading the
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tokcore.errors import FormatError
 from tokcore.files.canonical_json import (
@@ -51,6 +51,7 @@ class Reason:
     read_again: int = 0  # files that were as before, but read for a part that took another's place
     removed: int = written_unless(0)  # documents that tokcore remove took away
     restored: int = written_unless(0)  # tombstones that tokcore restore took back
+    kept_weights: bool = written_unless(False)  # documents come in the mixture as often as before, whatever sizes are
 
     def describe_files(self) -> str:
         """What became of files, in words; empty if nothing did.
@@ -142,8 +143,13 @@ def is_of_history(path: str) -> bool:
     return path.startswith(f"{PARTS}/") or find_number(path) is not None
 
 
-def name_part(plan_identity: str) -> str:
-    """The path of the part that was made from the plan of that identity, below the output."""
+def name_part(plan_identity: str, kept: Mapping[str, str] | None = None) -> str:
+    """The path of the part that was made from the plan of that identity, below the output.
+
+    kept: as of the settings of its mixture: with others, the same plan gives another part.
+    """
+    if kept is not None:
+        plan_identity = hash_sha256(write_canonical_json({"plan": plan_identity, "kept": dict(kept)}))
     return f"{PARTS}/{plan_identity[:_KEY_DIGITS]}"
 
 

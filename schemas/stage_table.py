@@ -46,7 +46,7 @@ class Stage(Generic[Made]):
     # The stages it is made from: of each group the first that the build has, of a group without any, none.
     made_from: tuple[tuple[str, ...], ...] = ()
     within: tuple[str, ...] = ()  # it is committed by the work of another stage: the first of these that the build has
-    expires: bool = False  # its files go when the commit that they are of does; a part is known by these stages
+    expires: bool = False  # its files go when the commit that they are of does
     is_taken_over: bool = False  # a build whose inputs were replaced takes over work items from it
     is_plain: bool = False  # its files are stored as they are, uncompressed
     asked_by: str = ""  # the setting without which a build does not have it
@@ -139,6 +139,7 @@ MIXED = Stage(
     name="mixed",
     manifest=MixtureManifest,
     command="mix",
+    expires=True,
     made_from=(("shards",), ("tokenizer",)),
     asked_by="mixture.strategy",
     example='"temperature"',
@@ -151,6 +152,7 @@ PACKED = Stage(
     name="packed",
     manifest=PackedManifest,
     command="pack",
+    expires=True,
     made_from=(("mixed", "shards"), ("tokenizer",)),
     asked_by="pack.length",
     example="4096",

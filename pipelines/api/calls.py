@@ -75,11 +75,14 @@ def update(
     progress: Told = None,
     allow_code: bool = False,
     vanished: Literal["keep", "remove", "fail"] | None = None,
+    weights: Literal["ask", "all", "keep"] = "ask",
     **settings: Any,
 ) -> Commit | None:
     """Let the output of a finished build follow its inputs; the commit, None if nothing changed.
 
-    vanished: what becomes of documents of files that are gone, in place of update.vanished.
+    vanished: what becomes of documents of files that are gone, in place of update.vanished. weights: where those of a
+    mixture follow from sizes, "all" makes it again, "keep" lets documents come as often as they did; "ask" raises
+    ConfigError, which says what would be made again.
 
     >>> from pathlib import Path
     >>> from tokcore_pipelines import Build, Learn, Source, build, update
@@ -94,7 +97,7 @@ def update(
     with taking_turns(allow_code):
         made = open_build(config, output, settings, RunOptions(workers), progress)
         rule = vanished or made.config.update.vanished
-        return Update(made.config, made.options, made.output, made.progress, rule).run()
+        return Update(made.config, made.options, made.output, made.progress, rule, weights=weights).run()
 
 
 def check(

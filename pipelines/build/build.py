@@ -346,6 +346,7 @@ class Build:
             self.metrics,
             self._session,
             self.inheritance,
+            is_whole=self.chosen is None or self.output.split("/")[-2] != PARTS,
         )
 
     def _find_replaced(self, plan: Plan) -> Inheritance | None:

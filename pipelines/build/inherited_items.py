@@ -144,7 +144,7 @@ def read_standing_part(output: str) -> Stored | None:
 
 def _list_needed() -> list[Stage[Any]]:
     """The stages that a part is known by."""
-    return [stage for stage in STAGES.values() if stage.expires]
+    return [stage for stage in STAGES.values() if stage.expires and not stage.is_derived]
 
 
 def _is_of_this_release(made: AnyManifest) -> bool:

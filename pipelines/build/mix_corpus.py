@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tokcore.errors import LedgerError
 from tokcore.formats.shard_facts import ShardFacts
-from tokcore.train.document_shares import Copies, choose_copies, share_tokens
+from tokcore.train.document_shares import Copies, choose_copies, count_wanted, share_tokens
 from tokcore_pipelines.build.commit import require_manifest
 from tokcore_pipelines.build.shard_files import list_shard_files
 from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, name_inputs, run_stage
@@ -84,7 +84,7 @@ def _mix(
 ) -> Made[MixtureTotals, MixtureShare, ShardFacts | CorpusAbout]:
     executor = run.find_executor(job.attempts)
     with run.progress.stage("mixture"):
-        measured, decided, mixed = do_steps(executor, mix_steps(shards, job), job.attempts)
+        measured, decided, mixed = do_steps(executor, mix_steps(shards, job, run.is_whole), job.attempts)
     run.take_turn(job.attempts)
     reach("stage.worked")
     written = [shard for part in mixed for shard in part.shards]
@@ -96,13 +96,16 @@ def _mix(
 
 
 def mix_steps(
-    shards: ShardsManifest, job: MixJob
+    shards: ShardsManifest, job: MixJob, is_whole: bool = True
 ) -> Generator[Step, bool, tuple[list[PartMeasured], Decision, list[PartMixed]]]:
-    """Count what is in the shards, decide, and write the mixture; what was recorded of both, and what was decided."""
+    """Count what is in the shards, decide, and write the mixture; what was recorded of both, and what was decided.
+
+    is_whole: whether it is that of a build, and not of a part that a commit adds to one.
+    """
     to_measure = [MixPart(number) for number in range(job.num_source_parts)]
     yield Step("measure", measure_part, (job,), to_measure, name_by_number(make_measured_key))
     measured = read_records(job.attempts, [make_measured_key(part.number) for part in to_measure], PartMeasured)
-    decided = _decide(job.config, shards, measured)
+    decided = _decide(job.config, shards, measured, is_whole)
     job = _tell_decision(job, decided)
     to_mix = [MixPart(number) for number in range(job.num_parts)]
     yield Step("mix", mix_part, (job,), to_mix, name_by_number(make_mixed_key))
@@ -116,19 +119,28 @@ def _tell_decision(job: MixJob, decided: Decision) -> MixJob:
     )
 
 
-def _decide(config: MixtureConfig, shards: ShardsManifest, measured: Iterable[PartMeasured]) -> Decision:
-    """How the mixture is made. Raises ConfigError if it cannot be as it is wanted."""
+def _decide(
+    config: MixtureConfig, shards: ShardsManifest, measured: Iterable[PartMeasured], is_whole: bool = False
+) -> Decision:
+    """How the mixture is made. Raises ConfigError if it cannot be as it is wanted.
+
+    is_whole: whether it has to have all that weights name. What an output had once may have been removed from it.
+    """
     parts = list(measured)
     cells: dict[str, list[int]] = {}
     for one in _iterate_measured(parts):
         name = name_mixed(config, one.lang, one.source, one.partition)
         own = cells.setdefault(name, [0] * NUM_CELLS)
         own[:] = map(sum, zip(own, one.cells, strict=True))
+    if config.kept is not None:
+        copies = {name: read_copies(config.kept.get(name, "1")) for name in sorted(cells)}
+        wanted = {name: count_wanted(copies[name], own) for name, own in cells.items()}
+        return Decision(wanted, copies, *_choose_sizes(config, shards, _count_tokens(wanted, parts)))
     wanted = share_tokens(
         {name: sum(own) for name, own in cells.items()},
         config.strategy,
         alpha=Decimal(config.alpha) if config.alpha else None,
-        weights={name: Decimal(weight) for name, weight in (config.weights or {}).items()},
+        weights={name: Decimal(weight) for name, weight in (config.weights or {}).items() if is_whole or name in cells},
         tokens=config.tokens,
         max_epochs=Decimal(config.max_epochs) if config.max_epochs else None,
     )
@@ -149,13 +161,28 @@ def _choose_sizes(config: MixtureConfig, shards: ShardsManifest, num_tokens: int
     return num_parts, choose_num_segments(max(num_tokens, there), num_parts, num_source_parts)
 
 
+def spell_copies(share: MixtureShare) -> str:
+    """How often the documents of a language or source come, as MixtureConfig.kept has it."""
+    return f"{share.copies or 0}+{share.cut}" if share.cut else f"{share.copies or 0}"
+
+
+def read_copies(spelled: str) -> Copies:
+    """As spell_copies wrote it.
+
+    >>> read_copies("2+ff"), read_copies("0")
+    (Copies(whole=2, cut=255), Copies(whole=0, cut=0))
+    """
+    whole, _, cut = spelled.partition("+")
+    return Copies(int(whole), int(cut or "0", 16))
+
+
 def _read_decision(made: MixtureManifest) -> Decision:
     """How a mixture was made, as its manifest says."""
     shares = _choose_receipts(made.config, made.languages, made.totals.sources, made.totals.partitions or {})
     chosen = {name: share for name, share in shares.items() if share.copies is not None}
     return Decision(
         {name: share.tokens_wanted or 0 for name, share in chosen.items()},
-        {name: Copies(share.copies or 0, int(share.cut or "0", 16)) for name, share in chosen.items()},
+        {name: read_copies(spell_copies(share)) for name, share in chosen.items()},
         made.totals.parts,
         made.totals.segments,
     )
@@ -302,6 +329,8 @@ def show_receipts(made: MixtureManifest) -> list[str]:
             for name, one in shares.items()
         ]
         if rows:
+            if made.config.kept is not None and not lines:
+                lines += ["", "--keep-weights: documents come as often as before the update; new ones come once"]
             header = [what, "tokens", "in mixture", "share wanted", "share", "epochs", "left out", "repeated"]
             lines += ["", *format_table(header, rows)]
     return [*lines, *_show_partitions(made.totals.partitions or {})]

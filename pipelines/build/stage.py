@@ -70,6 +70,7 @@ class BuildRun:
     metrics: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)  # stage that ran -> what was measured
     session: Session | None = None  # with other hosts that make slices of this build
     inheritance: Inheritance | None = None  # what a part takes over from another part of its output
+    is_whole: bool = True  # not a part that a commit adds to an output
 
     def find_executor(self, attempts: Attempts) -> Executor:
         """What does the steps of a stage."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from tokcore.errors import ConfigError
 from tokcore_pipelines.build.commit import read_run_facts, require_manifest
-from tokcore_pipelines.build.read_log import Log
+from tokcore_pipelines.build.read_log import Log, locate_part
 from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.build_tables import (
     BuildTable,
@@ -20,7 +20,9 @@ from tokcore_schemas.build_tables import (
     DedupTable,
     EncodeTable,
     MetadataTable,
+    MixtureTable,
     NormalizeTable,
+    PackTable,
     PlanTable,
     PretokenizeTable,
     ShardsTable,
@@ -29,12 +31,12 @@ from tokcore_schemas.build_tables import (
 )
 from tokcore_schemas.config import BuildConfig
 from tokcore_schemas.setting import MAX_INTEGER
-from tokcore_schemas.stage_manifests import CountsConfig, DedupConfig, ShardsConfig
-from tokcore_schemas.stage_table import PLAN
+from tokcore_schemas.stage_manifests import CountsConfig, DedupConfig, ShardsConfig, StageConfigs
+from tokcore_schemas.stage_table import MIXED, PLAN
 
 
 def read_stored_config(log: Log, base: str = "") -> BuildConfig:
-    """The build file of an output without [mixture] and [pack].
+    """The build file of an output, as far as parts follow from it. Weights that the newest commit has kept stay.
 
     base: folder against which relative uris of inputs are resolved; empty: where the build file was.
     Raises ConfigError if the manifests say what this release cannot set.
@@ -52,19 +54,51 @@ def read_stored_config(log: Log, base: str = "") -> BuildConfig:
         sources=(),
         plan=PlanTable(range_bytes=require_manifest(output, PLAN, "build").config.range_bytes),
         **describe_encoding(shards),
-        dedup=describe_dedup(log.build.config.dedup),
+        **describe_derived(log.build.config),
         # A part takes over the tokenizer, and counts if the build did.
         tokenizer=TokenizerTable(from_=output) if counts is None else None,
     )
     if counts is not None:
         config = _with_counting(config, counts)
-    made = (config.encode_identity(), config.count_identity() if counts is not None else None, config.dedup_identity())
-    if made != (shards, counts, log.build.config.dedup):
+    if log.build.config.mixed is not None:
+        mixed = require_manifest(locate_part(output, log.parts()[-1]), MIXED)
+        config = dataclasses.replace(config, kept_weights=mixed.config.kept)
+    made = dataclasses.replace(config.stage_configs(), tokenizer=log.build.config.tokenizer, tokenizers=None)
+    if log.build.config.mixed is not None and made.mixed is not None:
+        made = dataclasses.replace(made, mixed=dataclasses.replace(made.mixed, kept=None))
+    if dataclasses.replace(made, counts=made.counts if counts is not None else None) != dataclasses.replace(
+        log.build.config, tokenizers=None
+    ):
         raise ConfigError(f"{redact(output)}: has settings that this release cannot take from manifests: upgrade")
     return config
 
 
-def describe_dedup(dedup: DedupConfig | None) -> DedupTable:
+def describe_derived(built: StageConfigs) -> dict[str, Any]:
+    """The tables of deduplication, a mixture and rows."""
+    tables: dict[str, Any] = {"dedup": _describe_dedup(built.dedup)}
+    if (mixed := built.mixed) is not None:
+        tables["mixture"] = MixtureTable(
+            strategy=mixed.strategy,
+            over=mixed.over,
+            **({"alpha": Decimal(mixed.alpha)} if mixed.alpha else {}),
+            weights={name: Decimal(weight) for name, weight in (mixed.weights or {}).items()},
+            tokens=mixed.tokens,
+            max_epochs=Decimal(mixed.max_epochs) if mixed.max_epochs else None,
+            formats=mixed.formats,
+        )
+    if (packed := built.packed) is not None:
+        tables["pack"] = PackTable(
+            length=packed.length,
+            strategy=packed.strategy,
+            cut=packed.cut,
+            last=packed.last,
+            padding=packed.padding or None,
+            formats=packed.formats,
+        )
+    return tables
+
+
+def _describe_dedup(dedup: DedupConfig | None) -> DedupTable:
     """The table that says which documents are duplicates."""
     if dedup is None:
         return DedupTable()

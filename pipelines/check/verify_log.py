@@ -27,7 +27,7 @@ from tokcore_schemas.commit_log import (
     parse_commit,
     sum_up_parts,
 )
-from tokcore_schemas.stage_manifests import BuildManifest, PlanManifest
+from tokcore_schemas.stage_manifests import BuildManifest, PlanManifest, StageConfigs
 from tokcore_schemas.stage_table import PLAN, WHOLE
 from tokcore_schemas.tombstones import Tombstones
 
@@ -171,12 +171,24 @@ def _find_foreign(log: Log, part: Part, found: BuildManifest) -> str:
     build = log.build
     if found.totals.fingerprint != build.totals.fingerprint:
         return f"{part.path}: a part of another output: its tokenizer is {found.totals.fingerprint}"
-    if (found.config.shards, found.config.counts) != (build.config.shards, build.config.counts):
+    if _strip_settings(found) != _strip_settings(build):
         return f"{part.path}: a part of another output: it was built with other settings"
     planned = _find_planned(log.output, part)
-    if planned is not None and part.path != name_part(planned.identity):
+    kept = found.config.mixed.kept if found.config.mixed is not None else None
+    if planned is not None and part.path != name_part(planned.identity, kept):
         return f"{part.path}: a part of another output: its name does not follow from its plan"
     return ""
+
+
+def _strip_settings(build: BuildManifest) -> StageConfigs:
+    """The settings that parts share with their output: a build may learn its tokenizer, and an update keep weights."""
+    mixed = build.config.mixed
+    return dataclasses.replace(
+        build.config,
+        tokenizer=None,  # type: ignore[arg-type] # it is compared by its fingerprint
+        tokenizers=None,
+        mixed=dataclasses.replace(mixed, kept=None) if mixed is not None else None,
+    )
 
 
 def _find_planned(output: str, part: Part) -> PlanManifest | None:

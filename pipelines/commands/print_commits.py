@@ -101,5 +101,6 @@ def _describe_reason(why: dict[str, Any]) -> str:
     files = Reason(**why).describe_files() if "new" in why else ""
     documents = f"{format_count(why['removed'], 'document')} removed" if why.get("removed") else ""
     restored = f"{format_count(why['restored'], 'tombstone')} taken back" if why.get("restored") else ""
-    told = "; ".join(filter(None, (documents, restored, files)))
+    weights = "weights of the mixture kept" if why.get("kept_weights") else ""
+    told = "; ".join(filter(None, (documents, restored, files, weights)))
     return f"{why['command']}: {told}" if told else str(why["command"])

@@ -37,6 +37,7 @@ from tokcore_pipelines.store.redaction import redact
 )
 @BASE
 @click.option("--allow-missing", is_flag=True, help="Accept names that nothing has, to keep later documents away.")
+@click.option("--keep-weights", is_flag=True, help="Let documents come in a mixture as often as they did.")
 @DRY_RUN
 @WORKERS
 @ALLOW_CODE
@@ -49,6 +50,7 @@ def remove(
     this_copy: bool,
     base: str,
     allow_missing: bool,
+    keep_weights: bool,
     dry_run: bool,
     workers: int | None,
     as_json: bool,
@@ -74,6 +76,7 @@ def remove(
         allow_missing=allow_missing,
         dry_run=dry_run,
         this_copy=this_copy,
+        keep_weights=keep_weights,
     ).run()
     answer_done(url, done, dry_run, as_json, print_removed, ("unknown", "documents", "parts", "read_again"))
 

@@ -25,15 +25,21 @@ from tokcore_schemas.commit_log import Commit
     type=click.Choice(("keep", "remove", "fail")),
     help="What becomes of the documents of input files that are no longer there; replaces update.vanished.",
 )
+@click.option(
+    "--all", "weights", flag_value="all", default="ask", help="Make a mixture whose weights follow from sizes again."
+)
+@click.option(
+    "--keep-weights", "weights", flag_value="keep", help="Let documents come in the mixture as often as they did."
+)
 @JSON
-def update(build_file: str, chosen: RunChoices, vanished: str | None, as_json: bool) -> None:
+def update(build_file: str, chosen: RunChoices, vanished: str | None, weights: Any, as_json: bool) -> None:
     """Lists the sources again. Counts and encodes the files that are new, with the tokenizer that is there, as a part
     of its own; a new version of a file replaces its documents. Ends with one commit, which `tokcore log` shows, or with
     none if nothing changed.
     """
     build = open_build(build_file, chosen)
     rule: Any = vanished or build.config.update.vanished
-    follow = Update(build.config, build.options, build.output, build.progress, rule)
+    follow = Update(build.config, build.options, build.output, build.progress, rule, weights=weights)
     commit = follow.run()
     if as_json:
         say_json(json.loads(commit.to_bytes()) if commit is not None else None)

@@ -1,7 +1,8 @@
 """What becomes of an output after its build: it knows `build`, and `build` never knows it.
 
 - update_output: makes what changed among the inputs a part of its own. make_commit: parts and commits.
-  input_files_held: the input files that an output holds. small_parts: small parts, each made by one worker.
+  kept_weights: what a change does to a mixture. input_files_held: the input files that an output holds.
+  small_parts: small parts, each made by one worker.
 - remove_documents: takes documents out. named_documents: the names that it takes. find_removed: documents in shards
   that were removed. find_quoted: rejects that quote their ids. removed_duplicates: documents that are equal to them.
 - restore_documents: takes that back. restored_files: what must be read again then.

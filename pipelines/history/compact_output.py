@@ -21,7 +21,6 @@ from tokcore_pipelines.history.make_commit import (
     create_commit,
     make_plan_again,
     name_some,
-    require_parts_apart,
 )
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
@@ -55,12 +54,11 @@ class Compact:
     def run(self) -> Compacted:
         """Make one part of all parts whose shards hold less than half of shards.target_tokens, and commit that.
 
-        Raises ConfigError if there is no finished build, or one that cannot be changed in parts; StageError if a stage
+        Raises ConfigError if there is no finished build; StageError if a stage
         fails; LedgerError if the documents are not the same.
         """
         while True:
             log = read_log(self.output)
-            require_parts_apart(log, "changed", made_whole=log.build.config.dedup is None)
             config = read_stored_config(log, self.base)
             small, left = self._choose(log, config)
             before = sum_up_parts(read_part(self.output, part) for part in small)

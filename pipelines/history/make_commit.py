@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from tokcore.errors import ConfigError, IdentityError, StageError
+from tokcore.errors import IdentityError, StageError
 from tokcore.tokenizer.tokenizer_spec import FILE_NAME
 from tokcore_pipelines.build.build import Build
 from tokcore_pipelines.build.cached_parts import KeptParts
@@ -51,33 +51,13 @@ _SCRATCH = "commit"  # in the folder of unfinished work
 
 def name_whole(config: StageConfigs) -> str:
     """The table of a build file for which each change has all documents read again, into one part; "" if none is."""
-    if config.dedup is not None:
-        return "[dedup]"
-    return "[shuffle]" if config.shards.shuffle is not None else ""
-
-
-def require_parts_apart(log: Log, what: str, made_whole: bool = False) -> None:
-    """Raise ConfigError if a stage of the build follows from all documents together. what: is then not possible.
-
-    made_whole: whether all documents are read again, so that duplicates among them can be found again, and each has
-    its place among all.
-    """
-    config = log.build.config
     whole = {
-        "[dedup]": (
-            config.dedup is not None and not made_whole,
-            "which documents are duplicates follows from all of them",
-        ),
-        "[shuffle]": (config.shards.shuffle is not None and not made_whole, "any document may be in any shard"),
-        "[mixture]": (config.mixed is not None, "its shares follow from all documents"),
-        "[pack]": (config.packed is not None, "rows are filled with documents of all shards"),
+        "[dedup]": config.dedup,  # which documents are duplicates follows from all of them
+        "[shuffle]": config.shards.shuffle,  # any document may be in any shard
+        "[mixture]": config.mixed,  # its shares follow from all documents
+        "[pack]": config.packed,  # rows are filled with documents of all shards
     }
-    for table, (is_set, why) in whole.items():
-        if is_set:
-            raise ConfigError(
-                f"{redact(log.output)}: was built with {table}, so it cannot be {what} in parts: {why}. "
-                f"Build again into a new output, with --from {redact(log.output)} for what still applies."
-            )
+    return next((table for table, setting in whole.items() if setting is not None), "")
 
 
 def make_plan_again(
@@ -129,7 +109,7 @@ class PartBuilder:
             special=(),
             counts_too=self.config.counts_too or self.config.tokenizer is None,
         )
-        return name_part(make_plan_key(config, plan).identity), config
+        return name_part(make_plan_key(config, plan).identity, self.config.kept_weights), config
 
     def build(self, part: NewPart, measured: Counter[str] | None = None) -> Part:
         """Build a part; or find that a killed command, or another one, has.

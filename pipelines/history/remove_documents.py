@@ -25,6 +25,7 @@ from tokcore_pipelines.build.stored_config import read_stored_config
 from tokcore_pipelines.history.find_quoted import read_quoted
 from tokcore_pipelines.history.find_removed import find_removed
 from tokcore_pipelines.history.input_files_held import HeldFile, HeldFiles, read_held
+from tokcore_pipelines.history.kept_weights import read_weights
 from tokcore_pipelines.history.make_commit import (
     NewPart,
     PartBuilder,
@@ -34,7 +35,6 @@ from tokcore_pipelines.history.make_commit import (
     name_some,
     name_whole,
     plan_new_parts,
-    require_parts_apart,
 )
 from tokcore_pipelines.history.named_documents import describe_missing, find_lang, match_files, match_sources
 from tokcore_pipelines.history.removed_duplicates import find_with_duplicates, refuse_of_duplicates, take_back
@@ -100,17 +100,17 @@ class Remove:
     allow_missing: bool = False  # whether a name may be of nothing; its tombstone keeps later documents away
     dry_run: bool = False  # whether nothing is made, and nothing committed
     this_copy: bool = False  # whether documents of an output with [dedup] go alone: a duplicate may take their place
+    keep_weights: bool = False  # whether documents come in a mixture as often as before, whatever sizes are
 
     def run(self) -> Removed:
         """Make the parts that hold these documents again without them, and commit that.
 
         Of inputs of such parts that are gone or have changed, the tokens are decoded. Raises ConfigError if there is
-        no finished build, one that cannot be changed in parts, or a name that nothing has; StageError if tokens that
+        no finished build, or a name that nothing has; StageError if tokens that
         are needed do not give their text back, or no input would be left.
         """
         while True:
             log = read_log(self.output)
-            require_parts_apart(log, "changed", made_whole=True)
             refuse_of_duplicates(log, self.this_copy, self.langs, self.sources)
             with self.progress.stage("look", minor=True):
                 held = read_held(self.output, log.parts())
@@ -160,7 +160,13 @@ class Remove:
             done = done._replace(documents=num_documents)
             reach("remove.built")
             vanished = len(holding.files)
-            reason = Reason("remove", vanished=vanished, read_again=done.read_again, removed=num_documents)
+            reason = Reason(
+                "remove",
+                vanished=vanished,
+                read_again=done.read_again,
+                removed=num_documents,
+                kept_weights=self.keep_weights,
+            )
             restored, equal = beside.restored, beside.equal
             commit = create_commit(log, reason, added, holding.dropped, new, restored=restored, equal=equal)
             if commit is not None:
@@ -244,11 +250,15 @@ class Remove:
             f"are gone). Nothing was changed."
         )
 
+    def _read_config(self, log: Log) -> BuildConfig:
+        config = read_stored_config(log, self.base)
+        return dataclasses.replace(config, kept_weights=read_weights(log)) if self.keep_weights else config
+
     def _plan_parts(
         self, log: Log, again: Sequence[HeldFile], removed: Tombstones | None, holding: _Holding
     ) -> list[NewPart]:
         """The parts of files that stay, without what was removed."""
-        config = read_stored_config(log, self.base)
+        config = self._read_config(log)
         held = {one.file.uri: one for one in again}
         if (table := name_whole(log.build.config)) and again:
             if lost := find_changed([one.file for one in again], config.base):
@@ -280,7 +290,7 @@ class Remove:
         """The parts, and how many documents they have no more: with [dedup] also those equal to what was named, or
         without those that took the place of what was removed alone.
         """
-        config = read_stored_config(log, self.base)
+        config = self._read_config(log)
         builder = PartBuilder(config, self.output, self.options, self.progress)
         made = [builder.build(one) for one in parts]
         dropped = [one for one in log.parts() if one.path in holding.dropped]

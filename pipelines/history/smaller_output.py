@@ -19,15 +19,13 @@ from tokcore_pipelines.build.plan_corpus import make_plan_key
 from tokcore_pipelines.build.read_log import has_commits, read_log
 from tokcore_pipelines.build.stage import StageKey
 from tokcore_pipelines.build.stored import Stored
-from tokcore_pipelines.build.stored_config import describe_dedup, describe_encoding, read_stored_config
+from tokcore_pipelines.build.stored_config import describe_derived, describe_encoding, read_stored_config
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.build_tables import (
     BuildConfig,
     BuildTable,
-    MixtureTable,
-    PackTable,
     PlanTable,
     TokenizerTable,
 )
@@ -117,35 +115,8 @@ def _read_config(output: str, built: StageConfigs, vocab_size: int) -> BuildConf
         ),
         plan=PlanTable(range_bytes=require_manifest(output, PLAN, "build").config.range_bytes),
         **describe_encoding(built.shards),
-        **_describe_derived(built),
+        **describe_derived(built),
     )
     if config.stage_configs() != dataclasses.replace(built, tokenizer=tokenizer, tokenizers=None):
         raise ConfigError(f"{redact(output)}: has settings that this release cannot take from manifests: upgrade")
     return config
-
-
-def _describe_derived(built: StageConfigs) -> dict[str, Any]:
-    """The tables of deduplication, a mixture and rows."""
-    tables: dict[str, Any] = {
-        "dedup": describe_dedup(built.dedup),
-    }
-    if (mixed := built.mixed) is not None:
-        tables["mixture"] = MixtureTable(
-            strategy=mixed.strategy,
-            over=mixed.over,
-            alpha=Decimal(mixed.alpha) if mixed.alpha else MixtureTable().alpha,
-            weights={name: Decimal(weight) for name, weight in (mixed.weights or {}).items()},
-            tokens=mixed.tokens,
-            max_epochs=Decimal(mixed.max_epochs) if mixed.max_epochs else None,
-            formats=mixed.formats,
-        )
-    if (packed := built.packed) is not None:
-        tables["pack"] = PackTable(
-            length=packed.length,
-            strategy=packed.strategy,
-            cut=packed.cut,
-            last=packed.last,
-            padding=packed.padding or None,
-            formats=packed.formats,
-        )
-    return tables

@@ -23,6 +23,7 @@ from tokcore_pipelines.build.read_log import Log, read_log, read_part
 from tokcore_pipelines.build.settle_counting import settle_counting
 from tokcore_pipelines.build.settle_languages import describe_kept_spelling, settle_languages
 from tokcore_pipelines.history.input_files_held import HeldFiles, read_part_files, strip_settings
+from tokcore_pipelines.history.kept_weights import Weights, settle_weights
 from tokcore_pipelines.history.make_commit import (
     NewPart,
     PartBuilder,
@@ -31,7 +32,6 @@ from tokcore_pipelines.history.make_commit import (
     name_some,
     name_whole,
     plan_new_parts,
-    require_parts_apart,
 )
 from tokcore_pipelines.history.restored_files import list_restored_files
 from tokcore_pipelines.history.small_parts import build_parts
@@ -88,6 +88,7 @@ class Update:
     takes_over: bool = True  # whether work items that are as before are taken over; else whole parts are read again
     list_files: ListFiles = storage.list_files  # as for plan_inputs
     workers: Workers | None = None  # as for Build
+    weights: Weights = "ask"  # of a mixture, if they follow from sizes
     stuck: str = dataclasses.field(default="", init=False)  # why changes of the last look must wait; only if it grows
     left_out: LeftOut = dataclasses.field(default_factory=LeftOut)  # files that match and are not taken, as last seen
     spelling: str = dataclasses.field(default="", init=False)  # a warning about language codes; "" if there is none
@@ -104,7 +105,8 @@ class Update:
     def run(self) -> Commit | None:
         """List the inputs again, and commit what changed; None if nothing did.
 
-        Raises ConfigError if the output is not a finished build of this build file, or is one that cannot be updated;
+        Raises ConfigError if the output is not a finished build of this build file, or if nothing says what becomes of
+        the weights of a mixture that follow from sizes;
         StageError if files vanished and that is to fail, or if a stage fails.
         """
         changes = self.look()
@@ -178,11 +180,21 @@ class Update:
         """Read what is wanted, and commit; None if another update has committed since look()."""
         assert self._log is not None
         self._making = []  # if planning fails, discard() must not find the parts of the make() before
-        self._making = parts = self._plan_parts(changes)
+        parts = self._plan_parts(changes)
+        for one in parts:
+            self.config = settle_weights(self._log, self.config, self.weights, one.plan)
+        self._making = parts
         added = build_parts(self._builder, parts, self.measured)
         reach("update.built")
         read_again = {*changes.kept} & {uri for one in parts for uri in one.list_read()}
-        reason = Reason("update", *map(len, (changes.new, changes.changed, changes.vanished, read_again)))
+        reason = Reason(
+            "update",
+            new=len(changes.new),
+            changed=len(changes.changed),
+            vanished=len(changes.vanished),
+            read_again=len(read_again),
+            kept_weights=self.config.kept_weights is not None,
+        )
         commit = create_commit(self._log, reason, added, changes.dropped)
         if commit is not None:
             reach("update.committed")
@@ -268,7 +280,11 @@ class Update:
                 f"{redact(self.output)}: holds a different build: {'; '.join(reasons)}. An update keeps all settings "
                 f"and the tokenizer: correct the build file, or build into a new output."
             )
-        require_parts_apart(log, "updated", made_whole=not self.grows)
+        if self.grows and (table := name_whole(log.build.config)):
+            raise ConfigError(
+                f"{redact(self.output)}: was built with {table}, so each change has all files read again, and "
+                f"inputs cannot be followed batch by batch. Run `tokcore update` as often as you want them to be."
+            )
 
     def _compare(self, plan: Plan) -> Changes:
         held, stripped = self.held, [*map(strip_settings, plan.settings)]

@@ -10,7 +10,7 @@ from tokcore.errors import ConfigError
 from tokcore.files.canonical_json import hash_sha256
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore_pipelines.build.commit import find_manifest, get_manifest_url, require_manifest
-from tokcore_pipelines.build.read_log import locate_part
+from tokcore_pipelines.build.read_log import is_updated, locate_part, read_log
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.commit_log import OWN
@@ -128,11 +128,16 @@ def list_shards_at(output: Output, most: int | None = None) -> ListedShards:
 def find_stage(url: str) -> tuple[str, Stage[Any]]:
     """The output and the stage whose shards a URL means. An output may have the name of a stage.
 
+    Of an output that was updated, OUTPUT/mixed and so on are those of its newest commit.
+
     Raises ConfigError for the folder of a stage that leaves no shards.
     """
     above, _, last = url.rstrip("/").rpartition("/")
     derived = [one for one in STAGES.values() if one.is_derived]
     named = {one.name: one for one in (SHARDS, *derived)}.get(last)
+    if named is not None and named.is_derived and is_updated(above) and find_manifest(above, WHOLE) is not None:
+        log = read_log(above)  # what follows from all documents is in one part
+        return locate_part(above, log.parts()[-1]), named
     if last in STAGES and named is None and storage.exists(get_manifest_url(above, last)):
         raise ConfigError(
             f"{redact(url)}: holds what the stage {last} leaves, and no shards: `tokcore show {redact(above)}` lists "

@@ -89,6 +89,57 @@ def test_files_and_what_was_restored(corpus):
     assert all(batch.loss_mask.all() for batch in Loader(corpus / "out", 7, batch_size=3, removed="mask"))
 
 
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory):
+    """A folder with a corpus, and its finished build in out/, with a mixture and packed rows."""
+    folder = tmp_path_factory.mktemp("mixed")
+    write_corpus(folder)
+    more = '[shuffle]\nseed = 3\n[mixture]\nstrategy = "weights"\nweights = { de = 2.5 }\n[pack]\nlength = 40\n'
+    path = build_file(folder, SOURCES, SETTINGS.replace("[build]\nmax_rejected = 1\n", "") + more)
+    path.write_text(path.read_text().replace("[build]\n", "[build]\nmax_rejected = 1\n"))
+    run(path, folder / "out")
+    return folder
+
+
+def mark_packed(output: Path, gone: set[str]) -> np.ndarray:
+    """Slow and obvious: whether each id of the rows of commit 0 is of a removed document."""
+    marks: list[bool] = []
+    for shard in tokcore.open_shards(output / "packed", at=0).list_files():
+        pieces = shard.find_pieces().read()
+        for row in range(pieces.num_rows):
+            of_row = np.flatnonzero(pieces.rows == row)
+            own = [pieces.ids[i] in gone for i in of_row for _ in range(pieces.lengths[i])]
+            marks += own + [False] * (40 - len(own))
+    return np.array(marks, bool)
+
+
+@pytest.mark.parametrize("stage", ["mixed", "packed"])
+def test_rows_of_a_mixture_and_packed_ones(mixed, tmp_path, stage):
+    shutil.copytree(mixed, tmp_path / "copy")
+    output = tmp_path / "copy" / "out"
+    before = Loader(output / stage, 40, 2, seed=4)
+    steps, state = list(before), before.state_dict(2)
+    assert remove_here(tmp_path / "copy", GONE).documents == len(GONE)
+    loader = Loader(output / stage, 40, 2, seed=4, at=0, removed="mask", padding=PADDING)
+    loader.load_state_dict(state)
+    resumed = list(loader)
+    assert len(resumed) == len(steps) - 2 > 2
+    for batch, was in zip(resumed, steps[2:], strict=True):
+        assert np.array_equal(batch.tokens, np.where(batch.loss_mask == 1, was.tokens, PADDING))
+    in_order = Loader(output / stage, 40, 3, shuffle=False, at=0, removed="mask")
+    masks = np.concatenate([batch.loss_mask.reshape(-1) for batch in in_order])
+    if stage == "packed":
+        expected = mark_packed(output, GONE)
+    else:
+        shards = tokcore.open_shards(output / stage, at=0)
+        expected = np.array([shards.document(i).id in GONE for i in range(len(shards)) for _ in shards[i]])
+    assert expected.any()
+    assert np.array_equal(masks == 0, expected[: len(masks)])
+    # The newest commit has no such documents in its mixture and its rows.
+    newest = Loader(output / stage, 40, 3, removed="mask")
+    assert all(batch.loss_mask.all() for batch in newest)
+
+
 def test_nothing_is_masked_unasked(corpus):
     assert Loader(corpus / "out", 7, batch_size=3)[0].loss_mask is None
     masked = Loader(corpus / "out", 7, batch_size=3, removed="mask")[0]

@@ -10,19 +10,17 @@ import shutil
 
 import pytest
 from support import eager
-from support.builds import build_file, run, tokcore, tree
+from support.builds import tokcore, tree
 from support.removals import (
-    SOURCES,
     build_corpus,
     list_ids,
     remove_here,
     require_without,
-    write_corpus,
     write_documents,
 )
-from support.updates import SETTINGS, update_here
+from support.updates import update_here
 
-from tokcore.errors import ConfigError, StageError
+from tokcore.errors import StageError
 from tokcore.files.canonical_json import write_canonical_json
 from tokcore.shards.tombstones import spell_tombstone
 from tokcore_pipelines.build.read_log import read_log
@@ -156,15 +154,6 @@ def test_all_files_of_a_part_may_go(corpus):
     with pytest.raises(StageError, match="no input file would be left"):
         remove_here(corpus, sources=["*.jsonl"])
     assert tree(corpus / "out") == before
-
-
-def test_outputs_that_have_no_parts_are_refused(tmp_path):
-    write_corpus(tmp_path)
-    path = build_file(tmp_path, SOURCES, SETTINGS + "[pack]\nlength = 32\n")
-    path.write_text(path.read_text().replace("[build]\n", "[build]\nmax_rejected = 1\n"))
-    run(path, tmp_path / "out")
-    with pytest.raises(ConfigError, match=r"was built with \[pack\], so it cannot be changed in parts"):
-        remove_here(tmp_path, GONE)
 
 
 # ------------------------------------------------------------------------------------------------------ kills and races

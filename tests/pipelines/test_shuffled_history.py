@@ -1,4 +1,4 @@
-"""Outputs with [shuffle] are updated, and documents go from them: each commit is, file by file, a fresh build."""
+"""Shuffled, mixed and packed outputs are updated, and documents go: each commit is, file by file, a fresh build."""
 
 from __future__ import annotations
 
@@ -25,12 +25,24 @@ from tokcore_pipelines.store import crashpoints
 GONE = {"a-3", "a-4", "d-0"}
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    """A folder with a corpus, and its finished build, shuffled, in out/."""
-    folder = tmp_path_factory.mktemp("shuffled")
+SHUFFLE = "[shuffle]\nseed = 7\n"
+MIXTURE = '[mixture]\nstrategy = "weights"\nweights = { en = 2.5, de = 0.5 }\nformats = ["arrow"]\n'
+PACK = "[pack]\nlength = 64\n"
+KINDS = {
+    "shuffled": SHUFFLE,
+    "mixed": SHUFFLE + MIXTURE,
+    "packed": PACK + 'strategy = "concatenate"\nlast = "keep"\n',
+    "all": SHUFFLE + MIXTURE + PACK,
+}
+DERIVED = ("mixed", "packed")
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def built(request, tmp_path_factory):
+    """A folder with a corpus, and its finished build in out/."""
+    folder = tmp_path_factory.mktemp(request.param)
     write_corpus(folder)
-    path = build_file(folder, SOURCES, SETTINGS.replace("[build]\nmax_rejected = 1\n", "") + "[shuffle]\nseed = 7\n")
+    path = build_file(folder, SOURCES, SETTINGS.replace("[build]\nmax_rejected = 1\n", "") + KINDS[request.param])
     path.write_text(path.read_text().replace("[build]\n", "[build]\nmax_rejected = 1\n"))
     run(path, folder / "out")
     return folder
@@ -48,9 +60,23 @@ def update(folder: Path, vanished="keep"):
 
 
 def read_shards(output: Path) -> dict[str, bytes]:
-    """The files of all shards of a part, without the key in their names, which tells of tombstones."""
-    files = tree(output / "shards")
-    return {f"{name}{Path(path).suffix}": data for path, data in files.items() if (name := path.rpartition("-")[0])}
+    """The files of all shards and rows of a part, without the key in their names, which tells of tombstones."""
+    return {
+        f"{stage}/{name}{Path(path).suffix}": data
+        for stage in ("shards", *DERIVED)
+        for path, data in tree(output / stage).items()
+        if (name := path.rpartition("-")[0])
+    }
+
+
+def read_receipt(folder: Path) -> object:
+    """What the manifest of a stage says of all that it holds; None if there is none."""
+    path = folder / "manifest.json"
+    return (
+        {k: v for k, v in json.loads(path.read_text()).items() if k in ("totals", "languages")}
+        if path.is_file()
+        else None
+    )
 
 
 def require_fresh(folder: Path, gone=frozenset()) -> None:
@@ -66,9 +92,20 @@ def require_fresh(folder: Path, gone=frozenset()) -> None:
     (part,) = log.parts()
     made, expected = read_shards(Path(locate_part(log.output, part))), read_shards(fresh / "out")
     assert len(expected) > len(made) / 2
-    if gone:  # provenance has ordinals: those of the input files, which hold what was removed
-        made, expected = ({path: data for path, data in of.items() if path[:4] != "prov"} for of in (made, expected))
+    if gone:  # provenance and so on have ordinals: those of the input files, which hold what was removed
+        ordered = {path for path in made if path.rpartition(".")[2] not in ("provenance", "pieces")}
+        if not any(path.endswith(".provenance") for path in made):  # and so do ranges, which unshuffled shards follow
+            ordered = set()
+        made, expected = ({path: data for path, data in of.items() if path in ordered} for of in (made, expected))
     assert made == expected
+    for stage in DERIVED:
+        mine, theirs = (read_receipt(Path(place) / stage) for place in (locate_part(log.output, part), fresh / "out"))
+        assert mine == theirs
+        if mine is not None:
+            mine, theirs = (package.open_shards(place / stage, "all") for place in (folder / "out", fresh / "out"))
+            assert len(mine)
+            assert [ids.tolist() for ids in mine] == [ids.tolist() for ids in theirs]
+            assert not gone & {mine.document(i).id for i in range(len(mine))}
     for name in ("documents", "text_bytes", "tokens", "documents_digest", "shards"):
         assert getattr(log.totals(), name) == getattr(totals, name)
     for split in ("train", "validation"):
@@ -96,7 +133,7 @@ def test_a_kept_file_that_vanished_cannot_take_its_place_again(corpus):
     before = tree(corpus / "out")
     with pytest.raises(StageError, match=r"d\.jsonl: vanished, and is read with en/e\.jsonl"):
         update(corpus)
-    with pytest.raises(StageError, match=r"built with \[shuffle\], and all files have to be read again"):
+    with pytest.raises(StageError, match=r"built with \[(shuffle|pack)\], and all files have to be read again"):
         remove_here(corpus, GONE)
     assert tree(corpus / "out") == before
 
@@ -133,6 +170,23 @@ def test_there_is_one_part_and_nothing_to_compact(corpus):
     assert tree(corpus / "out") == before
 
 
+@pytest.mark.parametrize("built", ["all"], indirect=True)
+def test_expired_commits_leave_nothing(corpus):
+    remove_here(corpus, GONE)
+    before = {path.parent.name for path in (corpus / "out").rglob("*.arrow")}
+    expire(str(corpus / "out"), keep=1)
+    (part,) = read_log(str(corpus / "out")).parts()
+    for path in (corpus / "out").rglob("*"):
+        if path.is_file() and not path.is_relative_to(locate_part(str(corpus / "out"), part)):
+            assert path.suffix not in (".arrow", ".bin", ".idx", ".pieces", ".provenance", ".parquet"), path
+    assert before
+    assert verify(str(corpus / "out")).problems == ()
+    assert len(package.open_shards(corpus / "out" / "packed"))
+    with pytest.raises(package.ConfigError, match="that commit is expired"):
+        package.open_shards(corpus / "out" / "packed", at=0)
+
+
+@pytest.mark.parametrize("built", ["shuffled", "all"], indirect=True)
 @pytest.mark.parametrize("point", [*crashpoints.REMOVING_POINTS, "count.item", "encode.shard", "build.committed"])
 def test_a_killed_removal_goes_on_to_the_same_commit(corpus, point):
     (corpus / "gone.txt").write_text("\n".join(sorted(GONE)))

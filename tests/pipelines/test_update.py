@@ -255,19 +255,6 @@ def test_slices_share_an_update(corpus):
 # ---------------------------------------------------------------------------------------------------- what is refused
 
 
-@pytest.mark.parametrize("table", ["mixture", "pack"])
-def test_stages_over_all_documents_are_refused_by_name(tmp_path, table):
-    write_corpus(tmp_path)
-    settings = {
-        "mixture": '[shuffle]\nseed = 1\n[mixture]\nstrategy = "natural"\n',
-        "pack": "[pack]\nlength = 32\n",
-    }
-    run(build_file(tmp_path, SOURCES, SETTINGS + settings[table]), tmp_path / "out")
-    write_file(tmp_path, "en/e.jsonl", make_texts("e", 5))
-    with pytest.raises(ConfigError, match=rf"was built with \[{table}\], so it cannot be updated in parts"):
-        update(tmp_path)
-
-
 def test_other_settings_are_refused(corpus):
     path = build_file(corpus, SOURCES, SETTINGS.replace("target_tokens = 300", "target_tokens = 400"))
     with pytest.raises(ConfigError, match=r"holds a different build: .*target_tokens was 300, now 400"):

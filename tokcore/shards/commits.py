@@ -16,6 +16,7 @@ from tokcore.files.url_files import read_first
 _BUILD = "build"  # the stage of an output's manifest
 _PARTS = "parts"  # the folder of parts that later commits added
 _OWN = "."  # the part that is the output's own folder
+_DERIVED = ("mixed", "packed")  # stages of an output that are opened by their folders, at any commit
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,10 +54,13 @@ class Buried(NamedTuple):
 def list_parts(place: str, at: int | None = None) -> list[str]:
     """The folders or URLs of the parts of an output at a commit, itself alone if it was never updated.
 
-    place: a local path or a URL. at: the number of a commit; 0 is the build, None the newest. Raises ConfigError if
-    there is no such commit, or it is expired; FormatError for one that cannot be read.
+    place: a local path or a URL. at: the number of a commit; 0 is the build, None the newest. Of OUTPUT/mixed and
+    OUTPUT/packed, these folders of the parts. Raises ConfigError if there is no such commit, or it is expired;
+    FormatError for one that cannot be read.
     """
     place = place.rstrip("/") or place
+    if (output := _find_output(place, "log/1.json")) is not None:
+        return [f"{part}{place[len(output) :]}" for part in list_parts(output, at)]
     files = [*_read_all(place)]
     if at is not None and not 0 <= at <= len(files):
         raise ConfigError(f"at = {at}: {place} has the commits 0 to {len(files)}")
@@ -77,6 +81,7 @@ def list_parts_of(place: str, number: int) -> list[str] | None:
 def read_buried(place: str) -> Buried:
     """The tombstones of an output. place: as for list_parts. Raises ConfigError if no output of a build is there."""
     place = place.rstrip("/") or place
+    place = _find_output(place, "manifest.json") or place
     data = _read(name := f"{place}/manifest.json")
     build = from_jsonable(_Build, parse_canonical(data, name), name, partial=True) if data is not None else _Build()
     if data is None or build.stage != _BUILD or place.split("/")[-2:-1] == [_PARTS]:
@@ -99,6 +104,13 @@ def read_planned(part: str) -> list[tuple[str, str]] | None:
         return None
     lines = [parse_canonical(line, name) for line in data.splitlines(keepends=True)]
     return [(line["uri"], line["version"]) for line in lines]
+
+
+def _find_output(place: str, has: str) -> str | None:
+    """OUTPUT, if a place is OUTPUT/mixed or OUTPUT/packed and this file is in OUTPUT; else None."""
+    whole = place if "://" in place else str(Path(place).absolute())
+    output, _, name = whole.rpartition("/")
+    return output if name in _DERIVED and _read(f"{output}/{has}") is not None else None
 
 
 def _list(place: str, number: int, data: bytes) -> list[str]:

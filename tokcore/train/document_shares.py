@@ -145,3 +145,15 @@ def choose_copies(name: str, wanted: int, cells: Sequence[int]) -> Copies:
             return Copies(whole, width * number + width * (rest - before) // tokens if rest > before else 0)
         before += tokens
     raise AssertionError("rest is below size")
+
+
+def count_wanted(copies: Copies, cells: Sequence[int]) -> int:
+    """About how many tokens documents have that come that often, as choose_copies() counts them.
+
+    cells: as for choose_copies.
+
+    >>> count_wanted(Copies(2, (1 << 63) * 50 // 60), [60, 40])
+    249
+    """
+    full, rest = divmod(copies.cut, width := _SPAN // len(cells))
+    return copies.whole * sum(cells) + sum(cells[:full]) + (cells[full] * rest // width if rest else 0)

@@ -7,10 +7,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tokcore.formats.pieces import Pieces, PiecesFile
 from tokcore.shards.commits import read_buried
 from tokcore.shards.labels import Labels
 from tokcore.shards.opened_shards import OpenableShard
-from tokcore.shards.token_batch import Offsets
+from tokcore.shards.token_batch import Offsets, TokenBatch
 from tokcore.shards.tombstones import Kind, make_key, spell_tombstone
 
 
@@ -25,17 +26,34 @@ class RemovedNames(NamedTuple):
 
         Reads the shard. Raises FormatError if it is damaged, or does not say where its documents came from.
         """
+        if (pieces := shard.find_pieces()) is not None:
+            return self._find_pieces(pieces)
         batches = shard.open().batches()
         provenance = shard.find_provenance()
         starts, ends, first = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], 0
         for batch in batches if provenance is None else provenance.restore_all(batches):
-            gone = self._find_labels("lang", batch.langs) | self._find_labels("source", batch.sources)
-            gone |= np.array([one is not None and self._has("id", one) for one in batch.ids], bool)
+            gone = self._mark(batch)
             offsets = batch.offsets.astype(np.int64) - int(batch.offsets[0]) + first
             starts.append(offsets[:-1][gone])
             ends.append(offsets[1:][gone])
             first = int(offsets[-1])
         return np.concatenate(starts), np.concatenate(ends)
+
+    def _find_pieces(self, file: PiecesFile) -> tuple[Offsets, Offsets]:
+        """As find, of packed rows: a piece of a document in a row is a part of its own."""
+        pieces = file.read()
+        ends = np.cumsum(pieces.lengths)
+        firsts = np.searchsorted(pieces.rows, np.arange(pieces.num_rows))  # pieces of rows follow each other
+        ends += pieces.rows * file.length - (ends - pieces.lengths)[firsts][pieces.rows]
+        gone = self._mark(pieces)
+        return (ends - pieces.lengths)[gone], ends[gone]
+
+    def _mark(self, documents: TokenBatch | Pieces) -> npt.NDArray[np.bool_]:
+        """Whether each document, or piece of one, was removed."""
+        gone: npt.NDArray[np.bool_] = self._find_labels("lang", documents.langs)
+        gone |= self._find_labels("source", documents.sources)
+        gone |= np.array([one is not None and self._has("id", one) for one in documents.ids], bool)
+        return gone
 
     def _find_labels(self, kind: Kind, labels: Labels) -> npt.NDArray[np.bool_]:
         return np.array([self._has(kind, name) for name in labels.names], bool)[labels.codes]

@@ -97,7 +97,7 @@ def make_report(output: Output, wishes: Wishes, progress: StageProgress) -> dict
             "masked": tell_by_source(output, build, "masked"),
             "cut": tell_by_source(output, build, "cut"),
             "validation": tell_validation(read, own.lossless, _find_learned_splits(output)),
-            "mixture": tell_mixture(find_manifest(output.url, MIXED)),
+            "mixture": tell_mixture(next((made for _, made in output.find_all(MIXED)), None)),
             "copies": find_copies(drawn.texts),
             "invisible": health.pop("invisible_in_text"),
         },
