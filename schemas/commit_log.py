@@ -51,6 +51,8 @@ class Reason:
     read_again: int = 0  # files that were as before, but read for a part that took another's place
     removed: int = written_unless(0)  # documents that tokcore remove took away
     restored: int = written_unless(0)  # tombstones that tokcore restore took back
+    reason: str = written_unless("")  # of a removal or a restoration, as whoever asked for it gave it
+    by: str = written_unless("")  # and who that was
     kept_weights: bool = written_unless(False)  # documents come in the mixture as often as before, whatever sizes are
 
     def describe_files(self) -> str:
@@ -95,6 +97,7 @@ class Commit:
     restored: tuple[str, ...] = written_unless(())  # those that it takes back
     # (tombstone of the kind equal, that of a digest which stays away as long as the first is there), sorted.
     equal: tuple[tuple[str, str], ...] = written_unless(())
+    final: tuple[str, ...] = written_unless(())  # those that no later commit may take back
     oldest: int = written_unless(0)  # commit that can be read from now on; 0: all can
     format: str = COMMIT_FORMAT
     format_version: int = COMMIT_VERSION

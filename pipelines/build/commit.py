@@ -192,10 +192,20 @@ def _create_manifest(url: str, data: bytes, scratch: str) -> bool:
 def describe_commit_date(output: str, stage: str) -> str:
     """When a stage, or the build, was committed, by its run.json: ` on 2026-01-31 23:59 UTC`; empty if that is gone."""
     try:
-        then = datetime.datetime.fromisoformat(read_run_facts(output, stage).finished).astimezone(datetime.UTC)
+        then = datetime.datetime.fromisoformat(read_run_facts(output, stage).finished)
     except ValueError:
         return ""
-    return f" on {then:%Y-%m-%d %H:%M} UTC"
+    return f" on {_spell_time(then)}"
+
+
+def describe_change(url: str) -> str:
+    """When a file was written, as it is listed: `2026-01-31 23:59 UTC`; empty if it is gone."""
+    found = storage.read_footprint(url)
+    return _spell_time(datetime.datetime.fromtimestamp(found.changed, datetime.UTC)) if found is not None else ""
+
+
+def _spell_time(then: datetime.datetime) -> str:
+    return f"{then.astimezone(datetime.UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def _add_machine(run: RunFacts) -> RunFacts:

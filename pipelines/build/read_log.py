@@ -103,6 +103,10 @@ class Log:
         """The tombstones of all commits, those that were taken back included."""
         return {one for commit in self.commits for one in commit.removed}
 
+    def find_final(self, tombstone: str) -> Commit | None:
+        """The commit from which on a tombstone cannot be taken back; None if it can."""
+        return next((commit for commit in self.commits if tombstone in commit.final), None)
+
     def tombstones(self, at: int | None = None) -> Tombstones | None:
         """What was removed up to a commit, None if nothing was; at as of parts."""
         number = self.newest if at is None else at
@@ -200,9 +204,14 @@ def describe_break(log: Log, commit: Commit) -> str:
         return "its root does not follow from its parts"
     if not log.oldest <= commit.oldest < commit.number or (commit.oldest > log.oldest and commit.why.command != EXPIRE):
         return f"says that commit {commit.oldest} is the oldest, before it {log.oldest} was"
-    if commit.removed or commit.restored:
+    if commit.removed or commit.restored or commit.final:
         removed = log.tombstones()
         there = {*removed.hashes} if removed is not None else set()
+        is_final = {one for before in log.commits for one in before.final}
+        if not is_final.isdisjoint(commit.restored):
+            return "takes tombstones back that an earlier commit says are final"
+        if list(commit.final) != sorted({*commit.final} & (there | {*commit.removed}) - is_final):
+            return "its final tombstones are not sorted, not there, or final already"
         if list(commit.removed) != sorted({*commit.removed} - there):
             return "its tombstones are not sorted, or are there already"
         if list(commit.restored) != sorted({*commit.restored} & there):

@@ -237,3 +237,7 @@ def command(*examples: str) -> Callable[[Callable[..., None]], click.Command]:
         return click.command(cls=GroupedCommand, help=text, epilog=format_examples(*examples))(function)
 
     return decorate
+
+
+REASON = click.option("--reason", default="", metavar="TEXT", help="Why, for `tokcore log`.")
+BY = click.option("--by", default="", metavar="NAME", help="Who asked for it, for `tokcore log`.")

@@ -32,8 +32,9 @@ def expire(output: str, keep: int | None, older_than: str | None, dry_run: bool,
     if (keep is None) == (older_than is None):
         raise click.UsageError("what is to stay? Name one of the two: --keep N or --older-than DURATION")
     url = make_absolute(output)
+    seconds = parse_seconds(older_than) if older_than is not None else None
     with show_progress("expire"):
-        done = run(url, keep, parse_seconds(older_than) if older_than is not None else None, dry_run)
+        done = run(url, keep, seconds, dry_run, lambda text: say(text, err=True))
     answer_done(url, done, dry_run, as_json, print_expired)
 
 
@@ -44,9 +45,12 @@ def print_expired(output: str, done: Expired, dry_run: bool = False) -> None:
             f"the oldest that could be read would be commit {done.oldest}; would remove "
             f"{format_count(done.files, 'file')} of {format_size(done.size_bytes)}. {NOTHING_DONE}"
         )
+        say(done.out_of_reach)
         return
     if done.commit is None:
         say(f"{redact(output)}: no further commit expires")
     else:
         say(f"commit {done.commit.number}: the oldest that can be read is commit {done.commit.oldest}")
     say(f"removed {format_count(done.files, 'file')} of {format_size(done.size_bytes)}")
+    if done.files:
+        say(done.out_of_reach)

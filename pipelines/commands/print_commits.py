@@ -6,12 +6,13 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from tokcore.files.jsonable import to_jsonable
-from tokcore_pipelines.build.commit import describe_commit_date
+from tokcore_pipelines.build.commit import describe_change, describe_commit_date
 from tokcore_pipelines.build.read_log import locate_part, read_log
 from tokcore_pipelines.build.tokenizers_beside import FOLDER, find_commit_of, list_beside
 from tokcore_pipelines.local.say import say, say_json
-from tokcore_pipelines.local.terminal import format_count, format_size
-from tokcore_schemas.commit_log import OWN, Commit, Reason
+from tokcore_pipelines.local.terminal import format_count, format_size, make_printable
+from tokcore_pipelines.store import urls
+from tokcore_schemas.commit_log import OWN, Commit, Reason, name_commit
 from tokcore_schemas.stage_table import BUILD
 
 NOTHING_DONE = "Nothing was done."
@@ -43,12 +44,14 @@ def _describe_commit(output: str, commit: Commit) -> dict[str, Any]:
     dates = [describe_commit_date(locate_part(output, part), BUILD).removeprefix(" on ") for part in commit.added]
     return {
         "number": commit.number,
-        "date": max(dates, default=""),  # when its parts were built; a commit itself holds no time
+        # When its parts were built; a commit itself holds no time. Of one without parts, when its file was written.
+        "date": max(dates) if dates else describe_change(urls.join(output, name_commit(commit.number))),
         "why": to_jsonable(commit.why),
         "root": commit.root,
         "totals": to_jsonable(commit.totals),
         "added": [part.path for part in commit.added],
         "dropped": list(commit.dropped),
+        "final": len(commit.final),
     }
 
 
@@ -67,7 +70,7 @@ def answer_done(
     if as_json:
         facts = done._asdict()
         commit = to_jsonable(done.commit) if done.commit is not None else None
-        say_json({"dry_run": dry_run, **{name: facts[name] for name in names or facts}, "commit": commit})
+        say_json({"dry_run": dry_run, **{name: to_jsonable(facts[name]) for name in names or facts}, "commit": commit})
     else:
         tell(output, done, dry_run)
 
@@ -88,6 +91,8 @@ def print_log(commits: list[dict[str, Any]]) -> None:
             f"  {format_count(totals['documents'], 'document')} with {format_size(totals['text_bytes'])} of text, "
             f"{format_count(totals['tokens'], 'token')} in {format_count(totals['shards'], 'shard')}"
         )
+        if commit.get("final"):
+            say(f"  {format_count(commit['final'], 'tombstone')} cannot be taken back")
         for word in ("added", "dropped"):
             if commit[word] and commit["number"]:
                 say(f"  {word} {', '.join(commit[word])}")
@@ -102,5 +107,7 @@ def _describe_reason(why: dict[str, Any]) -> str:
     documents = f"{format_count(why['removed'], 'document')} removed" if why.get("removed") else ""
     restored = f"{format_count(why['restored'], 'tombstone')} taken back" if why.get("restored") else ""
     weights = "weights of the mixture kept" if why.get("kept_weights") else ""
-    told = "; ".join(filter(None, (documents, restored, files, weights)))
+    reason = f"for {make_printable(why['reason'])!r}" if why.get("reason") else ""
+    by = f"by {make_printable(why['by'])}" if why.get("by") else ""
+    told = "; ".join(filter(None, (documents, restored, files, weights, " ".join(filter(None, (reason, by))))))
     return f"{why['command']}: {told}" if told else str(why["command"])

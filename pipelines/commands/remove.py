@@ -6,13 +6,14 @@ import click
 
 from tokcore_pipelines.build.named_paths import expand_path, make_absolute
 from tokcore_pipelines.commands.command_inputs import read_lines
-from tokcore_pipelines.commands.command_options import ALLOW_CODE, BASE, DRY_RUN, JSON, WORKERS, command
+from tokcore_pipelines.commands.command_options import ALLOW_CODE, BASE, BY, DRY_RUN, JSON, REASON, WORKERS, command
 from tokcore_pipelines.commands.print_commits import NOTHING_DONE, answer_done, print_commit
+from tokcore_pipelines.history.removal_cost import RemovalCost
 from tokcore_pipelines.history.remove_documents import Remove, Removed
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.local.say import say
-from tokcore_pipelines.local.terminal import format_count
+from tokcore_pipelines.local.terminal import format_count, format_number, format_size
 from tokcore_pipelines.store.redaction import redact
 
 
@@ -37,6 +38,9 @@ from tokcore_pipelines.store.redaction import redact
 )
 @BASE
 @click.option("--allow-missing", is_flag=True, help="Accept names that nothing has, to keep later documents away.")
+@click.option("--final", is_flag=True, help="Let nothing take it back: `tokcore restore` then refuses these names.")
+@REASON
+@BY
 @click.option("--keep-weights", is_flag=True, help="Let documents come in a mixture as often as they did.")
 @DRY_RUN
 @WORKERS
@@ -50,6 +54,9 @@ def remove(
     this_copy: bool,
     base: str,
     allow_missing: bool,
+    final: bool,
+    reason: str,
+    by: str,
     keep_weights: bool,
     dry_run: bool,
     workers: int | None,
@@ -57,9 +64,9 @@ def remove(
 ) -> None:
     """Makes the parts that hold them again from their pinned inputs, without them, and ends with one commit. It keeps a
     keyed hash of each name, so that no later commit brings a document back. Earlier commits still hold the documents:
-    `tokcore verify --removed` names these. From an output with [dedup], all documents go that are equal to a
-    removed one. --source goes by the names of files: if one is renamed, its documents come
-    back. Use --ids where documents must stay away whatever their file is called. `tokcore restore` takes it back.
+    `tokcore verify --removed` names these. From an output with [dedup], all documents go that are equal to a removed
+    one. --source goes by the names of files: if one is renamed, its documents come back. Use --ids where documents must
+    stay away whatever their file is called. `tokcore restore` takes it back, but not what was removed with --final.
     """
     if ids is None and not sources and not langs:
         raise click.UsageError("what is to be removed? Name it: --ids FILE, --source GLOB or --lang XX")
@@ -76,9 +83,13 @@ def remove(
         allow_missing=allow_missing,
         dry_run=dry_run,
         this_copy=this_copy,
+        final=final,
+        reason=reason,
+        by=by,
         keep_weights=keep_weights,
     ).run()
-    answer_done(url, done, dry_run, as_json, print_removed, ("unknown", "documents", "parts", "read_again"))
+    names = ("unknown", "documents", "parts", "read_again", *(("cost",) if dry_run else ()))
+    answer_done(url, done, dry_run, as_json, print_removed, names)
 
 
 def print_removed(output: str, done: Removed, dry_run: bool = False) -> None:
@@ -92,6 +103,8 @@ def print_removed(output: str, done: Removed, dry_run: bool = False) -> None:
         said = "an id; its part holds" if done.rejects == 1 else "ids; their parts hold"
         say(f"{format_count(done.rejects, 'reject')} quoted {said} no samples of rejects now")
     if dry_run:
+        if done.cost is not None:
+            _print_cost(done.cost)
         say(
             f"would remove {format_count(done.documents, 'document')}, make {format_count(done.parts, 'part')} again, "
             f"and read {format_count(done.read_again, 'input file')} for that. {NOTHING_DONE}"
@@ -104,3 +117,19 @@ def print_removed(output: str, done: Removed, dry_run: bool = False) -> None:
     print_commit(output, done.commit)
     if done.commit.why.vanished:
         say("if a file is renamed, its documents come back: --ids keeps documents away whatever their file")
+
+
+def _print_cost(cost: RemovalCost) -> None:
+    """Print what holds the documents that would go, and what it would cost to make the rest again."""
+    say(f"they have {format_count(cost.tokens, 'token')}, in {format_count(cost.shards, 'shard')}")
+    if cost.mixed_documents:
+        say(
+            f"in the mixture they are {format_count(cost.mixed_documents, 'document')}, in "
+            f"{format_count(cost.mixed_shards, 'shard')}"
+        )
+    if cost.moves_weights:
+        say("its weights follow from sizes, so other documents move, too: --keep-weights lets them come as they do")
+    if cost.rows:
+        say(f"in packed form they are in {format_count(cost.rows, 'row')}")
+    took = f", about {format_number(cost.cpu_seconds)} CPU seconds" if cost.cpu_seconds is not None else ""
+    say(f"{format_size(cost.read_bytes)} of input would be read again{took}")

@@ -7,7 +7,7 @@ import click
 from tokcore_pipelines.build.named_paths import make_absolute
 from tokcore_pipelines.commands.answers import show_progress
 from tokcore_pipelines.commands.command_inputs import read_lines
-from tokcore_pipelines.commands.command_options import ALLOW_CODE, DRY_RUN, JSON, command
+from tokcore_pipelines.commands.command_options import ALLOW_CODE, BY, DRY_RUN, JSON, REASON, command
 from tokcore_pipelines.commands.print_commits import NOTHING_DONE, answer_done, print_commit
 from tokcore_pipelines.history.restore_documents import Restore, Restored
 from tokcore_pipelines.local.say import say
@@ -21,6 +21,8 @@ from tokcore_pipelines.store.redaction import redact
 @click.option("--source", "sources", multiple=True, metavar="GLOB", help="The same of these input files. Repeatable.")
 @click.option("--lang", "langs", multiple=True, metavar="XX", help="The same of this language. Repeatable.")
 @click.option("--allow-missing", is_flag=True, help="Accept names that were never removed.")
+@REASON
+@BY
 @DRY_RUN
 @ALLOW_CODE
 @JSON
@@ -30,18 +32,21 @@ def restore(
     sources: tuple[str, ...],
     langs: tuple[str, ...],
     allow_missing: bool,
+    reason: str,
+    by: str,
     dry_run: bool,
     as_json: bool,
 ) -> None:
     """Ends with one commit, after which no commit leaves such documents out. It reads nothing: it names the input files
-    that lack documents, and the next `tokcore update`, or a watcher, reads these again.
+    that lack documents, and the next `tokcore update`, or a watcher, reads these again. What was removed with --final
+    stays away.
     """
     if ids is None and not sources and not langs:
         raise click.UsageError("what is to be restored? Name it: --ids FILE, --source GLOB or --lang XX")
     url = make_absolute(output)
     chosen = tuple(read_lines(ids)) if ids is not None else ()
     with show_progress("restore"):
-        done = Restore(url, chosen, langs, sources, allow_missing, dry_run).run()
+        done = Restore(url, chosen, langs, sources, allow_missing, dry_run, reason, by).run()
     answer_done(url, done, dry_run, as_json, print_restored)
 
 

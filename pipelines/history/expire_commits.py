@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 from tokcore.errors import ConfigError
@@ -19,6 +19,7 @@ from tokcore_pipelines.build.read_log import Log, read_log
 from tokcore_pipelines.history.make_commit import create_commit
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.store.out_of_reach import describe_out_of_reach
 from tokcore_schemas.commit_log import EXPIRE, OWN, PARTS, Commit, Reason, name_commit
 from tokcore_schemas.stage_table import STAGES
 
@@ -30,13 +31,21 @@ class Expired(NamedTuple):
     files: int  # that were removed, or would be
     size_bytes: int
     oldest: int  # commit that can be read now, or could be
+    out_of_reach: str  # what the store may keep of the files, in words
 
 
-def expire(output: str, keep: int | None = None, older_than_s: int | None = None, dry_run: bool = False) -> Expired:
+def expire(
+    output: str,
+    keep: int | None = None,
+    older_than_s: int | None = None,
+    dry_run: bool = False,
+    say: Callable[[str], None] = lambda text: None,
+) -> Expired:
     """Give up all commits but the newest ones, and remove what only they name.
 
     keep: how many states of the output stay, at least 1. older_than_s: give up those that a later one replaced at
-    least this many seconds ago. Give one of the two, or both. dry_run: change nothing.
+    least this many seconds ago. Give one of the two, or both. dry_run: change nothing. say: takes a warning of what
+    readers lose, before anything is changed.
     Raises ConfigError if there is no finished build.
     """
     if keep is not None and keep < 1:
@@ -45,6 +54,8 @@ def expire(output: str, keep: int | None = None, older_than_s: int | None = None
     while True:
         log = read_log(output)
         oldest = _choose_oldest(log, keep, older_than_s)
+        if oldest > log.oldest:
+            say(_warn_of_readers(log, oldest))
         if dry_run:
             return _find_expiring(log, max(oldest, log.oldest))
         if oldest <= log.oldest:
@@ -56,7 +67,17 @@ def expire(output: str, keep: int | None = None, older_than_s: int | None = None
     follow_commits(log)  # before what the card of an earlier commit names is removed
     log = read_log(output)
     removed = _remove(log)
-    return Expired(commit, len(removed), sum(removed.values()), log.oldest)
+    return Expired(commit, len(removed), sum(removed.values()), log.oldest, describe_out_of_reach(output))
+
+
+def _warn_of_readers(log: Log, oldest: int) -> str:
+    """What readers lose if a commit becomes the oldest. Who they are is not known: readers leave no trace."""
+    first, last = log.oldest, oldest - 1
+    which, each = (f"commit {first}", "it") if first == last else (f"commits {first} to {last}", "one of them")
+    return (
+        f'warning: {which} cannot be read then. A run that reads {each}, as Loader(at=N, removed="mask") does, loses '
+        f"its files and cannot go on. No output knows who reads it: make sure that there is no such run"
+    )
 
 
 def _find_expiring(log: Log, oldest: int) -> Expired:
@@ -65,7 +86,9 @@ def _find_expiring(log: Log, oldest: int) -> Expired:
     if log.commits:
         log = dataclasses.replace(log, commits=(*log.commits[:-1], dataclasses.replace(log.commits[-1], oldest=oldest)))
     going = [*list_expired(log, there)]
-    return Expired(None, len(going), sum(there[path].size_bytes for path in going), oldest)
+    return Expired(
+        None, len(going), sum(there[path].size_bytes for path in going), oldest, describe_out_of_reach(log.output)
+    )
 
 
 def _choose_oldest(log: Log, keep: int | None, older_than_s: int | None) -> int:

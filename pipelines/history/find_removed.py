@@ -12,7 +12,7 @@ from tokcore_pipelines.local.pool import Workers
 from tokcore_pipelines.store.stored_shards import read_batches
 from tokcore_schemas.refs import ShardRef
 from tokcore_schemas.shard_entries import list_named_shards
-from tokcore_schemas.stage_manifests import ShardsManifest
+from tokcore_schemas.stage_manifests import MixtureManifest, ShardsManifest
 from tokcore_schemas.tombstones import Tombstones
 
 # With fewer documents, this process is done before workers have started.
@@ -25,32 +25,36 @@ class FoundDocument(NamedTuple):
     source: str
     ordinal: int
     tombstones: tuple[str, ...]  # those that it has
+    tokens: int = 0
+    shard: str = ""  # that it is in
 
 
 def find_removed(
-    places: Iterable[tuple[str, ShardsManifest]], removed: Tombstones, workers: Workers
+    places: Iterable[tuple[str, ShardsManifest | MixtureManifest]], removed: Tombstones, workers: Workers
 ) -> Iterator[tuple[str, FoundDocument]]:
     """(place, document) for the documents in shards that have one of these tombstones. Reads all shards.
 
-    places: (URL of a build's output, manifest of its shards). workers: used if there are many documents; each takes a
-    shard at a time. Raises FormatError for a damaged shard.
+    places: (URL of a build's output, manifest of its shards, or of its mixture). workers: used if there are many
+    documents; each takes a shard at a time. Raises FormatError for a damaged shard.
     """
-    shards = [(output, shard) for output, made in places for shard in list_named_shards(made)]
-    is_worth_it = sum(shard.facts.documents for _, shard in shards) >= WORTH_WORKERS
+    shards = [(output, shard, made.stage) for output, made in places for shard in list_named_shards(made)]
+    is_worth_it = sum(shard.facts.documents for _, shard, _ in shards) >= WORTH_WORKERS
     pool = workers.start() if is_worth_it else None
     if pool is None:
-        for output, shard in shards:
-            yield from ((output, found) for found in look_through(output, shard, removed))
+        for output, shard, stage in shards:
+            yield from ((output, found) for found in look_through(output, shard, stage, removed))
         return
     looked = dict(pool.run_all((look_through, (*one, removed)) for one in shards))
-    for number, (output, _) in enumerate(shards):
+    for number, (output, _, _) in enumerate(shards):
         yield from ((output, found) for found in looked[number])
 
 
-def look_through(output: str, shard: ShardRef, removed: Tombstones) -> list[FoundDocument]:
-    """The documents of a shard of an output that have one of these tombstones."""
-    batches = read_batches(output, shard, names_sources=True)
-    return [found for batch in batches for found in find_removed_documents(batch, removed)]
+def look_through(output: str, shard: ShardRef, stage: str, removed: Tombstones) -> list[FoundDocument]:
+    """The documents of a shard of an output that have one of these tombstones. stage: that wrote it."""
+    batches = read_batches(output, shard, stage, names_sources=True)
+    return [
+        found._replace(shard=shard.facts.stem) for batch in batches for found in find_removed_documents(batch, removed)
+    ]
 
 
 def find_removed_documents(batch: TokenBatch, removed: Tombstones) -> list[FoundDocument]:
@@ -70,5 +74,6 @@ def find_removed_documents(batch: TokenBatch, removed: Tombstones) -> list[Found
     for i, tombstones in enumerate(zip(ids, langs, sources, strict=True)):
         if any(tombstones):
             kept = tuple(filter(None, tombstones))
-            documents.append(FoundDocument(batch.sources[i], int(batch.ordinals[i]), kept))
+            tokens = int(batch.offsets[i + 1]) - int(batch.offsets[i])
+            documents.append(FoundDocument(batch.sources[i], int(batch.ordinals[i]), kept, tokens))
     return documents

@@ -19,9 +19,15 @@ from tokcore_pipelines.local.terminal import format_count, format_size
 from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.config import BuildConfig
 from tokcore_schemas.plan import Plan
+from tokcore_schemas.stage_manifests import MixtureConfig
 from tokcore_schemas.stage_table import MIXED, PACKED, SHARDS
 
 Weights = Literal["ask", "all", "keep"]  # what an update does where they follow from sizes: fail, move, keep them
+
+
+def follows_sizes(mixed: MixtureConfig) -> bool:
+    """Whether documents come more or less often if sizes change."""
+    return mixed.strategy != "weights" and mixed.kept is None
 
 
 def settle_weights(log: Log, config: BuildConfig, weights: Weights, plan: Plan) -> BuildConfig:
@@ -33,7 +39,7 @@ def settle_weights(log: Log, config: BuildConfig, weights: Weights, plan: Plan) 
     mixed = log.build.config.mixed
     if weights == "keep":
         return dataclasses.replace(config, kept_weights=read_weights(log))
-    if weights == "ask" and mixed is not None and mixed.strategy != "weights":
+    if weights == "ask" and mixed is not None and follows_sizes(mixed):
         raise ConfigError(
             f"{redact(log.output)}: mixture.strategy is {mixed.strategy!r}, so its weights follow from sizes, and any "
             f"change moves documents of all {mixed.over}. {_describe_size(log, plan)} Pass --all to have that made "

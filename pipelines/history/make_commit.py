@@ -171,11 +171,13 @@ def create_commit(
     oldest: int | None = None,
     restored: Sequence[str] = (),
     equal: Sequence[tuple[str, str]] = (),
+    final: Sequence[str] = (),
 ) -> Commit | None:
     """Create the commit after the newest one of a log; None if another one was first.
 
     dropped: paths of parts. removed: new tombstones, sorted. oldest: commit that can be read then; None:
-    as before. restored: tombstones that are taken back, sorted. equal: as of Commit.
+    as before. restored: tombstones that are taken back, sorted. equal: as of Commit. final: tombstones that cannot be
+    taken back from now on, sorted.
     """
     output = log.output
     kept = [part for part in log.parts() if part.path not in dropped]
@@ -200,6 +202,7 @@ def create_commit(
         removed=tuple(removed),
         restored=tuple(restored),
         equal=tuple(equal),
+        final=tuple(final),
         oldest=log.oldest if oldest is None else oldest,
     )
     scratch = urls.join(output, FOLDER, _SCRATCH)

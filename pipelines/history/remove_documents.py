@@ -23,7 +23,7 @@ from tokcore_pipelines.build.inherited_items import find_changed
 from tokcore_pipelines.build.read_log import Log, locate_part, read_log, read_part
 from tokcore_pipelines.build.stored_config import read_stored_config
 from tokcore_pipelines.history.find_quoted import read_quoted
-from tokcore_pipelines.history.find_removed import find_removed
+from tokcore_pipelines.history.find_removed import FoundDocument, find_removed
 from tokcore_pipelines.history.input_files_held import HeldFile, HeldFiles, read_held
 from tokcore_pipelines.history.kept_weights import read_weights
 from tokcore_pipelines.history.make_commit import (
@@ -37,6 +37,7 @@ from tokcore_pipelines.history.make_commit import (
     plan_new_parts,
 )
 from tokcore_pipelines.history.named_documents import describe_missing, find_lang, match_files, match_sources
+from tokcore_pipelines.history.removal_cost import RemovalCost, estimate_removal
 from tokcore_pipelines.history.removed_duplicates import find_with_duplicates, refuse_of_duplicates, take_back
 from tokcore_pipelines.local.pool import Workers
 from tokcore_pipelines.local.progress import StageProgress
@@ -68,6 +69,7 @@ class Removed(NamedTuple):
     documents: int = 0  # that are removed
     parts: int = 0  # that are made again, or go as a whole
     read_again: int = 0  # input files that have to be read for that
+    cost: RemovalCost | None = None  # only of a dry run
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ class _Holding:
     sources: frozenset[str]  # uris of the files that some documents come from
     found: frozenset[str]  # tombstones that a document or a file has, or a reject quotes the id of
     rejects: int  # that quote an id
+    each: tuple[tuple[str, FoundDocument], ...]  # (URL of its part, document)
 
     @property
     def dropped(self) -> list[str]:
@@ -100,6 +103,9 @@ class Remove:
     allow_missing: bool = False  # whether a name may be of nothing; its tombstone keeps later documents away
     dry_run: bool = False  # whether nothing is made, and nothing committed
     this_copy: bool = False  # whether documents of an output with [dedup] go alone: a duplicate may take their place
+    final: bool = False  # whether `tokcore restore` must never take it back
+    reason: str = ""  # why, and by whom; for the log
+    by: str = ""
     keep_weights: bool = False  # whether documents come in a mixture as often as before, whatever sizes are
 
     def run(self) -> Removed:
@@ -140,7 +146,8 @@ class Remove:
             before = log.tombstones()
             there = {*(before.hashes if before is not None else ())}
             new = sorted({*wanted.hashes, *beside.added} - there)
-            if not new and not beside.restored and not holding.dropped:
+            final = sorted(one for one in wanted.hashes if log.find_final(one) is None) if self.final else []
+            if not new and not final and not beside.restored and not holding.dropped:
                 follow_commits(log)  # a killed one may not have
                 return done
             after = merge_tombstones(log.tombstone_key, {*new, *there} - {*beside.restored})
@@ -155,7 +162,10 @@ class Remove:
             parts = self._plan_parts(log, again, after, holding)
             done = done._replace(read_again=sum(len(one.list_read()) for one in parts))
             if self.dry_run:
-                return done
+                going = [locate_part(self.output, part) for part in log.parts() if part.path in holding.documents]
+                return done._replace(
+                    cost=estimate_removal(going, wanted, holding.each, parts, self.options, self.keep_weights)
+                )
             added, num_documents = self._make_parts(log, parts, holding)
             done = done._replace(documents=num_documents)
             reach("remove.built")
@@ -165,10 +175,14 @@ class Remove:
                 vanished=vanished,
                 read_again=done.read_again,
                 removed=num_documents,
+                reason=self.reason,
+                by=self.by,
                 kept_weights=self.keep_weights,
             )
             restored, equal = beside.restored, beside.equal
-            commit = create_commit(log, reason, added, holding.dropped, new, restored=restored, equal=equal)
+            commit = create_commit(
+                log, reason, added, holding.dropped, new, restored=restored, equal=equal, final=final
+            )
             if commit is not None:
                 reach("remove.committed")
                 return done._replace(commit=commit)
@@ -216,7 +230,8 @@ class Remove:
         parts = {locate_part(self.output, part): part.path for part in log.parts()}
         places = [(url, require_manifest(url, SHARDS)) for url in parts]
         with contextlib.closing(Workers(self.options, ())) as workers:
-            for url, document in find_removed(places, wanted, workers):
+            each = tuple(find_removed(places, wanted, workers))
+            for url, document in each:
                 documents[parts[url]] += 1
                 found.update(document.tombstones)
                 sources.add(document.source)
@@ -224,7 +239,7 @@ class Remove:
         documents.update({parts[url]: 0 for url, ids in quoted.items() if ids})
         found.update(wanted.spell("id", one) for ids in quoted.values() for one in frozenset[str]().union(*ids))
         names = frozenset([*found, *(wanted.spell("source", uri) for uri in files)])
-        return _Holding(documents, files, frozenset(sources), names, sum(map(len, quoted.values())))
+        return _Holding(documents, files, frozenset(sources), names, sum(map(len, quoted.values())), each)
 
     def _find_quoted(self, url: str) -> list[frozenset[str]]:
         """The ids that each reject of a part quotes, of those that quote any."""

@@ -6,7 +6,7 @@ Nothing is read here. Files from which documents were left out count as changed 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tokcore.errors import ConfigError
@@ -18,6 +18,7 @@ from tokcore_pipelines.history.make_commit import create_commit
 from tokcore_pipelines.history.named_documents import describe_missing, find_lang, match_sources
 from tokcore_pipelines.history.removed_duplicates import list_equal_of
 from tokcore_pipelines.history.restored_files import list_restored_files
+from tokcore_pipelines.local.terminal import make_printable
 from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.commit_log import Commit, Reason
 from tokcore_schemas.tombstones import Tombstones, merge_tombstones
@@ -43,9 +44,11 @@ class Restore:
     sources: tuple[str, ...] = ()  # as of Remove
     allow_missing: bool = False  # whether a name may have no tombstone
     dry_run: bool = False  # whether nothing is committed
+    reason: str = ""  # why, and by whom; for the log
+    by: str = ""
 
     def run(self) -> Restored:
-        """Commit that the tombstones are taken back. Raises ConfigError for names without one."""
+        """Commit that the tombstones are taken back. Raises ConfigError for names without one, or with a final one."""
         while True:
             log = read_log(self.output)
             before = log.tombstones() or Tombstones(log.tombstone_key, ())
@@ -56,6 +59,7 @@ class Restore:
                     f"{redact(self.output)}: {describe_missing(missing)} was never removed. Correct the name, or "
                     f"pass --allow-missing. Nothing was changed."
                 )
+            refuse_final(log, before, names)
             of_names = {before.spell(kind, one) for kind, _, found in names for one in found}
             equal = list_equal_of(log, {before.spell("equal", one) for one in self.ids})
             going = sorted({*of_names, *equal})
@@ -70,7 +74,7 @@ class Restore:
             if self.dry_run or not going:
                 follow_commits(log)
                 return done
-            reason = Reason("restore", restored=len(of_names))
+            reason = Reason("restore", restored=len(of_names), reason=self.reason, by=self.by)
             if (commit := create_commit(log, reason, (), (), restored=going)) is not None:
                 return done._replace(commit=commit)
 
@@ -87,3 +91,16 @@ class Restore:
     def _list_read_again(self, log: Log, after: Tombstones | None) -> Iterator[str]:
         parts = {part: read_part_files(self.output, part) for part in log.parts()}
         return list_restored_files(self.output, parts, after)
+
+
+def refuse_final(log: Log, before: Tombstones, names: Sequence[tuple[Kind, str, Sequence[str]]]) -> None:
+    """Raise ConfigError if a tombstone that is to be taken back is final. names: as of _find_names."""
+    for kind, _, found in names:
+        for one in found:
+            if (commit := log.find_final(before.spell(kind, one))) is not None:
+                why = f", for {make_printable(commit.why.reason)!r}" if commit.why.reason else ""
+                raise ConfigError(
+                    f"{redact(log.output)}: {describe_missing([(kind, one)])} was removed with --final in commit "
+                    f"{commit.number}{why}, so it cannot be taken back. Leave it out; or build again into a new "
+                    f"output, if it may be there. Nothing was changed."
+                )

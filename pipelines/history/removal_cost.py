@@ -1,0 +1,99 @@
+"""What a removal would change, and what that would cost: for `tokcore remove --dry-run`."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+from tokcore.formats.pieces import PiecesFile, get_pieces_path
+from tokcore_pipelines.build.commit import find_manifest, find_manifests, read_run_facts, require_manifest
+from tokcore_pipelines.history.find_removed import FoundDocument, find_removed
+from tokcore_pipelines.history.kept_weights import follows_sizes
+from tokcore_pipelines.history.make_commit import NewPart
+from tokcore_pipelines.local.pool import Workers
+from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.store import urls
+from tokcore_pipelines.store.local_copies import copy_if_remote
+from tokcore_schemas.shard_entries import iterate_named_shards
+from tokcore_schemas.stage_table import MIXED, PACKED, PLAN, STAGES
+from tokcore_schemas.tombstones import Tombstones
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RemovalCost:
+    """What holds the documents that would go, and what would be made again."""
+
+    tokens: int  # of the documents
+    shards: int  # that hold some
+    mixed_documents: int  # in mixtures, each as often as it comes there
+    mixed_shards: int  # of mixtures that hold some
+    moves_weights: bool  # whether other documents come more or less often in a mixture then
+    rows: int  # packed ones that hold some
+    read_bytes: int  # of input files, as stored, that would be read again
+    cpu_seconds: int | None  # by what the stages took that are there; None: their run.json does not say
+
+
+def estimate_removal(
+    urls_of_parts: Sequence[str],
+    removed: Tombstones,
+    found: Iterable[tuple[str, FoundDocument]],
+    parts: Sequence[NewPart],
+    options: RunOptions,
+    keep_weights: bool,
+) -> RemovalCost:
+    """What it is. urls_of_parts: of those that would go. found: (URL of a part, document) of those that would go."""
+    found = [*found]
+    mixtures = [(url, made) for url in urls_of_parts if (made := find_manifest(url, MIXED)) is not None]
+    with contextlib.closing(Workers(options, ())) as workers:
+        mixed = [*find_removed(mixtures, removed, workers)]
+    read_bytes = sum(_count_read(one) for one in parts)
+    return RemovalCost(
+        tokens=sum(one.tokens for _, one in found),
+        shards=len({(url, one.shard) for url, one in found}),
+        mixed_documents=len(mixed),
+        mixed_shards=len({(url, one.shard) for url, one in mixed}),
+        moves_weights=bool(mixed) and not keep_weights and any(follows_sizes(made.config) for _, made in mixtures),
+        rows=sum(_count_rows(url, removed) for url in urls_of_parts),
+        read_bytes=read_bytes,
+        cpu_seconds=_estimate_seconds(urls_of_parts, read_bytes),
+    )
+
+
+def _count_read(part: NewPart) -> int:
+    """The bytes of the work items of a part that would be read again."""
+    kept = part.inheritance.kept if part.inheritance is not None else {}
+    return sum(item.size_bytes for item in part.plan.items if item.number not in kept)
+
+
+def _count_rows(url: str, removed: Tombstones) -> int:
+    """The packed rows of a part that hold something of what would go. Reads the pieces files."""
+    if (made := find_manifest(url, PACKED)) is None:
+        return 0
+    folder, number = urls.join(url, PACKED.name), 0
+    for shard in iterate_named_shards(made):
+        path = get_pieces_path(shard.facts.stem)
+        sizes = {file.path: file.size_bytes for file in shard.files if file.path == path}
+        with copy_if_remote(folder, [*sizes], sizes) as here:
+            number += len({*_list_rows(PiecesFile(f"{here}/{path}"), removed)})
+    return number
+
+
+def _list_rows(file: PiecesFile, removed: Tombstones) -> Iterator[int]:
+    pieces = file.read()
+    langs = [removed.spell("lang", name) in removed for name in pieces.langs.names]
+    sources = [removed.spell("source", name) in removed for name in pieces.sources.names]
+    rows = zip(pieces.rows.tolist(), pieces.ids, pieces.langs.codes, pieces.sources.codes, strict=True)
+    for row, one, lang, source in rows:
+        if langs[lang] or sources[source] or (one is not None and removed.spell("id", one) in removed):
+            yield row
+
+
+def _estimate_seconds(urls_of_parts: Sequence[str], read_bytes: int) -> int | None:
+    """CPU seconds, as if work took as long for each byte as it did when these parts were made."""
+    stored_bytes = sum(require_manifest(url, PLAN).totals.stored_bytes for url in urls_of_parts)
+    made = ((url, name) for url in urls_of_parts for name in find_manifests(url, STAGES.values()))
+    facts = [read_run_facts(url, name) for url, name in made if not STAGES[name].is_plain]
+    took = [one.seconds * one.workers for one in facts if one.seconds is not None and one.workers is not None]
+    return math.ceil(sum(took) * read_bytes / stored_bytes) if took and stored_bytes else None
