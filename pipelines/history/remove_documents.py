@@ -56,6 +56,7 @@ from tokcore_schemas.tombstones import Tombstones, merge_tombstones
 # Tombstones travel with each range that workers read.
 MAX_TOMBSTONES = 10_000
 _MOST_LANGUAGES = 10
+MOST_DECODED = 64  # files of a shuffled output: for each, all of its shards are read
 
 
 class Removed(NamedTuple):
@@ -275,14 +276,11 @@ class Remove:
         """The parts of files that stay, without what was removed."""
         config = self._read_config(log)
         held = {one.file.uri: one for one in again}
-        if (table := name_whole(log.build.config)) and again:
-            if lost := find_changed([one.file for one in again], config.base):
-                raise StageError(
-                    f"{name_some(lost)}: gone, or not as when {redact(self.output)} was built with {table}, and all "
-                    f"files have to be read again. Put back what was read, or let `tokcore update` follow the files "
-                    f"first (--vanished remove for those that are gone). Nothing was changed."
-                )
-            return [NewPart(make_plan_again(again, removed, config.plan.range_bytes), None)]
+        if name_whole(log.build.config) and again:
+            lost = find_changed([one.file for one in again], config.base)
+            self._require_few(log, lost)
+            self._decode(config, lost, held)
+            return [NewPart(make_plan_again(again, removed, config.plan.range_bytes, lost), None)]
         dropped: dict[str, list[str]] = {one.path: [] for one in log.parts() if one.path in holding.documents}
         for one in again:
             dropped[one.part].append(one.file.uri)
@@ -296,10 +294,29 @@ class Remove:
         parts = plan(())
         lost = find_changed([held[uri].file for one in parts for uri in one.list_read()], config.base)
         if lost:
-            self._require_decodable(config, [held[uri] for uri in lost])
-            self.progress.say(f"{name_some(lost)}: gone, or not as it was read: its documents are decoded from tokens")
+            self._decode(config, lost, held)
             parts = plan(lost)
         return parts
+
+    def _require_few(self, log: Log, lost: Sequence[str]) -> None:
+        """Raise StageError where tokens cannot stand for files of an output that is made again as a whole."""
+        if log.build.config.dedup is not None and lost:
+            why = "documents of theirs that were duplicates are in no shard"
+        elif log.build.config.shards.shuffle is not None and len(lost) > MOST_DECODED:
+            why = f"all shards are read for each file that is decoded, so at most {MOST_DECODED} can be"
+        else:
+            return
+        raise StageError(
+            f"{name_some(lost)}: gone, or not as when {redact(self.output)} was built, and all files have to be read "
+            f"again; {why}. Put back what was read, or let `tokcore update` follow the files first (--vanished remove "
+            f"for those that are gone). Nothing was changed."
+        )
+
+    def _decode(self, config: BuildConfig, lost: Sequence[str], held: Mapping[str, HeldFile]) -> None:
+        """Say that tokens stand for these files. Raises StageError if they cannot."""
+        if lost:
+            self._require_decodable(config, [held[uri] for uri in lost])
+            self.progress.say(f"{name_some(lost)}: gone, or not as it was read: its documents are decoded from tokens")
 
     def _make_parts(self, log: Log, parts: Sequence[NewPart], holding: _Holding) -> tuple[list[Part], int]:
         """The parts, and how many documents they have no more: with [dedup] also those equal to what was named, or

@@ -23,7 +23,7 @@ from tokcore_pipelines.build.read_log import Log, read_log, read_part
 from tokcore_pipelines.build.settle_counting import settle_counting
 from tokcore_pipelines.build.settle_languages import describe_kept_spelling, settle_languages
 from tokcore_pipelines.history.input_files_held import HeldFiles, read_part_files, strip_settings
-from tokcore_pipelines.history.kept_weights import Weights, settle_weights
+from tokcore_pipelines.history.kept_weights import Weights, follows_sizes, settle_weights
 from tokcore_pipelines.history.make_commit import (
     NewPart,
     PartBuilder,
@@ -162,6 +162,8 @@ class Update:
         all others of its part that did are among uris, too, or among lost: those whose documents are then left out.
         """
         held, uris = self.held, frozenset(uris)
+        if self._is_whole:
+            return self._choose_whole(changes, uris, frozenset(lost))
         gone = {*changes.changed, *changes.vanished}
         waiting = {held[uri].part for uri in gone if uri not in uris and uri not in lost}
         dropped = {held[uri].part for uri in gone if uri in uris} - waiting
@@ -175,6 +177,16 @@ class Update:
             [uri for uri in changes.kept if held[uri].part in dropped],
             sorted(dropped),
         )
+
+    def _choose_whole(self, changes: Changes, uris: Collection[str], lost: Collection[str]) -> Changes:
+        """As choose, where all files are read again: nothing, while one must wait that is not as it was read."""
+        new = [uri for uri in changes.new if uri in uris]
+        waits = any(uri not in uris and uri not in lost for uri in (*changes.changed, *changes.vanished))
+        if waits or not (new or changes.changed or changes.vanished):
+            return Changes(changes.plan, [], [], [], [], [])
+        changed = [uri for uri in changes.changed if uri in uris]
+        gone = [*changes.vanished, *(uri for uri in changes.changed if uri not in uris)]
+        return Changes(changes.plan, new, changed, gone, changes.kept, changes.dropped)
 
     def make(self, changes: Changes) -> Commit | None:
         """Read what is wanted, and commit; None if another update has committed since look()."""
@@ -280,10 +292,11 @@ class Update:
                 f"{redact(self.output)}: holds a different build: {'; '.join(reasons)}. An update keeps all settings "
                 f"and the tokenizer: correct the build file, or build into a new output."
             )
-        if self.grows and (table := name_whole(log.build.config)):
+        mixed = log.build.config.mixed
+        if self.grows and mixed is not None and self.weights == "ask" and follows_sizes(mixed):
             raise ConfigError(
-                f"{redact(self.output)}: was built with {table}, so each change has all files read again, and "
-                f"inputs cannot be followed batch by batch. Run `tokcore update` as often as you want them to be."
+                f"{redact(self.output)}: mixture.strategy is {mixed.strategy!r}, so its weights follow from sizes, and "
+                f"what that moves is asked for each time: run `tokcore update` with --all or --keep-weights instead."
             )
 
     def _compare(self, plan: Plan) -> Changes:
@@ -322,6 +335,8 @@ class Update:
             )
             if not self.grows:
                 raise StageError(self.stuck)
+            if self._is_whole:
+                return Changes(plan, [], [], [], [], [])
             parts = {held[uri].part for uri in lost}
             changed = [uri for uri in changed if held[uri].part not in parts]
             others = [uri for uri in others if held[uri].part not in parts]

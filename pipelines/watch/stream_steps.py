@@ -15,17 +15,18 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from tokcore.errors import TokError
+from tokcore.errors import ConfigError, TokError
 from tokcore.files.canonical_json import write_canonical_json
 from tokcore_pipelines.build.inherited_items import find_changed
 from tokcore_pipelines.build.read_log import Log
 from tokcore_pipelines.history.input_files_held import HeldFiles, make_pin
-from tokcore_pipelines.history.make_commit import NewPart, PartBuilder, create_commit
+from tokcore_pipelines.history.make_commit import NewPart, PartBuilder, create_commit, name_whole
 from tokcore_pipelines.history.update_output import Changes, Update
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.watch.blamed_files import blames_machine, shorten
 from tokcore_pipelines.watch.look_at_sources import list_waiting, look, make_update
 from tokcore_pipelines.watch.marker_files import find_marked
@@ -78,7 +79,13 @@ class StreamSteps:
         opened = self._open()
         update, lock = opened.update, opened.lock
         with lock:
-            return update.follow_log()
+            log = update.follow_log()
+        if table := name_whole(log.build.config):
+            raise ConfigError(
+                f"{redact(self.output)}: was built with {table}, so each change has all files read again, and batches "
+                f"cannot be made side by side. Watch it without an engine."
+            )
+        return log
 
     # -------------------------------------------------------------------------------------------------------- look
 

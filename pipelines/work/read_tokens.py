@@ -14,20 +14,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tokcore.formats.provenance import hide_provenance
 from tokcore.shards.labels import label_strings
+from tokcore.shards.token_batch import TokenBatch
 from tokcore.text.texts import make_texts_from_strings
 from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.reading.input_range import Batch, Meter
 from tokcore_pipelines.reading.records import BATCH_BYTES, BATCH_RECORDS
 from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.manifests import read_manifest
+from tokcore_pipelines.store.stored_shards import read_batches
 from tokcore_pipelines.store.tokenizers import load_tokenizer
 from tokcore_pipelines.work.read_plan import read_plan
-from tokcore_pipelines.work.read_shards import count_around, decode_texts, read_shard
+from tokcore_pipelines.work.read_shards import check_batches, count_around, decode_texts, read_shard
 from tokcore_schemas.commit_log import OWN, PARTS
 from tokcore_schemas.plan import AssignedRange
 from tokcore_schemas.refs import ShardRef
-from tokcore_schemas.shard_entries import list_item_shards
+from tokcore_schemas.shard_entries import list_item_shards, list_named_shards
 from tokcore_schemas.stage_table import PLAN, SHARDS
 
 
@@ -54,6 +57,7 @@ class _Part(NamedTuple):
     around: tuple[int, int]
     tokenizer: Tokenizer
     held: dict[str, list[_Held]]
+    shuffled: list[ShardRef] | None  # any of which may have documents of any file; None: it is not shuffled
 
 
 def read_tokens(output: str, r: AssignedRange, meter: Meter) -> Iterator[Batch]:
@@ -91,7 +95,9 @@ def _make_batch(held: list[_Document], r: AssignedRange) -> Batch:
 
 
 def _list_shards(part: _Part, r: AssignedRange) -> list[ShardRef]:
-    """The shards of the work items that read something of a range."""
+    """The shards of the work items that read something of a range; of a shuffled part, all."""
+    if part.shuffled is not None:
+        return part.shuffled
     found = {
         shard.facts.stem: shard
         for one in part.held.get(r.uri, ())
@@ -103,17 +109,43 @@ def _list_shards(part: _Part, r: AssignedRange) -> list[ShardRef]:
 
 def _decode_shard(part: _Part, shard: ShardRef, r: AssignedRange) -> Iterator[_Document]:
     """The documents of a range that are in a shard, by ordinal."""
-    for batch, _ in read_shard(part.url, shard):
+    if part.shuffled is not None:
+        # Sorted here: a shuffled shard has few of a range.
+        yield from sorted(_decode_batches(part, _read_restored(part.url, shard), r), key=lambda one: one.ordinal)
+        return
+    # A work item reads one range of a file at most, so all that its shards have of this file is of this range.
+    yield from _decode_batches(part, (batch for batch, _ in read_shard(part.url, shard)), r)
+
+
+def _decode_batches(part: _Part, batches: Iterable[TokenBatch], r: AssignedRange) -> Iterator[_Document]:
+    """The documents of a range, in the order of the batches that some of them are in."""
+    for batch in batches:
         if r.uri not in batch.sources.names:
             continue
-        # A work item reads one range of a file at most, so all that its shards have of this file is of this range.
         is_asked = batch.sources.codes == batch.sources.names.index(r.uri)
+        if part.shuffled is not None and r.is_cut:
+            is_asked &= (r.start <= batch.ordinals) & (batch.ordinals < r.end)
         found = batch.take(np.flatnonzero(is_asked).tolist())
         texts = decode_texts(part.tokenizer, found, part.around)
         own: Iterable[Mapping[str, Any]] = (
             found.metadata.to_pylist() if found.metadata is not None else itertools.repeat({})
         )
         yield from map(_Document, found.ordinals.tolist(), texts, found.ids, found.langs, own)
+
+
+def _read_restored(url: str, shard: ShardRef) -> Iterator[TokenBatch]:
+    """The documents of a shuffled shard with the records that they came from. Raises as read_shard does."""
+    restored: list[TokenBatch] = []
+
+    def hide() -> Iterator[TokenBatch]:
+        first = 0
+        for batch in read_batches(url, shard, names_sources=True):
+            restored.append(batch)
+            yield hide_provenance(batch, first)
+            first += batch.num_documents
+
+    for _ in check_batches(url, shard, hide()):
+        yield restored.pop()
 
 
 @functools.lru_cache(maxsize=4)
@@ -125,4 +157,5 @@ def _open_part(url: str) -> _Part:
     for item in plan.items:
         for one in item.ranges:
             held.setdefault(plan.files[one.file].uri, []).append(_Held(one.start, one.end, shards.get(item.number, [])))
-    return _Part(url, count_around(made.config), load_tokenizer(url), held)
+    shuffled = list_named_shards(made) if made.config.shuffle is not None else None
+    return _Part(url, count_around(made.config), load_tokenizer(url), held, shuffled)

@@ -1,9 +1,11 @@
 """What changes of an output cost, beside building it again: PYTHONPATH=tests python tests/benchmarks/updates.py
 
-    [--files 2000] [--megabytes 1000] [--range-bytes 4000000] [--workers 2]
+    [--files 2000] [--megabytes 1000] [--range-bytes 4000000] [--workers 2] [--tables shuffle,mixture,pack]
 
 Builds a corpus, then makes each change in an output of its own: none, 1 % more files, 1 % fewer, 1 % in new versions,
-100 documents taken out that lie side by side, and 100 that lie anywhere. Seconds are those of the command. Bytes are
+100 documents taken out that lie side by side, and 100 that lie anywhere. With --tables the output
+is shuffled, mixed or packed, and each change makes all of it again. Seconds are those of the command, CPU seconds those
+of its workers, too. Bytes are
 those that the command and its workers read and wrote by system calls, less those of the command that finds nothing to
 do. The last column has the bytes of shards that were written, and did not get a second name.
 """
@@ -13,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import shutil
 import subprocess
 import tempfile
@@ -25,22 +28,35 @@ from budgets import BUILD, make_files, tokcore
 from measuring import Table
 from support.builds import ROOT
 
+TABLES = {
+    "shuffle": "[shuffle]\nseed = 1\n",
+    "mixture": '[mixture]\nstrategy = "temperature"\nalpha = 0.5\n',
+    "pack": "[pack]\nlength = 2048\n",
+}
+
 
 class Cost(NamedTuple):
     """What a command cost."""
 
     seconds: float
+    cpu_seconds: float
     read_bytes: int
     written_bytes: int
 
 
 def measure(*arguments: str) -> Cost:
     """Run a command, and ask the kernel what it and its workers read and wrote."""
-    before, began = _count_bytes(), time.monotonic()
+    before, began, cpu = _count_bytes(), time.monotonic(), _count_cpu()
     subprocess.run(list(map(str, tokcore(*arguments))), cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     seconds = time.monotonic() - began
     read, written = (now - then for now, then in zip(_count_bytes(), before, strict=True))
-    return Cost(seconds, read, written)
+    return Cost(seconds, _count_cpu() - cpu, read, written)
+
+
+def _count_cpu() -> float:
+    """CPU seconds of the processes that this one waited for."""
+    of = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return of.ru_utime + of.ru_stime
 
 
 def _count_bytes() -> tuple[int, int]:
@@ -50,8 +66,9 @@ def _count_bytes() -> tuple[int, int]:
 
 
 def count_new_shards(output: Path) -> int:
-    """The bytes of shards in an output's parts that have no other name."""
-    files = (path.stat() for path in output.glob("parts/*/shards/**/*") if path.is_file())
+    """The bytes of shards, mixtures and rows in an output's parts that have no other name."""
+    stages = ("shards", "mixed", "packed")
+    files = (path.stat() for stage in stages for path in output.glob(f"parts/*/{stage}/**/*") if path.is_file())
     return sum(facts.st_size for facts in files if facts.st_nlink == 1)
 
 
@@ -66,19 +83,22 @@ def list_ids(folder: Path, anywhere: bool, num: int = 100) -> list[str]:
 
 
 def make_changes(folder: Path, more: list[bytes]) -> dict[str, Callable[[], list[str]]]:
-    """Name of a change -> what makes it and gives the command that follows it. more: the files that come."""
+    """Name of a change -> what makes it and gives the command that follows it. more: the files that come.
+
+    Weights of a mixture follow from sizes, so updates are told to move them.
+    """
     build, files = str(folder / "build.toml"), sorted((folder / "in").glob("*.jsonl"))
     one_percent = files[len(files) // 2 :][: len(more)]
 
     def write(paths: list[Path]) -> list[str]:
         for path, data in zip(paths, more, strict=True):
             path.write_bytes(data)
-        return ["update", build]
+        return ["update", build, "--all"]
 
     def unlink() -> list[str]:
         for path in one_percent:
             path.unlink()
-        return ["update", build, "--vanished", "remove"]
+        return ["update", build, "--all", "--vanished", "remove"]
 
     def remove(anywhere: bool) -> list[str]:
         ids = folder / "ids.txt"
@@ -102,7 +122,9 @@ def main() -> None:
     parser.add_argument("--megabytes", type=float, default=1000)
     parser.add_argument("--range-bytes", type=int, default=4_000_000)
     parser.add_argument("--workers", type=int, default=os.cpu_count())
+    parser.add_argument("--tables", default="", help=f"some of {','.join(TABLES)}")
     options = parser.parse_args()
+    tables = "".join(TABLES[name] for name in filter(None, options.tables.split(",")))
     size_bytes, few = int(options.megabytes * 1e6 / options.files), max(1, options.files // 100)
     workers = ["--workers", str(options.workers), "--quiet"]
     with tempfile.TemporaryDirectory() as place:
@@ -111,11 +133,11 @@ def main() -> None:
         made = [*make_files(options.files + few, size_bytes)]
         for number, data in enumerate(made[:-few]):
             (base / f"in/{number:05d}.jsonl").write_bytes(data)
-        (base / "build.toml").write_text(BUILD.replace("4_000_000", str(options.range_bytes)))
+        (base / "build.toml").write_text(BUILD.replace("4_000_000", str(options.range_bytes)) + tables)
         full = measure("build", str(base / "build.toml"), *workers)
         shards = sum(path.stat().st_size for path in (base / "out/shards").rglob("*") if path.is_file())
-        rows: list[list[object]] = [["build", *_show(full, Cost(0, 0, 0)), f"{shards / 1e6:,.0f}"]]
-        idle = Cost(0, 0, 0)
+        rows: list[list[object]] = [["build", *_show(full, Cost(0, 0, 0, 0)), f"{shards / 1e6:,.0f}"]]
+        idle = Cost(0, 0, 0, 0)
         for name in make_changes(base, made[-few:]):
             folder = Path(place) / "changed"
             # Times of files are pinned, so they are kept.
@@ -132,13 +154,13 @@ def main() -> None:
             rows.append([name, *_show(cost, idle), f"{count_new_shards(folder / 'out') / 1e6:,.1f}"])
             print(rows[-1], flush=True)
             shutil.rmtree(folder)
-    head = ["", "seconds", "read, MB", "written, MB", "shards written, MB"]
+    head = ["", "seconds", "CPU seconds", "read, MB", "written, MB", "shards written, MB"]
     print(Table(f"Changes of an output of {options.megabytes:,.0f} MB", head, rows).markdown())
 
 
 def _show(cost: Cost, idle: Cost) -> list[str]:
     read, written = cost.read_bytes - idle.read_bytes, cost.written_bytes - idle.written_bytes
-    return [f"{cost.seconds:,.1f}", f"{read / 1e6:,.0f}", f"{written / 1e6:,.0f}"]
+    return [f"{cost.seconds:,.1f}", f"{cost.cpu_seconds:,.1f}", f"{read / 1e6:,.0f}", f"{written / 1e6:,.0f}"]
 
 
 if __name__ == "__main__":

@@ -184,12 +184,8 @@ def machine(warm: Warm, base: Path, scheme: str, more: str = "") -> type[RuleBas
         def note(self, command: Command, done: dict[str, Any], inputs: Inputs) -> None:
             """Note what a command that was not killed did. inputs: as they were when it began."""
             if "error" in done:
-                # Inputs that are gone may stand in the way of an update. A removal decodes tokens in their place, but
-                # not where all documents are read again.
+                # Inputs that are gone may stand in the way of an update. A removal decodes tokens in their place.
                 assert done["error"] == "StageError", done
-                if more and command[0] == "remove":
-                    assert not inputs.are_pinned, done
-                    return
                 assert command[:2] == ("update", "keep"), done
                 assert not inputs.are_there, done
             elif command[0] == "update":

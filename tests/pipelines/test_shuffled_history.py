@@ -18,6 +18,7 @@ from tokcore.errors import StageError
 from tokcore_pipelines.build.read_log import locate_part, read_log
 from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.check.verify_removed import verify_removed
+from tokcore_pipelines.history import remove_documents
 from tokcore_pipelines.history.expire_commits import expire
 from tokcore_pipelines.history.restore_documents import Restore
 from tokcore_pipelines.store import crashpoints
@@ -133,9 +134,32 @@ def test_a_kept_file_that_vanished_cannot_take_its_place_again(corpus):
     before = tree(corpus / "out")
     with pytest.raises(StageError, match=r"d\.jsonl: vanished, and is read with en/e\.jsonl"):
         update(corpus)
-    with pytest.raises(StageError, match=r"built with \[(shuffle|pack)\], and all files have to be read again"):
-        remove_here(corpus, GONE)
     assert tree(corpus / "out") == before
+
+
+def test_tokens_stand_for_sources_that_are_gone(corpus, monkeypatch):
+    shutil.copytree(corpus, corpus.parent / "undisturbed")
+    remove_here(corpus.parent / "undisturbed", GONE)
+    away = {path: corpus / path.name for path in (corpus / "en" / "a.jsonl", corpus / "mixed" / "c.jsonl")}
+    for path, other in away.items():
+        path.rename(other)
+    before = tree(corpus / "out")
+    if (corpus / "out" / "shards" / "provenance").is_dir():
+        monkeypatch.setattr(remove_documents, "MOST_DECODED", 1)
+        with pytest.raises(StageError, match=r"en/a\.jsonl, mixed/c\.jsonl: gone.*at most 1 can be"):
+            remove_here(corpus, GONE)
+        assert tree(corpus / "out") == before
+        monkeypatch.undo()
+    assert remove_here(corpus, GONE).documents == 3
+    assert verify(str(corpus / "out"), decode=0, base=str(corpus)).problems == ()
+    mine, theirs = (
+        read_shards(Path(locate_part(log.output, log.parts()[-1])))
+        for log in (read_log(str(place / "out")) for place in (corpus, corpus.parent / "undisturbed"))
+    )
+    assert mine == theirs  # where each document came from, too
+    for path, other in away.items():
+        other.rename(path)
+    require_fresh(corpus, GONE)
 
 
 def test_documents_go_and_come_back(corpus):
