@@ -310,12 +310,13 @@ class Learn:
     # pairs, as BERT's; wordpiece-pmi: the same by count(ab) / (count(a) count(b)); unigram: the most probable pieces,
     # as SentencePiece's Unigram and T5's; sentencepiece-bpe: merges of characters, as SentencePiece's BPE and Llama
     # 2's; character: the most frequent characters, as many as character_coverage asks for; word: the most frequent pre-
-    # tokens, whole; codepoint: a token for each code point, id = its number
+    # tokens, whole; codepoint: a token for each code point, id = its number; pathpiece: fewest tokens, PathPiece's,
+    # from BPE of superset times the size
     model: str | None = None
     # a number, or a list of them: a tokenizer of each size; special tokens included; exact, or an error that says why;
     # not set: bpe: 32,768; byte: 256 and the special tokens; wordpiece: 30,522; wordpiece-pmi: 30,522; unigram: 8,000;
     # sentencepiece-bpe: 8,000; character: follows from character_coverage; word: 32,768; codepoint: all code points and
-    # the special tokens
+    # the special tokens; pathpiece: 32,768
     vocab_size: int | Sequence[int] | None = None
     # for bpe: a tokenizer, as tokenizer.from names one, whose ids all stay; further merges get ids after its last, and
     # its normalizer, split pattern and special tokens are taken over
@@ -339,6 +340,8 @@ class Learn:
     layout: Literal["byt5", "canine"] | None = None
     # for character, unigram and sentencepiece-bpe: the share of the text that single characters cover
     character_coverage: Number | None = None
+    # for pathpiece: BPE is learned of so many times the size before tokens are dropped; 1: none is
+    superset: Number | None = None
     # for unigram and sentencepiece-bpe, as all to control_symbols: the most characters of a piece
     max_sentencepiece_length: int | None = None
     # no piece has characters of two scripts

@@ -20,7 +20,7 @@ from tokcore.files.canonical_json import hash_sha256, write_canonical_json
 from tokcore.formats.metadata import TYPES
 from tokcore.learn import language_weights as mixing
 from tokcore.models import DEFAULT_MODEL, MODELS
-from tokcore.models.model import DEFAULT_COVERAGE
+from tokcore.models.model import DEFAULT_COVERAGE, DEFAULT_SUPERSET
 from tokcore.models.sentencepiece.piece_options import PieceOptions
 from tokcore.plugins.map_code import identify_code
 from tokcore.plugins.reader import READERS
@@ -492,6 +492,12 @@ class LearnTable:
         "for character, unigram and sentencepiece-bpe: the share of the text that single characters cover",
         above=0,
         most=1,
+    )
+    superset: Decimal = key(
+        DEFAULT_SUPERSET,
+        "for pathpiece: BPE is learned of so many times the size before tokens are dropped; 1: none is",
+        least=1,
+        most=16,
     )
     max_sentencepiece_length: int = key(
         PieceOptions().max_sentencepiece_length,
@@ -1275,6 +1281,7 @@ class BuildConfig:
             layout=self.layout,
             extends=self.extends,
             character_coverage=(spell_plain(self.learn.character_coverage) if "character_coverage" in used else ""),
+            superset=spell_plain(self.learn.superset) if "superset" in used else "",
             **{name: getattr(self.learn, name) for name in PIECE_SETTINGS if name in used},
             chat_template_sha256=hash_sha256(self.chat_template.encode()) if self.chat_template else "",
             max_length=self.learn.max_length,

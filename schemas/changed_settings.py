@@ -45,7 +45,7 @@ _TABLES: Mapping[type, Mapping[str, str]] = {
     LearnedConfig: {
         **dict.fromkeys(("model", "vocab_size", "allow_smaller"), "learn"),
         **dict.fromkeys(("min_count", "min_documents", "max_token_bytes", "max_length"), "learn"),
-        **dict.fromkeys(("end_of_word", "layout", "character_coverage", *PIECE_SETTINGS), "learn"),
+        **dict.fromkeys(("end_of_word", "layout", "character_coverage", "superset", *PIECE_SETTINGS), "learn"),
         "splits": "count",
     },
     ShardsConfig: {
@@ -67,7 +67,14 @@ _TABLES: Mapping[type, Mapping[str, str]] = {
 # Exact decimals are text in a manifest, and numbers in a build file.
 _DECIMALS = frozenset(
     {
-        *("count.sample", "learn.character_coverage", "shards.validation", "encode.dropout", "encode.sampling.theta"),
+        *(
+            "count.sample",
+            "learn.character_coverage",
+            "learn.superset",
+            "shards.validation",
+            "encode.dropout",
+            "encode.sampling.theta",
+        ),
         *("mix.alpha", "mix.density", "mix.density_cap", "mix.max_epochs"),
         *("mixture.alpha", "mixture.max_epochs"),
     }

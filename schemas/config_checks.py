@@ -446,7 +446,9 @@ def _check_extend(config: BuildConfig, file: BuildFile) -> None:
         return
     if config.learn.model != DEFAULT_MODEL:
         raise file.error(
-            ("learn", "extend"), f"is for {DEFAULT_MODEL}, and learn.model is {config.learn.model}: remove the setting."
+            ("learn", "extend"),
+            f"is for {DEFAULT_MODEL}, whose merges can go on, and learn.model is {config.learn.model}: remove the "
+            f"setting.",
         )
     for name in ("normalize", "pretokenize", "special"):
         if file.has(name):

@@ -264,6 +264,7 @@ class LearnedConfig:
     layout: str = written_unless("")
     extends: str = written_unless("")  # fingerprint of the tokenizer whose ids stay
     character_coverage: str = written_unless("")
+    superset: str = written_unless("")
     max_sentencepiece_length: int | None = written_unless(None)
     split_by_unicode_script: bool | None = written_unless(None)
     split_by_number: bool | None = written_unless(None)

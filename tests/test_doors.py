@@ -110,6 +110,7 @@ def test_every_shard_format_is_described():
 MODEL_FILES = sorted((ROOT / "tokcore" / "models").rglob("*.py"))
 MODEL_CLASSES = {"BpeModel", "LearnedModel", "MergesModel", "RanksModel", "ByteModel", "WordpieceModel", "Bpe", "Byte"}
 MODEL_CLASSES |= {"PieceModel", "SentencepieceBpeModel", "UnigramModel", "ByteUnigramModel", "Wordpiece"}
+MODEL_CLASSES |= {"Pathpiece", "PathpieceModel"}
 MODEL_CLASSES |= {"ConvertedModel", "PieceBpeModel", "WordUnigramModel", "SentencepieceBpe", "Unigram"}
 MODEL_CLASSES |= {"SymbolBpeModel", "Character", "CharacterModel", "Codepoint", "CodepointModel", "Word", "WordModel"}
 
@@ -164,7 +165,7 @@ def test_every_class_of_a_model_is_known_here():
 
 def test_the_table_of_models():
     pieces = [UnigramModel.kind, SentencepieceBpeModel.kind]
-    learned_as = ["bpe", "byte", "wordpiece", "wordpiece-pmi", *pieces, "character", "word", "codepoint"]
+    learned_as = ["bpe", "byte", "wordpiece", "wordpiece-pmi", *pieces, "character", "word", "codepoint", "pathpiece"]
     assert list(MODELS) == learned_as
     assert DEFAULT_MODEL == "bpe"
     learned = [kind for model in MODELS.values() for kind in model.kinds]

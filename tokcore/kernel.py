@@ -986,6 +986,16 @@ def learn_unigram(
     return UnigramPieces(*_inside.learn_unigram((*rows, counts), _pack_rules(rules), *limits))
 
 
+def drop_least_needed(rows: Texts, counts: Counts, tokens: Texts, num_kept: int, threads: int = 1) -> Ids:
+    """The places of the tokens that stay, int32, ascending, where pre-tokens are cut into the fewest tokens.
+
+    Rounds drop the quarter whose lack would cost the rows the fewest tokens; see fewest_tokens.h. The 256 bytes, which
+    must be among the tokens, always stay. The same for any order of rows and number of threads.
+    Raises ValueError for tokens that are empty, or there twice, OverflowError for counts that are too large to add up.
+    """
+    return _inside.drop_least_needed(*rows, counts, *tokens, num_kept, threads)
+
+
 def _pack_rules(rules: PieceTableRules) -> tuple[Any, ...]:
     return (*rules.reserved, *load_scripts(), *rules[1:])
 

@@ -176,5 +176,6 @@ def _find_largest_vocabulary(config: BuildConfig, rows: CountRows, bound: int, t
         end_of_word=config.end_of_word,
         layout=config.layout,
         character_coverage=config.learn.character_coverage,
+        superset=config.learn.superset,
     )
     return len(model.learn(lambda: (rows.keys, rows.counts), options).tokens) + len(config.special)

@@ -26,7 +26,7 @@ from tokcore_schemas.config import parse_config
 from tokcore_schemas.stage_manifests import PIECE_SETTINGS, CountsConfig, LearnedConfig, SpecialConfig
 from tokcore_schemas.stage_table import TOKENIZER, WHOLE
 
-_DECIMALS = ("character_coverage",)
+_DECIMALS = ("character_coverage", "superset")
 _TAKEN_OVER = (
     *("allow_smaller", "min_count", "min_documents", "max_token_bytes", "end_of_word", "layout", "max_length"),
     *_DECIMALS,

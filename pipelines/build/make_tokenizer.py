@@ -15,7 +15,7 @@ import numpy as np
 
 from tokcore.errors import FormatError
 from tokcore.formats.tokenizers import vocabulary_files
-from tokcore.models.word_ends import NUM_SYMBOLS
+from tokcore.models import MODELS, LearnOptions
 from tokcore.tokenizer.tokenizer_spec import FILE_NAME, TokenizerSpec
 from tokcore_pipelines.build.commit import get_folder, require_manifest
 from tokcore_pipelines.build.identities import is_of_this_release
@@ -51,6 +51,7 @@ from tokcore_pipelines.work.learn_on_worker import (
     learn_on_worker,
     read_learned,
 )
+from tokcore_schemas.build_tables import BuildConfig
 from tokcore_schemas.manifest import AnyManifest
 from tokcore_schemas.refs import StoredFile
 from tokcore_schemas.stage_manifests import (
@@ -191,15 +192,27 @@ def learn_from(run: BuildRun, sizes: tuple[int, ...], counted: CountedParts, att
         learned_from = dataclasses.replace(counted, split=run.config.learned_splits)
         return _learn_on_engine(run, job, estimate_memory(run.config, learned_from.most_rows, learned_from.most_bytes))
     merges_done = np.zeros(1, np.int64)
-    extended = run.config.extended
-    of_bytes = NUM_SYMBOLS if run.config.end_of_word else 256
-    num_first = of_bytes if extended is None else len(extended.model.tokens)  # what is there before anything is learned
-    num_merges = max(0, max(sizes) - len(run.config.special) - num_first)
+    num_merges = _count_merges(run.config, max(sizes))
     with run.progress.stage("learn", num_merges, "merges", watch=lambda: int(merges_done[0])):
         reach("learn.begin")
         learned = learn_tokenizers(run.config, sizes, counted, run.options.num_workers, run.progress, merges_done)
         reach("learn.learned")
     return learned
+
+
+def _count_merges(config: BuildConfig, size: int) -> int:
+    """How many merges learning finds for that size."""
+    num_special = len(config.special)
+    if config.extended is not None:
+        return max(0, size - num_special - len(config.extended.model.tokens))
+    return MODELS[config.learn.model].count_merges(
+        LearnOptions(
+            vocab_size=size,
+            num_special=num_special,
+            end_of_word=config.end_of_word,
+            superset=config.learn.superset,
+        )
+    )
 
 
 def _learn_on_engine(run: BuildRun, job: LearnJob, needed_bytes: int) -> Learned:

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.cells import cell_len
 
-from tokcore.look.explain import BYTE, LISTED, SCORED, SPECIAL, WHOLE
+from tokcore.look.explain import BYTE, FEWEST, LISTED, SCORED, SPECIAL, WHOLE
 from tokcore_pipelines.local.say import say
 from tokcore_pipelines.local.terminal import WIDTH, format_count, pad_cell
 from tokcore_pipelines.look.explained import line_up_cuts
@@ -17,6 +17,7 @@ _IN_WORDS = {
     BYTE: "a byte",
     WHOLE: "its pre-token is a token, taken whole",
     SCORED: "a piece, score {score:.4f}",
+    FEWEST: "one of the fewest tokens, which no merges made",
     LISTED: "one of the list",
     SPECIAL: "special",
 }

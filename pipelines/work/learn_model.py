@@ -183,6 +183,7 @@ def _make_options(
         end_of_word=config.end_of_word,
         layout=config.layout,
         character_coverage=config.learn.character_coverage,
+        superset=config.learn.superset,
         pinned={token.text: token.id for token in config.special if token.id is not None},
         merges_done=merges_done,
     )

@@ -27,8 +27,7 @@ from texts import documents
 from tokcore import Tokenizer, count_pretokens
 from tokcore.count.pretoken_tables import convert_rows_to_table, convert_table_to_rows, merge_rows, read_counts_of_table
 from tokcore.learn.language_weights import DEFAULT, PRESETS, mix
-from tokcore.learn.merges import learn_rows
-from tokcore.models.bpe import LearnedModel
+from tokcore.models import DEFAULT_MODEL, MODELS, LearnOptions
 from tokcore.text.pretokenizer import Pretokenizer
 from tokcore.tokenizer.tokenizer_spec import make_learned_spec
 
@@ -109,10 +108,11 @@ FLORES = dict(
 
 
 class Choice(NamedTuple):
-    """A row of the tables: a split pattern and what mix() is given."""
+    """A row of the tables: a split pattern, what mix() is given, and a model."""
 
     pattern: str
     mix: Mapping[str, Any]
+    model: str = DEFAULT_MODEL
 
 
 def _temperature(alpha: str, density: str, density_cap: str = "5") -> dict[str, str]:
@@ -126,6 +126,11 @@ CHOICES = {
     "alpha 0.7, o200k": Choice("o200k", _temperature("0.7", "0")),
     "default, o200k": Choice("o200k", _temperature(*map(str, DEFAULT))),
     **{f"{name}, o200k": Choice("o200k", _temperature(*map(str, preset))) for name, preset in PRESETS.items()},
+    "pathpiece": Choice("o200k", _temperature(*map(str, DEFAULT)), "pathpiece"),
+    **{
+        f"pathpiece, {name}": Choice("o200k", _temperature(*map(str, preset)), "pathpiece")
+        for name, preset in PRESETS.items()
+    },
 }
 
 
@@ -166,15 +171,9 @@ def learn_tokenizer(counted: Counted, choice: Choice, vocab_size: int) -> Tokeni
         [[convert_table_to_rows(counted.tables[lang])] for lang in order], [mixed.weights[lang] for lang in order]
     )
     texts, counts = read_counts_of_table(convert_rows_to_table(rows))
-    merges = learn_rows(
-        texts,
-        counts,
-        vocab_size=vocab_size,
-        min_count=mixed.scaled_min_count(MIN_COUNT),
-        threads=2,
-        allow_smaller=True,
-    )
-    return Tokenizer(make_learned_spec(LearnedModel(merges.pairs), Pretokenizer.named(choice.pattern).spec, (), ()))
+    options = LearnOptions(vocab_size=vocab_size, min_count=mixed.scaled_min_count(MIN_COUNT), threads=2)
+    model = MODELS[choice.model].learn(lambda: (texts, counts), options)
+    return Tokenizer(make_learned_spec(model, Pretokenizer.named(choice.pattern).spec, (), ()))
 
 
 def bytes_per_token(tokenizer: Tokenizer, texts: Mapping[str, list[str]]) -> float:

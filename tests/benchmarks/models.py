@@ -37,6 +37,7 @@ WHEN = {
     "character": "small alphabets; baselines",
     "word": "baselines; vocabularies of labels",
     "codepoint": "models of characters, such as CANINE",
+    "pathpiece": "fewest tokens, where no merges are asked for",
 }
 
 

@@ -19,6 +19,7 @@ RUNS = {
     "encode": 60,
     "count": 400,
     "count_ids": 600,
+    "drop_tokens": 300,
     "find_masks": 4000,
     "json_lines": 4000,
     "learn": 150,

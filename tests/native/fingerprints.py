@@ -31,7 +31,7 @@ SOURCES = [
     KERNEL / "sentencepiece" / "piece_words.cpp",
     *(
         KERNEL / "unigram" / f"{name}.cpp"
-        for name in ("exact_math", "seed_pieces", "unigram_learner", "unigram_pieces")
+        for name in ("exact_math", "fewest_tokens", "score_trie", "seed_pieces", "unigram_learner", "unigram_pieces")
     ),
     KERNEL / "wordpiece" / "character_words.cpp",
     KERNEL / "scan" / "unicode_tables.cpp",

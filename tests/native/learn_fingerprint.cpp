@@ -8,11 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "wordpiece/character_words.h"
 #include "learn/learner.h"
 #include "learn/piece_limits.h"
 #include "sentencepiece/piece_words.h"
+#include "unigram/fewest_tokens.h"
 #include "unigram/unigram_learner.h"
+#include "wordpiece/character_words.h"
 
 namespace {
 
@@ -71,6 +72,25 @@ void learn_bytes(const Table& table, size_t threads) {
   Hash hash;
   hash.add(learned);
   hash.print("bpe", learned.left.size());
+
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < 256; ++i) texts.emplace_back(1, static_cast<char>(i));
+  for (size_t i = 0; i < learned.left.size(); ++i)
+    texts.push_back(texts[static_cast<size_t>(learned.left[i])] +
+                    texts[static_cast<size_t>(learned.right[i])]);
+  std::string tokens;
+  std::vector<int64_t> ends{0};
+  for (const std::string& text : texts) {
+    tokens += text;
+    ends.push_back(static_cast<int64_t>(tokens.size()));
+  }
+  const KeptTokens kept =
+      drop_least_needed({table.data(), table.offsets.data(), table.counts.size()}, table.counts.data(),
+                        {reinterpret_cast<const uint8_t*>(tokens.data()), ends.data(), texts.size()},
+                        {.num_kept = 1500, .threads = threads});
+  Hash of_places;
+  of_places.add(kept.places);
+  of_places.print("pathpiece", kept.places.size());
 }
 
 void learn_characters(const Table& table, size_t threads, bool by_score) {

@@ -24,7 +24,7 @@ from tokcore.learn import language_weights
 from tokcore.learn.weighted_rows import gather_rows, require_size
 from tokcore.look.progress_bar import Tell, find_teller, telling
 from tokcore.models import DEFAULT_MODEL, MODELS, LearnOptions, ModelType
-from tokcore.models.model import DEFAULT_COVERAGE, find_pinned
+from tokcore.models.model import DEFAULT_COVERAGE, DEFAULT_SUPERSET, find_pinned
 from tokcore.models.sentencepiece.piece_options import PieceOptions
 from tokcore.text.normalize import Normalizer, name_space_step
 from tokcore.text.pretokenizer import Pretokenizer
@@ -46,9 +46,10 @@ class TrainSettings:
 
     vocab_size: special tokens included; None: the model's own. special: texts and roles, or a list of texts and
     SpecialTokens; None: <|endoftext|>, unless the model has tokens of its own. pattern: the name of a split pattern or
-    a regular expression, and normalizer: steps; None: the model's own. pieces: for unigram and sentencepiece-bpe. mix:
-    keys of [mix], such as {"strategy": "natural"}. threads: None: one for each core. memory_bytes: of the counters,
-    which go to temporary files beyond it; learning itself takes 168 to 233 bytes for each distinct pre-token.
+    a regular expression, and normalizer: steps; None: the model's own. pieces: for unigram and sentencepiece-bpe.
+    superset: for pathpiece. mix: keys of [mix], such as {"strategy": "natural"}. threads: None: one for each core.
+    memory_bytes: of the counters, which go to temporary files beyond it; learning itself takes 168 to 233 bytes for
+    each distinct pre-token.
     """
 
     vocab_size: int | None = None
@@ -62,6 +63,7 @@ class TrainSettings:
     end_of_word: str = ""
     allow_smaller: bool = False
     character_coverage: Decimal | str = DEFAULT_COVERAGE
+    superset: Decimal | int | str = DEFAULT_SUPERSET
     pieces: PieceOptions = dataclasses.field(default_factory=PieceOptions)
     mix: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     mask: Sequence[str] = ()
@@ -125,8 +127,7 @@ def train_tokenizer(
 
         assert options.merges_done is not None
         merges_done = options.merges_done
-        num_ordinary = options.vocab_size - options.num_special
-        with telling(tell, "learn", max(num_ordinary - 256, 0), "merges", lambda: int(merges_done[0])):
+        with telling(tell, "learn", plan.type.count_merges(options), "merges", lambda: int(merges_done[0])):
             model = plan.type.learn(rows, options)
     if not settings.allow_smaller:
         limits = {name: getattr(settings, name) for name in ("min_count", "min_documents", "max_token_bytes")}
@@ -199,6 +200,7 @@ class _Plan:
             pieces=self.pieces,
             threads=threads,
             character_coverage=Decimal(settings.character_coverage),
+            superset=Decimal(settings.superset),
             pinned={token.text: token.id for token in self.special if token.id is not None},
             merges_done=np.zeros(1, np.int64),
         )

@@ -15,12 +15,14 @@ from typing import NamedTuple
 import numpy as np
 
 from tokcore.models.bpe import is_bpe, require_bpe
+from tokcore.models.unigram.pathpiece import takes_fewest
 from tokcore.text.pretokenizer import Pretokenizer
 from tokcore.text.texts import make_texts_from_strings
 from tokcore.tokenizer.tokenizer import Tokenizer
 
 # How a token came to be.
 SPECIAL, BYTE, MERGED, WHOLE, SCORED, LISTED = "special", "byte", "merged", "whole", "scored", "listed"
+FEWEST = "fewest"
 
 
 class Step(NamedTuple):
@@ -42,6 +44,7 @@ class ExplainedToken(NamedTuple):
       merged    by steps, in this order
       whole     its pre-token is a token and is taken as it is; steps are those that would make it, if there are any
       scored    a piece of the cut with the best score, or merged in the order of scores; score: its own
+      fewest    one of the fewest tokens that spell its pre-token
       listed    one of a list, such as a character, a word, or the longest piece that a word begins with
     """
 
@@ -184,6 +187,8 @@ class Explainer:
         return [id for id in found if id is not None]
 
     def _describe_piece(self, id: int) -> tuple[str, float | None]:
+        if takes_fewest(self._model):
+            return FEWEST, None
         scores = getattr(self._model, "scores", None)  # only pieces have some
         if scores is None:
             return LISTED, None

@@ -22,6 +22,7 @@ from tokcore.models.model import Ids, LearnOptions, Model, ModelType
 from tokcore.models.sentencepiece.converted import PieceBpeModel, WordUnigramModel
 from tokcore.models.sentencepiece.learned_pieces import SentencepieceBpe, Unigram
 from tokcore.models.symbol_bpe import SymbolBpeModel
+from tokcore.models.unigram.pathpiece import Pathpiece
 from tokcore.models.word import Character, Word
 from tokcore.models.wordpiece.learned_wordpiece import Wordpiece
 from tokcore.plugins.plugin_table import PluginTable
@@ -36,6 +37,7 @@ _OWN: Mapping[str, ModelType] = {
     "character": Character(),
     "word": Word(),
     "codepoint": Codepoint(),
+    "pathpiece": Pathpiece(),
 }
 # Those of other distributions are found by name, too.
 MODELS: PluginTable[ModelType] = PluginTable("tokcore.models", ModelType, _OWN)  # type: ignore[type-abstract]

@@ -60,6 +60,9 @@ class Bpe(ModelType):
             )
         return None
 
+    def count_merges(self, options: LearnOptions) -> int:
+        return max(0, options.vocab_size - options.num_special - (NUM_SYMBOLS if options.end_of_word else 256))
+
     def own_form(self, model: MergesOfBytes) -> LearnedModel | None:
         num = len(model.tokens)
         is_numbered = np.array_equal(model.ids, np.arange(num, dtype=np.int32))
@@ -104,7 +107,7 @@ class Bpe(ModelType):
         left, right, counts = learn_in_rounds(
             read,
             divide_memory(memory_bytes),
-            max(0, options.vocab_size - options.num_special - (NUM_SYMBOLS if options.end_of_word else 256)),
+            self.count_merges(options),
             options.min_count,
             options.max_token_bytes,
             options.threads,

@@ -31,6 +31,7 @@ Ids = npt.NDArray[np.int32]
 ID_LIMIT = 2**31  # ids are int32 everywhere
 MAX_TOKEN_BYTES = 65_535
 DEFAULT_COVERAGE = Decimal("0.9995")
+DEFAULT_SUPERSET = Decimal(2)
 MAX_VOCABULARY_BYTES = 2**30  # of all tokens together: a small file must not unfold into a large one
 
 # The kinds of tokcore.json whose names do not say what they are.
@@ -38,6 +39,7 @@ _DESCRIBED = {
     "learned": "a byte-level BPE",
     "merges": "a byte-level BPE of another program's merges",
     "ranks": "a byte-level BPE of ranks",
+    "pathpiece": "a PathPiece, which has no merges",
 }
 
 
@@ -234,6 +236,7 @@ class LearnOptions:
     end_of_word: str = ""  # what the name of a token that ends a word ends with; empty: words have no ends
     layout: str = ""  # of ids; empty: the model's own
     character_coverage: Decimal = DEFAULT_COVERAGE
+    superset: Decimal = DEFAULT_SUPERSET  # how many times the size is learned before tokens are dropped
     pinned: Mapping[str, int] = dataclasses.field(default_factory=dict)  # special token -> the id that it has already
     merges_done: npt.NDArray[np.int64] | None = None  # its one value rises while merges are learned
 
@@ -287,6 +290,10 @@ class ModelType(ABC):
         return "vocab_size", (
             f"= {options.vocab_size}: must be more than the {options.num_special} special tokens that it includes."
         )
+
+    def count_merges(self, options: LearnOptions) -> int:
+        """How far options.merges_done rises while it learns, if the rows give so much."""
+        return max(0, options.vocab_size - options.num_special - 256)
 
     def own_form(self, model: MergesOfBytes) -> Model | None:
         """The model that this type learns with the same tokens, ids and behaviour; None if it learns no such model.

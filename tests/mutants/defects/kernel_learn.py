@@ -2,7 +2,49 @@
 
 from mutants.defect import Defect, in_tests
 
+_DROPS = in_tests("tokcore/test_pathpiece.py::test_the_kernel_drops_what_its_slow_twin_drops")
+
 DEFECTS = (
+    Defect(
+        "loss-of-one-place",
+        "a token that a word holds twice is missed at one place only",
+        "WordEdges::for_each_loss",
+        "if (std::count(tokens_.begin(), tokens_.end(), token) == 1) {",
+        "if (true) {",
+        _DROPS,
+    ),
+    Defect(
+        "loss-of-words-not-tokens",
+        "the words that need a token are counted, not the tokens that they need without it",
+        "WordEdges::for_each_loss",
+        "if (without > fewest) action(token, without - fewest);",
+        "if (without > fewest) action(token, 1);",
+        _DROPS,
+    ),
+    Defect(
+        "longer-token-forgotten",
+        "that a longer token spells what is dropped is seen only if it begins earlier",
+        "WordEdges::find_fewest_around",
+        "begin <= start; ++begin",
+        "begin < start; ++begin",
+        _DROPS,
+    ),
+    Defect(
+        "early-token-dropped",
+        "of tokens of equal loss, those that BPE found first are dropped",
+        "Dropper::keep",
+        "loss_of_a > loss_of_b : a < b;",
+        "loss_of_a > loss_of_b : a > b;",
+        _DROPS,
+    ),
+    Defect(
+        "a-third-of-the-tokens",
+        "a round drops a third of the tokens",
+        "kDroppedOf",
+        "kDroppedOf = 4;",
+        "kDroppedOf = 3;",
+        _DROPS,
+    ),
     Defect(
         "pair-count-of-32-bits",
         "pairs are counted in 32 bits",

@@ -76,6 +76,22 @@ DEFECTS = (
         in_tests("tokcore/test_byte_unigram.py::test_pieces_are_byte_strings_of_pre_tokens"),
     ),
     Defect(
+        "some-scores-of-fewest",
+        "a Unigram of which one score is -1 is read as a PathPiece",
+        "make_byte_unigram",
+        "np.all(scores == _SCORE)",
+        "np.any(scores == _SCORE)",
+        in_tests("tokcore/test_pathpiece.py::test_other_scores_are_another_model"),
+    ),
+    Defect(
+        "nothing-dropped",
+        "the BPE that PathPiece begins with is no larger than the vocabulary",
+        "_make_first_options",
+        "int(options.superset * (options.vocab_size - options.num_special))",
+        "options.vocab_size - options.num_special",
+        in_tests("tokcore/test_pathpiece.py"),
+    ),
+    Defect(
         "special-tokens-not-in-the-size",
         "a smaller size has as many merges as if it had no special tokens",
         "Bpe.shorten",

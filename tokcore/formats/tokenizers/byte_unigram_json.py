@@ -14,6 +14,7 @@ import orjson
 from tokcore.errors import FormatError
 from tokcore.formats.tokenizers.json_floats import write_float
 from tokcore.models.unigram.byte_unigram import ByteUnigramModel
+from tokcore.models.unigram.pathpiece import make_byte_unigram
 from tokcore.text.byte_alphabet import from_printable
 from tokcore.tokenizer.tokenizer_spec import SpecialToken, TokenizerSpec
 
@@ -67,4 +68,4 @@ def read_byte_unigram_model(model: Mapping[str, Any], special: Sequence[SpecialT
         tokens.append(token)
         ids.append(id)
         scores.append(float(entry[1]))
-    return ByteUnigramModel(tuple(tokens), np.array(ids, np.int32), np.array(scores, np.float64))
+    return make_byte_unigram(tuple(tokens), np.array(ids, np.int32), np.array(scores, np.float64))

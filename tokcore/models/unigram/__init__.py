@@ -1,4 +1,4 @@
 """Unigram in byte form.
 
-byte_unigram: byte strings with scores.
+byte_unigram: byte strings with scores. pathpiece: the fewest of them.
 """

@@ -16,6 +16,7 @@
 #include "learn/piece_limits.h"
 #include "sentencepiece/piece_words.h"
 #include "unigram/exact_math.h"
+#include "unigram/fewest_tokens.h"
 #include "unigram/unigram_learner.h"
 
 namespace nb = nanobind;
@@ -151,6 +152,39 @@ UnigramPieceList learn_unigram_pieces(nb::tuple words_given, nb::tuple rules, si
   return {to_numpy(std::move(text)), to_numpy(std::move(offsets)), to_numpy(std::move(scores))};
 }
 
+OutputArray<int32_t> drop_least_needed_tokens(InputArray<uint8_t> data, InputArray<int64_t> offsets,
+                                              InputArray<uint64_t> counts, InputArray<uint8_t> token_data,
+                                              InputArray<int64_t> token_offsets, size_t num_kept,
+                                              size_t threads) {
+  check_ascending("offsets", offsets, data.shape(0));
+  check_size("counts", counts, offsets.shape(0) - 1);
+  check_ascending("token_offsets", token_offsets, token_data.shape(0));
+  if (token_offsets.shape(0) > (size_t{1} << 31)) throw std::invalid_argument("tokens: ids are below 2**31");
+  if (threads == 0) throw std::invalid_argument("threads = 0: must be at least 1");
+  const ByteStrings words{data.data(), offsets.data(), counts.shape(0)};
+  const ByteStrings tokens{token_data.data(), token_offsets.data(), token_offsets.shape(0) - 1};
+  KeptTokens kept;
+  {
+    const nb::gil_scoped_release released;
+    kept = drop_least_needed(words, counts.data(), tokens, {num_kept, threads});
+  }
+  switch (kept.status) {
+    case FewestTokensStatus::kOk:
+      break;
+    case FewestTokensStatus::kMissingByte:
+      throw std::invalid_argument("tokens: expected each of the 256 bytes");
+    case FewestTokensStatus::kEmptyToken:
+      throw std::invalid_argument("tokens: one is empty");
+    case FewestTokensStatus::kDuplicateToken:
+      throw std::invalid_argument("tokens: one is there twice");
+    case FewestTokensStatus::kTooMany:
+      throw std::invalid_argument("tokens: they are too many");
+    case FewestTokensStatus::kCountOverflow:
+      throw std::overflow_error("the bytes of the table are more than 2**63 - 1");
+  }
+  return to_numpy(std::move(kept.places));
+}
+
 std::tuple<double, double, double> evaluate_exact_math(double x) {
   return {exact_exp(x), x > 0 ? exact_log(x) : 0, x >= 0x1p-10 ? exact_digamma(x) : 0};
 }
@@ -168,6 +202,9 @@ void bind_pieces(nb::module_& module) {
              nb::arg("num_tokens"), nb::arg("num_before_last_cut"), nb::arg("num_seeds"), nb::arg("scale"),
              nb::arg("min_seed_count"), nb::arg("threads"), nb::arg("rounds_done").noconvert(),
              "(code points, offsets) of the pieces, and their scores, the highest first.");
+  module.def("drop_least_needed", &drop_least_needed_tokens, nb::arg("data"), nb::arg("offsets"),
+             nb::arg("counts"), nb::arg("token_data"), nb::arg("token_offsets"), nb::arg("num_kept"),
+             nb::arg("threads"), "The places of the tokens that stay, ascending.");
   module.def("evaluate_exact_math", &evaluate_exact_math, nb::arg("x"),
              "(exp, log, digamma) of x, for tests.");
 }
