@@ -133,7 +133,10 @@ def test_it_is_part_of_the_identity(corpus, tmp_path):
         (EXTEND + SPECIAL, r"special cannot stand beside learn.extend, whose tokenizer brings its own: remove it"),
         (EXTEND + '[pretokenize]\npattern = "gpt2"\n', "pretokenize cannot stand beside learn.extend"),
         (EXTEND + '[normalize]\nsteps = ["nfc"]\n', "normalize cannot stand beside learn.extend"),
-        (EXTEND.replace("[learn]", '[learn]\nmodel = "word"'), "learn.extend is for bpe, and learn.model is word"),
+        (
+            EXTEND.replace("[learn]", '[learn]\nmodel = "word"'),
+            "learn.extend is for bpe, whose merges can go on, and learn.model is word",
+        ),
         (EXTEND.replace('"base"', '"nothing"'), "learn.extend = nothing: there is no tokenizer: No such file"),
         (EXTEND.replace('"base"', '"ru.jsonl"'), "learn.extend = ru.jsonl: "),
         (

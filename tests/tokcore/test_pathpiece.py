@@ -168,6 +168,31 @@ def test_what_a_token_is_worth_is_counted_over_whole_words():
     assert model.tokens[256:] == (b"abc",)
 
 
+def list_dropped(tokens: str, words: dict[str, int], num: int) -> list[str]:
+    """Those of a few tokens that a vocabulary of num longer ones has no more."""
+    longer = tokens.split()
+    counts = np.array([*words.values()], np.uint64)
+    every = make_texts_from_strings([*BYTES, *longer])
+    kept = kernel.drop_least_needed(make_texts_from_strings([*words]), counts, every, 256 + num)
+    return [token for place, token in enumerate(longer) if place + 256 not in kept]
+
+
+def test_another_token_may_begin_where_the_dropped_one_did():
+    """Without "ab", "abcd" is "abc" and "d": no loss, as for "cd" and "abc", and "ab" is the last of these."""
+    assert list_dropped("cd abc ab xy", {"abcd": 5, "xy": 1}, 3) == ["ab"]
+    assert list_dropped("cd ab abc xy", {"abcd": 5, "xy": 1}, 3) == ["abc"]
+
+
+def test_a_quarter_goes_before_losses_are_computed_again():
+    """Three of twelve have no loss, "abc" among them. Without it "ab" and "cd" cost 9, so the fourth is another one."""
+    fillers = {f"{letter}!": count for count, letter in enumerate("klmnopq", 2)}
+    tokens = " ".join(["cd", "ab", "abc", *fillers, "y!", "z!"])
+    words = {"abcd": 9, **fillers}
+    assert list_dropped(tokens, words, 9) == ["abc", "y!", "z!"]
+    assert list_dropped(tokens, words, 8) == ["abc", "k!", "y!", "z!"]
+    assert list_dropped(tokens, words, 0) == tokens.split()
+
+
 def test_it_is_what_remains_of_a_larger_bpe(table, learned):
     model = learned.spec.model
     larger = MODELS["bpe"].learn(lambda: table, LearnOptions(vocab_size=6000)).tokens

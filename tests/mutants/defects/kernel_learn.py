@@ -27,7 +27,7 @@ DEFECTS = (
         "WordEdges::find_fewest_around",
         "begin <= start; ++begin",
         "begin < start; ++begin",
-        _DROPS,
+        in_tests("tokcore/test_pathpiece.py::test_another_token_may_begin_where_the_dropped_one_did"),
     ),
     Defect(
         "early-token-dropped",
@@ -35,7 +35,7 @@ DEFECTS = (
         "Dropper::keep",
         "loss_of_a > loss_of_b : a < b;",
         "loss_of_a > loss_of_b : a > b;",
-        _DROPS,
+        in_tests("tokcore/test_pathpiece.py::test_another_token_may_begin_where_the_dropped_one_did"),
     ),
     Defect(
         "a-third-of-the-tokens",
@@ -43,7 +43,7 @@ DEFECTS = (
         "kDroppedOf",
         "kDroppedOf = 4;",
         "kDroppedOf = 3;",
-        _DROPS,
+        in_tests("tokcore/test_pathpiece.py::test_a_quarter_goes_before_losses_are_computed_again"),
     ),
     Defect(
         "pair-count-of-32-bits",
