@@ -138,16 +138,10 @@ def remove(
 ) -> Removed:
     """Take documents out of a finished output: those of these ids, languages, or input files (globs).
 
-<<<<<<< HEAD
     this_copy: with [dedup], documents that are equal to these stay. base: folder of the build file, if it has moved.
-    allow_missing: accept names that nothing has. dry_run: change nothing. The result has `commit`, `documents` and what
-    else `tokcore remove` tells.
-=======
-    base: folder of the build file, if it has moved. allow_missing: accept names that nothing has. dry_run: change
-    nothing, and tell what it would cost. final: nothing can take it back. reason, by: for the log. keep_weights: let
-    other documents come in a mixture as often as they did. The result has `commit`, `documents` and what else `tokcore
-    remove` tells.
->>>>>>> 916d9a80 (Say what a removal costs, let it be final, and say what expire cannot reach)
+    allow_missing: accept names that nothing has. dry_run: change nothing, and tell what it would cost. final: nothing
+    can take it back. reason, by: for the log. keep_weights: let other documents come in a mixture as often as they did.
+    The result has `commit`, `documents` and what else `tokcore remove` tells.
 
     >>> from tokcore_pipelines import remove
     >>> remove("out/first", ids=["page-2"], dry_run=True).documents
@@ -160,20 +154,17 @@ def remove(
         how = RunOptions(workers), make_progress(progress)
         moved = locate(base) if base else ""
         return Remove(
-<<<<<<< HEAD
-            locate(output), *names, moved, *how, allow_missing=allow_missing, dry_run=dry_run, this_copy=this_copy
-=======
             locate(output),
             *names,
             moved,
             *how,
             allow_missing=allow_missing,
             dry_run=dry_run,
+            this_copy=this_copy,
             final=final,
             reason=reason,
             by=by,
             keep_weights=keep_weights,
->>>>>>> 916d9a80 (Say what a removal costs, let it be final, and say what expire cannot reach)
         ).run()
 
 

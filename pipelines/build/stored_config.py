@@ -80,7 +80,7 @@ def describe_derived(built: StageConfigs) -> dict[str, Any]:
         tables["mixture"] = MixtureTable(
             strategy=mixed.strategy,
             over=mixed.over,
-            **({"alpha": Decimal(mixed.alpha)} if mixed.alpha else {}),
+            alpha=Decimal(mixed.alpha) if mixed.alpha else MixtureTable().alpha,
             weights={name: Decimal(weight) for name, weight in (mixed.weights or {}).items()},
             tokens=mixed.tokens,
             max_epochs=Decimal(mixed.max_epochs) if mixed.max_epochs else None,
