@@ -471,8 +471,8 @@ RANKS = MINIMAL + '[tokenizer]\nfrom = "t.tiktoken"\npattern = "cl100k"\n'
         (
             MINIMAL + "[pretokenize]\npattern = 'cl100'",
             '8: pretokenize.pattern = "cl100": expected one of gpt2, cl100k, cl100k-2023, o200k, llama3, qwen2, '
-            "nanochat, tekken, bert, metaspace, digits-from-right, camel-case, code, or regex = '''...''' for one of "
-            "your own. Did you mean cl100k?",
+            "nanochat, tekken, bert, metaspace, digits-from-right, camel-case, code, multilingual, or regex "
+            "= '''...''' for one of your own. Did you mean cl100k?",
         ),
         (
             MINIMAL + "[mix]\nstrategy = 'uni'",

@@ -40,6 +40,7 @@ PARTS = [
     "\t",
 ]
 PARTS += ["\n", "\r\n", "/", "//", ".", "...", "->", "-", ">", "_", "'s", "(", "\u00a0", "A", "é"]
+PARTS += ["中文字符", "カタ", "ー", "です", "々", "𠀀", "क्", "\u200d", "\u200c", "ष", "བོད", "་", "👩", "'LL"]
 text_of = st.lists(st.sampled_from(PARTS), max_size=24).map("".join)
 
 
@@ -61,6 +62,14 @@ def cut_in_words(name: str, text: str) -> list[str]:
         ("digits-from-right", "1 12 123 123456", "1| |12| |123| |123|456"),
         ("camel-case", "parseHTTPResponse.toE\u0301tat A", "parse|HTTP|Response|.to|E\u0301tat| A"),
         ("code", "if a/b.c->d:\n    x = '../y'", "if| a|/|b|.|c|->|d|:|\n    |x| =| '|..|/|y|'"),
+        ("multilingual", "abc中文字符很长，但是カタカナーですか", "abc|中文字符很长|，但是カタカナーで|すか"),
+        ("multilingual", "一二三四五六七八九", "一二三四五六七八|九"),
+        ("multilingual", "क्\u200dष می\u200cخواهم བོད་ཡིག་ 👩\u200d👧", "क्\u200dष| می\u200cخواهم| བོད་ཡིག་| 👩\u200d👧"),
+        (
+            "multilingual",
+            "if WORLD:\n    it's = 12345.\nz\n\n\tz",
+            "if| WORLD|:|\n    |it's| =| |123|45|.\n|z|\n\n\t|z",
+        ),
         ("code", "a - b-c\n\n\tdef f(): # ->", "a| -| b|-c|\n\n\t|def| f|():| #| |->"),
     ],
 )
@@ -78,6 +87,15 @@ def test_tokenizers_cuts_as_we_do(name, texts):
     assert cut(Pretokenizer.named(name), texts) == expected
     read = read_tokenizer_json(data, "x").pattern
     assert cut(Pretokenizer.from_spec(read), texts) == expected
+
+
+@pytest.mark.parametrize("name", [name for name, spec in PRESETS.items() if "regex" in spec])
+@given(st.lists(text_of, min_size=1, max_size=3))
+@examples(100)
+def test_pieces_are_the_matches_of_the_expression(name, texts):
+    expression = regex.compile(PRESETS[name]["regex"])
+    expected = [[found.encode() for found in expression.findall(text)] for text in texts]
+    assert cut(Pretokenizer.named(name), texts) == expected
 
 
 @pytest.mark.parametrize("bytewise", [False, True])
