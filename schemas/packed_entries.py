@@ -1,12 +1,17 @@
 """The entries of a long manifest, as compressed JSON: a file takes about 130 bytes instead of 730.
 
 What is looked at is unpacked again, a block at a time, so a pass over all of them needs no more memory than one block.
+Very many blocks are not held either: they wait in a file without a name.
 """
 
 from __future__ import annotations
 
 import itertools
+import tempfile
+import threading
+import weakref
 import zlib
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, overload
@@ -20,6 +25,38 @@ from tokcore_schemas.cut_manifest import ManifestStream
 from tokcore_schemas.manifest import FileEntry
 
 _FAST = 1  # of zlib: what does not compress are hashes
+_HELD_BYTES = 16 << 20  # of packed entries, in memory
+
+
+class _Blocks(Sequence[bytes]):
+    """Blocks of bytes, appended one by one; in memory as long as there are few."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.SpooledTemporaryFile(_HELD_BYTES)  # noqa: SIM115 - it goes with this object
+        weakref.finalize(self, self._file.close)
+        self._ends = array("q", [0])
+        self._lock = threading.Lock()  # a file has one place where it is read
+
+    def append(self, block: bytes) -> None:
+        self._file.seek(self._ends[-1])
+        self._file.write(block)
+        self._ends.append(self._ends[-1] + len(block))
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[bytes]: ...
+    def __getitem__(self, index: int | slice) -> bytes | list[bytes]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        with self._lock:
+            self._file.seek(self._ends[index])
+            return self._file.read(self._ends[index + 1] - self._ends[index])
 
 
 class PackedEntries(Sequence[FileEntry[Any]]):
@@ -53,14 +90,17 @@ class PackedEntries(Sequence[FileEntry[Any]]):
         return self._seen[1][place - (self._ends[number - 1] if number else 0)]
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, PackedEntries) and self._blocks == other._blocks:
+        if self is other:
             return True
         if not isinstance(other, (tuple, PackedEntries)):
             return NotImplemented
         return len(self) == len(other) and all(mine == its for mine, its in zip(self, other, strict=True))
 
     def __hash__(self) -> int:
-        return hash(tuple(self._blocks))
+        return hash((len(self), *self._ends))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PackedEntries, (self._about, [*self._blocks], self._ends)
 
     def find(self, path: str) -> FileEntry[Any] | None:
         """The first entry of that path. Only blocks whose JSON names it are read."""
@@ -79,7 +119,7 @@ def pack_entries(chunks: Iterable[bytes], about: Any, name: str) -> tuple[bytes,
     the whole is. No more than a block is unpacked at a time.
     """
     stream = ManifestStream(chunks)
-    blocks, ends = [], []
+    blocks, ends = _Blocks(), []
     for block in stream.cut():
         listed = b"[%b]\n" % block
         entries = parse_canonical(listed, name)

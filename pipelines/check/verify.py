@@ -30,13 +30,13 @@ from tokcore_pipelines.check.verify_pieces import Part, may_be_unnamed
 from tokcore_pipelines.history.expire_commits import list_expired
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
-from tokcore_pipelines.store import storage
+from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.attempts import FOLDER, WATCHERS
 from tokcore_pipelines.store.packed_listing import PackedListing
 from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.commit_log import OWN, PARTS, hash_parts, is_of_history, name_commit
 from tokcore_schemas.stage_manifests import ShardsManifest
-from tokcore_schemas.stage_table import BUILD, SHARDS, TOKENIZER
+from tokcore_schemas.stage_table import BUILD, SHARDS, STAGES, TOKENIZER
 
 _OF_WATCHERS = f"{FOLDER}/{WATCHERS}/"
 
@@ -93,6 +93,8 @@ def verify(
         if build is not None and build.totals.shards >= MANY_SHARDS:  # reading their manifest takes seconds
             progress.say(f"look       at what manifest.json names: {build.totals.shards:,} shards, and all other files")
         written = None if build is not None else _find_written(output)
+        if build is None and written is None and (above := _find_output_above(output)):
+            raise ConfigError(f"{redact(output)}: is the folder of a stage. Name its output: {redact(above)}")
         chain = read_chain(output, first)
         there = storage.list_footprints(output)
     if written is not None and (decode != 0 or at is not None):
@@ -159,6 +161,12 @@ def verify(
         num_drawn=sum(len(of) for part in parts if part.drawn is not None for of in part.drawn.of.values()),
         seed=sample.seed if sample is not None else 0,
     )
+
+
+def _find_output_above(folder: str) -> str:
+    """The URL of the output that has a stage in this folder; empty if none has."""
+    above, _, name = folder.rstrip("/").rpartition("/")
+    return above if name in STAGES and storage.exists(urls.join(above, MANIFEST)) else ""
 
 
 def _find_written(output: str) -> ShardsManifest | None:

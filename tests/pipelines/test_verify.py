@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 from pathlib import Path
 
@@ -56,6 +57,11 @@ def test_of_a_large_output_the_first_line_is_there_before_its_manifests_are_read
     assert problems(output, quick=True, progress=StageProgress()) == ()
     assert said[0] == f"look       at what manifest.json names: {shards} shards, and all other files\n"
     assert "".join(said[1:]) == ""
+
+
+def test_the_folder_of_a_stage_is_no_output(output):
+    with pytest.raises(ConfigError, match=re.escape(f"shards: is the folder of a stage. Name its output: {output}")):
+        verify(str(output / "shards"))
 
 
 def test_a_file_that_is_named_twice(output):

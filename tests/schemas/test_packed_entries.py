@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 import random
 
 import pytest
 from support.manifests import MANIFESTS
 
 from tokcore.errors import FormatError
+from tokcore_schemas import packed_entries
 from tokcore_schemas.packed_entries import PackedEntries
 from tokcore_schemas.stage_table import SHARDS, get_stage, parse_manifest
 
@@ -22,12 +24,14 @@ def make(num: int):
     return dataclasses.replace(OF_SHARDS, files=(*named, *OF_SHARDS.files))
 
 
+@pytest.mark.parametrize("held_bytes", [1 << 24, 1], ids=["in memory", "in a file"])
 @pytest.mark.parametrize("made", [*MANIFESTS.values(), make(10_500)], ids=[*MANIFESTS, "many"])
-def test_packed_or_not_it_is_the_same(made):
+def test_packed_or_not_it_is_the_same(monkeypatch, made, held_bytes):
+    monkeypatch.setattr(packed_entries, "_HELD_BYTES", held_bytes)
     data = made.to_bytes()
     packed = parse_manifest(data, "m", get_stage(made.stage), 0)
     assert isinstance(packed.files, PackedEntries)
-    assert packed == made == packed
+    assert packed == made == packed == pickle.loads(pickle.dumps(packed)) == parse_again(data, made)
     assert b"".join(packed.write()) == b"".join(made.write()) == packed.to_bytes() == data
     assert packed.as_input() == made.as_input()
     assert packed.content_id() == made.content_id()
@@ -39,6 +43,10 @@ def test_packed_or_not_it_is_the_same(made):
         assert packed.file(made.files[number].path) == made.files[number]
     with pytest.raises(FormatError, match="names no none"):
         packed.file("none")
+
+
+def parse_again(data, made):
+    return parse_manifest(data, "m", get_stage(made.stage), 0)
 
 
 def test_one_that_differs_is_not_equal():
