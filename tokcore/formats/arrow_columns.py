@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Any, BinaryIO
 
+import numpy as np
 import pyarrow as pa
 
 from tokcore.errors import FormatError, VersionError
@@ -104,8 +105,14 @@ def make_column_arrays(chunk: TokenBatch) -> list[pa.Array]:
 
 
 def make_own_arrays(chunk: TokenBatch) -> list[pa.Array]:
-    """The values of the user's own columns."""
-    return [] if chunk.metadata is None else [*chunk.metadata.columns]
+    """The values of the user's own columns, as new arrays.
+
+    Those of a slice would have bits of its neighbours behind the last row, which files would then have, too.
+    """
+    if chunk.metadata is None:
+        return []
+    rows = pa.array(np.arange(chunk.num_documents))
+    return [column.take(rows) for column in chunk.metadata.columns]
 
 
 def take_own_columns(batch: pa.RecordBatch, first: int) -> pa.RecordBatch | None:

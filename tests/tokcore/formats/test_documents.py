@@ -47,6 +47,29 @@ def test_read_gives_what_was_written(tmp_path_factory, rows, cuts, compression):
     assert [length for _, told in parts for length in told.tolist()] == lengths
 
 
+def test_columns_of_a_slice_have_no_bits_of_its_neighbours():
+    """Whatever is behind the last row, or in the place of a missing value, is in no byte."""
+    told = (("adult", "bool"), ("quality", "float32"), ("topic", "string"))
+    metadata = pa.record_batch(
+        {
+            "adult": [True, None, True, True, False, True],
+            "quality": pa.array([1.5, None, 2.5, None, 0.5, 1.0], pa.float32()),
+            "topic": ["a", None, "b", "c", None, "d"],
+        }
+    )
+    batch = batch_of([([1], None, "en", "s", i) for i in range(6)])._replace(metadata=metadata)
+
+    def write(part: TokenBatch) -> bytes:
+        file = io.BytesIO()
+        writer = DocumentsWriter(file, FINGERPRINT, 512, "none", told)
+        writer.write(part)
+        writer.close()
+        return file.getvalue()
+
+    alone = pa.RecordBatch.from_pylist(metadata.slice(0, 3).to_pylist(), schema=metadata.schema)
+    assert write(batch.slice(0, 3)) == write(batch.slice(0, 3)._replace(metadata=alone))
+
+
 def test_lengths_stay_with_their_documents_where_batches_are_cut():
     num = 2 * BATCH_DOCUMENTS + 3
     batch = TokenBatch(
