@@ -25,7 +25,7 @@ from tokcore_pipelines.store.tokenizers import load_checked_spec
 from tokcore_pipelines.work.derived_shards import ShardSource
 from tokcore_pipelines.work.encode_job import EncodeJob
 from tokcore_pipelines.work.hashed_documents import add_up_hashed
-from tokcore_pipelines.work.language_totals import add_up_languages, sum_up_encoded
+from tokcore_pipelines.work.language_totals import add_up_languages, refuse_many_partitions, sum_up_encoded
 from tokcore_pipelines.work.learn_model import Learned
 from tokcore_pipelines.work.make_jobs import make_special_tokens
 from tokcore_pipelines.work.result_keys import make_shuffled_key
@@ -69,16 +69,23 @@ class LargerShards(NamedTuple):
     output: str  # URL
     made: ShardsManifest
     learned: TokenizerManifest
-    smaller: Smaller
+    smaller: Smaller | None  # None: of the same vocabulary, dealt to other folders
 
 
 def find_larger_shards(run: BuildRun, key: StageKey[ShardsConfig], learned: TokenizerManifest) -> LargerShards | None:
-    """The shards of run.reuse, if those of this build follow from them; None if they do not."""
+    """The shards of run.reuse, if those of this build follow from them; None if they do not.
+
+    That is so of a larger vocabulary, all else equal, and of other languages or partitions that are kept apart.
+    """
     made = find_manifest(run.reuse, SHARDS) if run.reuse else None
     theirs = find_manifest(run.reuse, TOKENIZER) if made is not None else None
     if made is None or theirs is None or made.inputs.get(TOKENIZER.name) != theirs.as_input():
         return None
-    is_alike = made.config == key.config and {**made.inputs, TOKENIZER.name: learned.as_input()} == key.inputs
+    own = key.config
+    dealt_alike = dataclasses.replace(made.config, by=own.by, partition_by=own.partition_by, bins=own.bins)
+    if dealt_alike == own != made.config and made.inputs == key.inputs and _is_of_this_release(made):
+        return LargerShards(run.reuse, made, theirs, None)
+    is_alike = made.config == own and {**made.inputs, TOKENIZER.name: learned.as_input()} == key.inputs
     is_drawn = made.config.dropout or made.config.sampling
     if not is_alike or is_drawn or theirs.totals.vocab_size <= learned.totals.vocab_size:
         return None
@@ -95,16 +102,12 @@ def _is_of_this_release(made: AnyManifest) -> bool:
 def take_corpus_apart(
     run: BuildRun, plan: Plan, job: EncodeJob, larger: LargerShards
 ) -> Made[ShardsTotals, EncodedLanguage, ShardFacts | CorpusAbout]:
-    """The shards of this build, made of those under a larger vocabulary.
+    """The shards of this build, made of those under a larger vocabulary, or of those in other folders.
 
     Raises LedgerError if documents were lost on the way.
     """
     attempts, before = job.attempts, larger.made.totals
-    table = read_token_counts(larger.output)
-    lists = larger.smaller.lists
-    num_tokens = sum(
-        len(lists[id]) * count for id, count in zip(table["id"].to_pylist(), table["count"].to_pylist(), strict=True)
-    )
+    num_tokens = before.tokens if larger.smaller is None else _count_tokens(larger.output, larger.smaller)
     apart = ApartJob(
         encode=job,
         source=ShardSource.of(larger.output, larger.made),
@@ -113,16 +116,21 @@ def take_corpus_apart(
         num_parts=choose_num_parts(before.tokens, job.config.target_tokens),
         num_documents=before.records.documents,
         num_tokens=before.tokens,
+        is_refined=_refines(job.config, larger.made.config),
     )
     pieces = Items(plan) if job.config.shuffle is None else _list_parts(job, plan, num_tokens)
-    with run.progress.stage("take apart", plan.size_bytes if job.config.shuffle is None else -1) as shown:
+    shown_as, size_bytes = "cut anew" if larger.smaller is None else "take apart", plan.size_bytes
+    with run.progress.stage(shown_as, size_bytes if job.config.shuffle is None else -1) as shown:
         taken = do_steps(run.find_executor(attempts), apart_steps(apart, pieces), attempts, shown.report)
     run.take_turn(attempts)
     shards = [shard for part in taken for shard in part.shards]
+    refuse_many_partitions({shard.facts.partition for shard in shards}, run.config.shards.max_partitions)
     held, hashed = SumOfShards.of(shards), add_up_hashed(part.hashed for part in taken)
     tokens = add_up_languages(part.languages for part in taken)
     languages = {
-        lang: LanguageCounts(one.documents, one.text_bytes, 0, 0, one.pretokens, _count(tokens, lang))
+        lang: LanguageCounts(
+            one.documents, one.text_bytes, 0, 0, one.pretokens, _count(tokens, lang), num_unknown=one.unknown or 0
+        )
         for lang, one in larger.made.languages.items()
     }
     ledger.check_documents(before.records.documents, held.documents, held.tokens, languages, hashed.documents)
@@ -137,8 +145,23 @@ def take_corpus_apart(
     return Made(
         list_shard_files(job, shards, CorpusAbout(before.records.documents, num_tokens), [token_counts]),
         totals,
-        {lang: sum_up_encoded(counts, False) for lang, counts in languages.items()},
+        {lang: sum_up_encoded(one, job.unknown is not None) for lang, one in languages.items()},
     )
+
+
+def _count_tokens(output: str, smaller: Smaller) -> int:
+    """The tokens of an output's documents under a smaller vocabulary."""
+    table, lists = read_token_counts(output), smaller.lists
+    counted = zip(table["id"].to_pylist(), table["count"].to_pylist(), strict=True)
+    return sum(len(lists[id]) * count for id, count in counted)
+
+
+def _refines(own: ShardsConfig, theirs: ShardsConfig) -> bool:
+    """Whether all documents of one of our folders come from one of theirs, so that they are in order there."""
+    keys = ("lang",) if own.by == "lang" else own.partition_by
+    their_keys = ("lang",) if theirs.by == "lang" else theirs.partition_by
+    bins, their_bins = own.bins or {}, theirs.bins or {}
+    return all(key in keys and bins.get(key) == their_bins.get(key) for key in their_keys)
 
 
 def _count(tokens: dict[str, LanguageCounts], lang: str) -> int:

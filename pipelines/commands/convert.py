@@ -42,6 +42,7 @@ _FORMATS_TO = f"One of {', '.join(sorted(SHARD_FORMATS))}."
     "tokcore convert their_text_document.bin --to parquet -o rows",
     "tokcore convert fineweb --to megatron --end 50256 -o fineweb-megatron",
     "tokcore convert out/first --vocab-size 16384 -o out/small",
+    "tokcore convert out/first --partition-by lang,topic -o out/by-topic",
     "tokcore convert gpt2 --from-tokenizer r50k --vocab-size 16384 --to npy -o s",
     "tokcore convert out/first --tokenizer tokenizer.json --to arrow -o out/again",
 )
@@ -51,7 +52,7 @@ _FORMATS_TO = f"One of {', '.join(sorted(SHARD_FORMATS))}."
     "target",
     type=_Format(list(SHARD_FORMATS)),
     metavar="FORMAT",
-    help=f"{_FORMATS_TO} May be left out with --vocab-size of an output: a new output is written then.",
+    help=f"{_FORMATS_TO} Left out with --vocab-size or --partition-by of an output, which make a new output.",
 )
 @click.option("-o", "path", required=True, metavar="FOLDER", help="The folder to make; it must not exist yet.")
 @click.option("--dtype", default="", metavar="DTYPE", help="Dtype of the ids, in formats that leave the choice.")
@@ -74,6 +75,25 @@ _FORMATS_TO = f"One of {', '.join(sorted(SHARD_FORMATS))}."
 )
 @click.option("--from-tokenizer", metavar="URL", help="The tokenizer that encoded FROM, if it is no output.")
 @click.option("--tokenizer", metavar="URL", help="Decode documents, and encode them again with this tokenizer; slower.")
+@click.option(
+    "--partition-by",
+    metavar="KEY,KEY",
+    help="Of an output: deal its documents to folders by lang and fields of [metadata], as shards.partition_by does.",
+)
+@click.option(
+    "--bins",
+    multiple=True,
+    metavar="KEY=N,N",
+    help="With --partition-by: bounds of the bins of a field of numbers. May be given several times.",
+)
+@click.option(
+    "--max-partitions",
+    type=click.IntRange(1),
+    default=1000,
+    show_default=True,
+    metavar="N",
+    help="With --partition-by: more end the command.",
+)
 @WORKERS
 @AT
 @JSON
@@ -89,6 +109,9 @@ def convert(
     vocab_size: int | None,
     from_tokenizer: str | None,
     tokenizer: str | None,
+    partition_by: str | None,
+    bins: tuple[str, ...],
+    max_partitions: int,
     workers: int | None,
     at: int | None,
     as_json: bool,
@@ -98,7 +121,8 @@ def convert(
     .documents file beside each shard. FOLDER appears only when it is complete. If the command is killed, run it again.
 
     With --vocab-size documents get the ids that a byte-level BPE gives them under its first merges. No text is needed
-    for that. The new output is the one that a build of that size makes, with the same root.
+    for that. The new output is the one that a build of that size makes, with the same root. With --partition-by, it is
+    the one that a build with this shards.partition_by makes: documents are dealt anew, and not tokenized.
     """
     if end is not None and whole:
         raise click.UsageError("--end and --whole exclude each other: leave one of them out")
@@ -107,6 +131,15 @@ def convert(
             "--vocab-size and --tokenizer exclude each other: convert twice, or leave one of them out"
         )
     source, url = make_absolute(source), make_absolute(path)
+    if partition_by is not None or bins:
+        others = {"--to": target, "--vocab-size": vocab_size, "--tokenizer": tokenizer, "--at": at}
+        if (other := next((name for name, value in others.items() if value is not None), None)) is not None:
+            raise click.UsageError(
+                f"--partition-by and {other} exclude each other: the new output has the formats and the vocabulary of "
+                f"FROM. Convert twice"
+            )
+        _write_partitioned(source, url, partition_by or "", bins, max_partitions, workers, as_json)
+        return
     if target is None:
         _write_output(source, url, vocab_size, workers, as_json)
         return
@@ -129,6 +162,21 @@ def _write_output(source: str, path: str, vocab_size: int | None, workers: int |
     from tokcore_pipelines.local.run_options import RunOptions
 
     build = make_smaller_output(source, vocab_size, path, RunOptions(workers), StageProgress())
+    print_made(build, build.run(), "converted", RunChoices("", ()), as_json)
+
+
+def _write_partitioned(
+    source: str, path: str, keys: str, bins: tuple[str, ...], max_partitions: int, workers: int | None, as_json: bool
+) -> None:
+    """Make a new output with the documents in other folders."""
+    # A conversion to a format needs nothing of builds.
+    from tokcore_pipelines.commands.run_stages import print_made
+    from tokcore_pipelines.history.partitioned_output import make_partitioned_output, parse_partitioning
+    from tokcore_pipelines.local.progress import StageProgress
+    from tokcore_pipelines.local.run_options import RunOptions
+
+    by = parse_partitioning(keys, bins)
+    build = make_partitioned_output(source, by, max_partitions, path, RunOptions(workers), StageProgress())
     print_made(build, build.run(), "converted", RunChoices("", ()), as_json)
 
 

@@ -8,6 +8,6 @@
   removal_cost: what a removal would change.
 - restore_documents: takes that back. restored_files: what must be read again then.
 - expire_commits: gives commits up. compact_output: few large shards out of many.
-- smaller_output: a new output of a smaller vocabulary, out of an output alone.
+- smaller_output, partitioned_output: a new output of a smaller vocabulary, or with other partitions, out of one alone.
 - learn_beside, encode_commit: tokenizers from, and new outputs of, any commit.
 """

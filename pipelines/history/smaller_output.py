@@ -30,7 +30,7 @@ from tokcore_schemas.build_tables import (
     TokenizerTable,
 )
 from tokcore_schemas.setting import MAX_INTEGER
-from tokcore_schemas.stage_manifests import LearnedConfig, StageConfigs
+from tokcore_schemas.stage_manifests import BuildManifest, LearnedConfig, StageConfigs
 from tokcore_schemas.stage_table import COUNTS, PLAN, SHARDS, WHOLE
 
 OPTION = "--vocab-size"
@@ -48,12 +48,7 @@ def make_smaller_output(
     output, target: URLs. Raises ConfigError for an output that is not finished, or was updated since, and where ids
     under fewer merges do not follow from what is in its shards.
     """
-    built = require_manifest(output, WHOLE)
-    if has_commits(output):
-        raise ConfigError(
-            f"{redact(output)}: was updated since it was built, and its parts have shards of their own. Write the "
-            f"documents of a commit into a new output first: `tokcore encode BUILD.toml --at N -o OUTPUT`"
-        )
+    built = require_whole(output)
     if built.config.shards.dropout or built.config.shards.sampling:
         raise ConfigError(
             f"{redact(output)}: its ids were drawn (encode.dropout, encode.sampling), so they are not what all merges "
@@ -61,7 +56,7 @@ def make_smaller_output(
         )
     stored = Stored(output)
     smaller = make_smaller(stored.spec, vocab_size, field=OPTION)
-    config = _read_config(output, built.config, vocab_size)
+    config = read_whole_config(output, built.config, vocab_size)
     build = Build(
         dataclasses.replace(config, build=dataclasses.replace(config.build, output=target)),
         options or RunOptions(),
@@ -72,11 +67,22 @@ def make_smaller_output(
     )
     if config.tokenizer is not None:
         build.take_tokenizer(smaller.spec)
-    _require_this_release(stored, build)
+    require_this_release(stored, build)
     return build
 
 
-def _require_this_release(stored: Stored, build: Build) -> None:
+def require_whole(output: str) -> BuildManifest:
+    """The manifest of a finished build. Raises ConfigError for an output that is not finished, or was updated since."""
+    built = require_manifest(output, WHOLE)
+    if has_commits(output):
+        raise ConfigError(
+            f"{redact(output)}: was updated since it was built, and its parts have shards of their own. Write the "
+            f"documents of a commit into a new output first: `tokcore encode BUILD.toml --at N -o OUTPUT`"
+        )
+    return built
+
+
+def require_this_release(stored: Stored, build: Build) -> None:
     """Raise ConfigError if a stage of an output cannot be taken over: then text would be read again."""
     planned, shards, counts = stored.get(PLAN), stored.get(SHARDS), stored.find(COUNTS)
     keys: list[tuple[Any, StageKey[Any]]] = [
@@ -89,11 +95,11 @@ def _require_this_release(stored: Stored, build: Build) -> None:
         if made.identity != key.identity:
             raise ConfigError(
                 f"{redact(stored.url)}: another release of tokcore made its {made.stage}, and its results may differ. "
-                f"Build that size from the text."
+                f"Build the new output from the text."
             )
 
 
-def _read_config(output: str, built: StageConfigs, vocab_size: int) -> BuildConfig:
+def read_whole_config(output: str, built: StageConfigs, vocab_size: int) -> BuildConfig:
     """The build file that the output of this size follows from, as manifests have it. It has no sources."""
     if isinstance(built.tokenizer, LearnedConfig):
         config = read_learn_config(output, [f"learn.vocab_size={vocab_size}"])

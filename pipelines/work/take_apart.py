@@ -1,4 +1,4 @@
-"""What a worker does to make shards under a smaller vocabulary out of those under a larger one: no text is read.
+"""What a worker does to make shards out of those under a larger vocabulary, or in other folders: no text is read.
 
 Documents are read from the shards of another output, taken apart, and written as encoding would write them: a work
 item's as its shards, or those of a part of a shuffle, by their places. No Beam.
@@ -6,18 +6,21 @@ item's as its shards, or those of a part of a shuffle, by their places. No Beam.
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import dataclasses
 import functools
+import heapq
+import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from tokcore.errors import IdentityError
 from tokcore.formats.provenance import Places
 from tokcore.kernel import IdReplacer
-from tokcore.shards.token_batch import TokenBatch
+from tokcore.shards.token_batch import TokenBatch, join_batches
 from tokcore.tokenizer.smaller import find_smaller
 from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
 from tokcore_pipelines.local.free_memory import freeing_memory
@@ -26,7 +29,7 @@ from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.work.derived_shards import ShardSource
-from tokcore_pipelines.work.encode_job import EncodeJob
+from tokcore_pipelines.work.encode_job import EncodeJob, Stream
 from tokcore_pipelines.work.gather_part import STEP_DOCUMENTS, STEP_TOKENS, WRITTEN_DOCUMENTS, make_part_key
 from tokcore_pipelines.work.hashed_documents import add_up_hashed
 from tokcore_pipelines.work.language_totals import add_up_languages
@@ -54,6 +57,7 @@ class ApartJob:
     num_parts: int = 0  # of the shuffle that wrote them
     num_documents: int = 0  # in all of them
     num_tokens: int = 0  # the same
+    is_refined: bool = True  # whether all documents of a folder to write come from one folder that is read
 
     @property
     def attempts(self) -> Attempts:
@@ -65,9 +69,13 @@ def take_item_apart(job: ApartJob, assignment: Assignment) -> PartGathered:
     if (done := job.attempts.result(make_part_key(assignment.number), PartGathered)) is None:
         result_key = make_shards_key(job.encode.settings_sha256, assignment)
         with _Writing(job, assignment.number, result_key) as writing:
+            streams: dict[Stream, list[ShardRef]] = {}
             for shard in _list_shards(job.source).get(assignment.number, []):
-                for batch, _ in read_shard(job.source.output, shard):
-                    writing.write(batch, [shard.facts.split] * batch.num_documents)
+                streams.setdefault((shard.facts.folder, shard.facts.split), []).append(shard)
+            for split in sorted({split for _, split in streams}):
+                own = [_read_stream(job, shards) for (_, of), shards in streams.items() if of == split]
+                for batch in itertools.chain.from_iterable(own) if job.is_refined else _merge(own, assignment):
+                    writing.write(batch, [split] * batch.num_documents)
             done = writing.record()
     report_progress("read", assignment.size_bytes)
     return done
@@ -103,7 +111,8 @@ class _Writing(contextlib.ExitStack):
         self._streams.unfinished(of)
         # How many pre-tokens there are follows from the manifest of the shards that are read.
         none = np.zeros(len(splits), np.int64)
-        self._streams.write(EncodedDocuments(batch.replace_ids(self._replacer), none, places), of)
+        taken = batch if self._replacer is None else batch.replace_ids(self._replacer)
+        self._streams.write(EncodedDocuments(taken, none, places), of)
 
     def record(self) -> PartGathered:
         """What was written."""
@@ -122,6 +131,46 @@ class _Writing(contextlib.ExitStack):
         )
 
 
+def _read_stream(job: ApartJob, shards: Sequence[ShardRef]) -> Iterator[TokenBatch]:
+    """The documents of shards, one after the other. Raises StageError for a shard that is damaged."""
+    return (batch for shard in shards for batch, _ in read_shard(job.source.output, shard))
+
+
+def _merge(streams: Sequence[Iterator[TokenBatch]], assignment: Assignment) -> Iterator[TokenBatch]:
+    """The documents of several streams, each in the order of the plan, in that order, some at a time."""
+    number_of = {one.uri: number for number, one in enumerate(assignment.ranges)}
+
+    def find_key(batch: TokenBatch, row: int) -> tuple[int, int]:
+        return number_of[batch.sources[row]], int(batch.ordinals[row])
+
+    def take_next(number: int) -> None:
+        while (batch := next(streams[number], None)) is not None:
+            if batch.num_documents:
+                heapq.heappush(heads, (find_key(batch, 0), number, batch))  # no two keys are equal
+                return
+
+    heads: list[tuple[tuple[int, int], int, TokenBatch]] = []
+    for number in range(len(streams)):
+        take_next(number)
+    waiting: list[TokenBatch] = []
+    while heads:
+        _, number, batch = heapq.heappop(heads)
+        end = batch.num_documents
+        if heads and find_key(batch, end - 1) > heads[0][0]:
+            end = bisect.bisect_left(range(end), heads[0][0], key=functools.partial(find_key, batch))
+        waiting.append(batch.slice(0, end))
+        if end < batch.num_documents:
+            rest = batch.slice(end, batch.num_documents)
+            heapq.heappush(heads, (find_key(rest, 0), number, rest))
+        else:
+            take_next(number)
+        if len(waiting) >= WRITTEN_DOCUMENTS:
+            yield join_batches(waiting)
+            waiting = []
+    if waiting:
+        yield join_batches(waiting)
+
+
 def _iterate_by_place(job: ApartJob, part: ShufflePart) -> Iterator[Scattered]:
     """The documents of a part, as they are in the shards that are read, in the order of their places."""
     ordered = _open_ordered(job.source, job.num_parts)
@@ -133,6 +182,8 @@ def _iterate_by_place(job: ApartJob, part: ShufflePart) -> Iterator[Scattered]:
             Scattered(batch, np.zeros(len(places), np.int64), np.full(len(places), split == "validation"), places)
             for split, batch, places in ordered.read(interval, num)
         ]
+        if not found:
+            continue
         documents = join_scattered(found).sort()
         for start in range(0, len(documents.places), WRITTEN_DOCUMENTS):
             yield documents.slice(start, min(start + WRITTEN_DOCUMENTS, len(documents.places)))
@@ -152,8 +203,13 @@ def _list_shards(source: ShardSource) -> dict[int, list[ShardRef]]:
     return found
 
 
-def _load_replacer(job: ApartJob) -> IdReplacer:
-    """What takes documents apart, made once a process. Raises IdentityError for tokenizers that do not fit."""
+def _load_replacer(job: ApartJob) -> IdReplacer | None:
+    """What takes documents apart, made once a process; None if their ids stay.
+
+    Raises IdentityError for tokenizers that do not fit.
+    """
+    if job.tokenizer_sha256 == job.encode.tokenizer_sha256:
+        return None
     own = (job.encode.tokenizer, job.encode.tokenizer_sha256)
     with _loading:  # a worker of an engine has threads, which come at the same time
         return _make_replacer(job.tokenizer, job.tokenizer_sha256, *own)

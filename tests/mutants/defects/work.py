@@ -575,4 +575,12 @@ DEFECTS = (
         "by.only(by.keys)",
         in_tests("pipelines/test_partition_mixtures.py::test_partitions_are_mixed_as_a_loop_mixes_them"),
     ),
+    Defect(
+        "folders-one-after-the-other",
+        "documents of several folders are dealt to one in the order of folders, not of the plan",
+        "take_item_apart",
+        "if job.is_refined else _merge(own, assignment)",
+        "if job else _merge(own, assignment)",
+        in_tests("pipelines/test_partitioned_outputs.py::test_each_way_to_each_other_gives_the_bytes_of_a_build"),
+    ),
 )
