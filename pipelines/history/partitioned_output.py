@@ -20,7 +20,7 @@ from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.config import spell_plain
-from tokcore_schemas.stage_manifests import list_partition_keys
+from tokcore_schemas.stage_manifests import LearnedConfig, list_partition_keys
 
 OPTIONS = {"partition_by": "--partition-by", "bins": "--bins"}
 
@@ -73,7 +73,10 @@ def make_partitioned_output(
         if key not in by.keys:
             raise ConfigError(f"--partition-by: lacks {key}, and the output has a mixture over it. Add that key")
     stored = Stored(output)
-    config = read_whole_config(output, built.config, stored.spec.vocab_size)
+    learned = built.config.tokenizer
+    # The size that was asked for, of which a corpus may give less.
+    size = learned.vocab_size if isinstance(learned, LearnedConfig) else stored.spec.vocab_size
+    config = read_whole_config(output, built.config, size)
     bins = {key: tuple(map(Decimal, bounds)) for key, bounds in by.bins.items()}
     table = dataclasses.replace(
         config.shards, by="plan", partition_by=by.keys, bins=bins, max_partitions=max_partitions

@@ -19,7 +19,7 @@ from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.work import encode_item, scatter_item
 
 SHARDS = '[shards]\nvalidation = 0.2\ntarget_tokens = 300\nformats = ["megatron"]\n'
-TEXT = "[learn]\nvocab_size = 300\n[plan]\nrange_bytes = 9000\n" + SHARDS
+TEXT = "[learn]\nvocab_size = 5000\nallow_smaller = true\n[plan]\nrange_bytes = 9000\n" + SHARDS
 TOPIC = 'partition_by = ["topic"]\n'
 EVERY = 'partition_by = ["lang", "topic", "quality"]\nbins = { quality = [0.2, 0.5, 0.8] }\n'
 BY = {
