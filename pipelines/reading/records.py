@@ -142,7 +142,9 @@ class Batch(NamedTuple):
 
     def compute_key(self, i: int) -> bytes:
         """The document key of document i."""
-        return compute_document_key(self.langs[i], self.get_id(i), self.texts.text(i))
+        document_id = self.get_id(i)
+        # Of a document with an id, the text is not looked at, and it would be copied.
+        return compute_document_key(self.langs[i], document_id, self.texts.text(i) if document_id is None else b"")
 
 
 def settle_langs(batch: Batch, settings: ReadSettings) -> Batch:

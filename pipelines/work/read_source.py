@@ -1,8 +1,14 @@
-"""What ReadDocuments does: the settings of one source, its work items, and the documents of each. No Beam."""
+"""What ReadDocuments does: the settings of one source, its work items, and the documents of each. No Beam.
+
+Beside the source's own keys, settings may have tables of a build file that change or drop documents: TABLES.
+"""
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 from tokcore.errors import ConfigError
@@ -16,6 +22,7 @@ from tokcore_schemas.refs import RejectRef
 
 # Stands in messages where the path of a build file would.
 _PLACE = "ReadDocuments"
+TABLES = ("metadata", "map", "mask", "filter")
 
 
 class Record(NamedTuple):
@@ -30,8 +37,11 @@ def parse_source(settings: Mapping[str, Any], base: str) -> BuildConfig:
 
     base: folder against which relative patterns are resolved.
     """
-    _check_types(settings)
-    tables = {"version": VERSION, "build": {"output": "-"}, "learn": {"vocab_size": 512}, "source": [dict(settings)]}
+    # Numbers as build files have them, which are exact.
+    tables = json.loads(json.dumps({name: settings[name] for name in TABLES if name in settings}), parse_float=Decimal)
+    source = {name: value for name, value in settings.items() if name not in TABLES}
+    _check_types(source)
+    tables |= {"version": VERSION, "build": {"output": "-"}, "learn": {"vocab_size": 512}, "source": [source]}
     return parse_config(tables, urls.join(base, _PLACE))
 
 
@@ -45,18 +55,24 @@ def list_source_items(settings: Mapping[str, Any], base: str) -> Iterator[tuple[
         yield rank, plan.assignment(item)
 
 
-def read_item(assignment: Assignment, base: str) -> Iterator[Record]:
+def read_item(assignment: Assignment, base: str, dropped: Counter[str] | None = None) -> Iterator[Record]:
     """The documents of a work item, and what was rejected.
 
+    dropped: at the end gets the number of documents that a filter, mask or step drops, by its name and reason.
     Raises StageError for a file that cannot be read, or has changed since it was listed.
     """
     waiting: list[RejectRef] = []
     uris = {r.file: r.uri for r in assignment.ranges}
-    for _, batch in ItemReader(assignment, base, waiting.append):
+    reader = ItemReader(assignment, base, waiting.append)
+    for _, batch in reader:
         yield from _take(waiting, uris)
         for i in range(batch.texts.num_texts):
             yield Record(Document(batch.langs[i], batch.get_id(i), batch.texts.text(i)), None)
     yield from _take(waiting, uris)
+    if dropped is not None:
+        for ledger in reader.ledgers:
+            for by_reason in (ledger.filtered or {}).values():
+                dropped.update(by_reason)
 
 
 def _take(waiting: list[RejectRef], uris: Mapping[int, str]) -> Iterator[Record]:

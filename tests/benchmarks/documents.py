@@ -1,17 +1,18 @@
 """What builds cost that do more to documents: PYTHONPATH=tests python tests/benchmarks/documents.py
 
-    [--files 20] [--megabytes 60] [--rounds 3] [--rules]
+    [--files 4] [--megabytes 256] [--rounds 3] [--only "dedup by text"] [--memory 500 1000 4000] [--rules]
 
-CPU time of `tokcore build` and its workers, beside that of the plain build in the same round; the median of rounds
-counts. What a build of 20 kB takes is taken off. Few documents or lines come twice. With --rules also the ready rules
-about quality in one thread, beside datatrove's where that is installed; decisions that differ are counted.
+CPU time of `tokcore build` and its workers, beside that of the plain build in the same round, whose stages run one by
+one; the median of rounds counts. What a build of 20 kB takes is taken off. Few documents or lines come twice. With
+--memory instead the memory of the largest process of a build, at these sizes in megabytes. With --rules also the ready
+rules about quality in one thread, beside datatrove's where that is installed; decisions that differ are counted.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import resource
+import os
 import statistics
 import subprocess
 import tempfile
@@ -62,36 +63,80 @@ def write_corpus(folder: Path, num: int, size_bytes: int) -> int:
     return text_bytes
 
 
-def measure_build(folder: Path, name: str, added: str) -> float:
-    """CPU seconds of a build, its workers included."""
+def run_command(*arguments: str | Path) -> tuple[float, float]:
+    """(CPU seconds of a command and its workers, megabytes that the largest of these processes took at most)."""
+    process = subprocess.Popen(
+        list(map(str, tokcore(*arguments))), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, process.args)
+    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1000
+
+
+def write_build(folder: Path, added: str) -> Path:
+    """The build file, whose ranges are as large as they are by default."""
     path = folder / "build.toml"
-    path.write_text(BUILD.replace("vocab_size = 32768", "vocab_size = 1024") + added)
+    text = BUILD.replace("vocab_size = 32768", "vocab_size = 1024").replace("range_bytes = 4_000_000\n", "")
+    path.write_text(text + added)
+    return path
+
+
+def measure_stages(folder: Path) -> dict[str, float]:
+    """CPU seconds of each stage of the plain build."""
+    path = write_build(folder, "")
+    with tempfile.TemporaryDirectory(dir=folder, prefix="stages") as output:
+        options = ("--output", f"{output}/out", "--workers", "1")
+        return {stage: run_command(stage, path, *options)[0] for stage in ("count", "learn", "encode")}
+
+
+def measure_build(folder: Path, name: str, added: str) -> tuple[float, float]:
+    """As run_command, of a build."""
+    path = write_build(folder, added)
     with tempfile.TemporaryDirectory(dir=folder, prefix=name.replace(" ", "-")) as output:
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        command = tokcore("build", path, "--output", f"{output}/out", "--workers", "1")
-        subprocess.run(
-            list(map(str, command)), cwd=ROOT, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        now = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return now.ru_utime + now.ru_stime - before.ru_utime - before.ru_stime
+        return run_command("build", path, "--output", f"{output}/out", "--workers", "1")
 
 
-def measure_builds(files: int, megabytes: int, rounds: int) -> None:
+def measure_builds(files: int, megabytes: int, rounds: int, only: list[str]) -> None:
     """Print what each of ADDED costs."""
     with tempfile.TemporaryDirectory() as made, tempfile.TemporaryDirectory() as small:
         text_bytes = write_corpus(Path(made), files, megabytes * 1_000_000 // files)
         write_corpus(Path(small), 1, 20_000)
-        least = measure_build(Path(small), "plain", "")
-        costs: dict[str, list[float]] = {name: [] for name in ADDED}
+        # Of several runs of nothing the cheapest: what is taken off is small beside the rest.
+        of_nothing = min(measure_build(Path(small), "plain", "")[0] for _ in range(3))
+        stages_of_nothing = measure_stages(Path(small))
+        more: dict[str, list[list[float]]] = {name: [] for name in ADDED if not only or name in only}
         for _ in range(rounds):
-            for name, added in ADDED.items():
-                costs[name].append(measure_build(Path(made), name, added) - least)
+            plain = measure_build(Path(made), "plain", "")[0] - of_nothing
+            stages = {stage: cpu - stages_of_nothing[stage] for stage, cpu in measure_stages(Path(made)).items()}
+            for name, costs in more.items():
+                added = measure_build(Path(made), name, ADDED[name])[0] - of_nothing - plain
+                costs.append([added, added / (stages["count"] + stages["encode"]), added / stages["encode"]])
     rows = []
-    for name, seconds in costs.items():
-        ratios = [one / plain for one, plain in zip(seconds, costs["plain"], strict=True)]
-        rows.append([name, f"{statistics.median(seconds):.2f}", f"{statistics.median(ratios):.3f}"])
-    note = f"{files} files, {text_bytes / 1e6:.0f} MB of text, {rounds} rounds; a build of nothing took {least:.2f} s."
-    print(Table("Builds, CPU time", ["build", "s", "beside plain"], rows, note).markdown())
+    for name, costs in more.items():
+        seconds, of_both, of_encode = map(statistics.median, zip(*costs, strict=True))
+        rows.append([name, f"{seconds:.2f}", f"{100 * of_both:.1f} %", f"{100 * of_encode:.1f} %"])
+    note = (
+        f"{files} files, {text_bytes / 1e6:.0f} MB of text, {rounds} rounds. In the last one, the plain build took "
+        f"{plain:.2f} s, counting {stages['count']:.2f} s, encoding {stages['encode']:.2f} s."
+    )
+    head = ["added", "s more", "of count and encode", "of encode"]
+    print(Table("Builds, CPU time", head, rows, note).markdown())
+
+
+def measure_memory(sizes: list[int], only: list[str]) -> None:
+    """Print the memory of the largest process of a build, at these sizes in megabytes."""
+    rows = []
+    for megabytes in sizes:
+        with tempfile.TemporaryDirectory() as made:
+            text_bytes = write_corpus(
+                Path(made), max(4, megabytes // 60), megabytes * 1_000_000 // max(4, megabytes // 60)
+            )
+            for name in only or ["plain", "dedup by text", "dedup by line"]:
+                _, peak = measure_build(Path(made), name, ADDED[name])
+                rows.append([name, f"{text_bytes / 1e6:.0f}", f"{peak:.0f}"])
+    print(Table("Builds, memory of the largest process", ["added", "MB of text", "MB"], rows).markdown())
 
 
 def measure_rules() -> None:
@@ -127,11 +172,16 @@ def _measure_datatrove(name: str, texts: list[str]) -> tuple[float, list[bool]] 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--files", type=int, default=20)
-    parser.add_argument("--megabytes", type=int, default=60)
+    parser.add_argument("--files", type=int, default=4)
+    parser.add_argument("--megabytes", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", nargs="+", choices=[*ADDED], default=[])
+    parser.add_argument("--memory", nargs="+", type=int, default=[])
     parser.add_argument("--rules", action="store_true")
     told = parser.parse_args()
-    measure_builds(told.files, told.megabytes, told.rounds)
+    if told.memory:
+        measure_memory(told.memory, told.only)
+    else:
+        measure_builds(told.files, told.megabytes, told.rounds, told.only)
     if told.rules:
         measure_rules()

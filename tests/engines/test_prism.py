@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 
 from golden.test_demo import DEMO_ROOT
 from support.builds import tokcore
+from support.documents_together import CODE, leave_by_hand, list_texts, write_build
 from support.drivers import LIMIT_S, Driver, telling
 from support.engines import find_free_port, find_prism, running
 from support.forging import damage, require_each_once
@@ -39,6 +41,30 @@ def test_the_demo(tmp_path):
             assert told["process"] not in (worker["process"], *worker["ancestors"])
     assert seen
     assert all(map(is_loopback, seen)), seen
+
+
+def test_documents_as_a_loop_leaves_them(tmp_path):
+    """Metadata, attributes, [[map]], [mask], [[filter]] and [dedup] together: the bytes of a local build."""
+    path = write_build(tmp_path, "paragraph")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(CODE), os.environ.get("PYTHONPATH", "")])}
+    port, said = find_free_port(), tmp_path / "prism.log"
+    engine = ("--engine=prism", "--shared-filesystem", f"--set=engine.endpoint=127.0.0.1:{port}")
+    with (
+        said.open("wb") as log,
+        running([find_prism(), "--serve_http=false", f"--job_port={port}"], port, log, environment),
+    ):
+        build = ("build", path, "--output", tmp_path / "out", "--allow-code")
+        done = tokcore(*build, *engine, timeout=LIMIT_S, env=environment)
+        verify = ("verify", tmp_path / "out", "--work", tmp_path / "work", "--decode", "all", "--json", "--allow-code")
+        sound = tokcore(*verify, *engine, timeout=LIMIT_S, env=environment)
+    assert done.returncode == 0, f"{done.stderr}\nPrism said:\n{said.read_text()}"
+    kept, _ = leave_by_hand("paragraph")
+    assert list_texts(tmp_path / "out") == kept
+    assert (sound.returncode, json.loads(sound.stdout)["num_decoded"]) == (0, len(kept)), sound.stderr
+    local = tokcore("build", path, "--output", tmp_path / "local", "--allow-code", env=environment)
+    assert local.returncode == 0, local.stderr
+    mine, theirs = (json.loads((tmp_path / name / "manifest.json").read_bytes()) for name in ("out", "local"))
+    assert mine["root"] == theirs["root"]
 
 
 def test_a_stream(tmp_path):

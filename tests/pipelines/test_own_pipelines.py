@@ -8,16 +8,20 @@ import random
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import apache_beam as beam
 import pyarrow.parquet as pq
 import pytest
+from apache_beam.metrics import MetricsFilter
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.testing.util import assert_that
+from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import FixedWindows
 from support import eager
 from support.builds import ROOT, build_file, jsonl, texts, tree, write
+from support.documents_together import DOCUMENTS as DOCUMENTS_TOGETHER
+from support.documents_together import DOING, find_code, leave_by_hand, write_build
 from support.engines import find_free_port, find_prism, running
 from support.graphs import DOCUMENTS, learned
 from support.updates import update_here
@@ -34,6 +38,7 @@ from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.look.report.compose import Wishes, make_report
 from tokcore_pipelines.look.report.report_files import write_report
 from tokcore_pipelines.run.engines.coders import RecordCoder
+from tokcore_pipelines.store.allowed_code import allowing_code
 from tokcore_pipelines.work.language_totals import format_ratio
 from tokcore_pipelines.work.read_source import Record
 from tokcore_pipelines.work.semantics import SEMANTICS
@@ -77,9 +82,34 @@ def test_documents_and_rejects_are_all_there(corpus):
         assert_that(rejected, check_rejected, "rejected")
 
 
+def test_documents_are_those_that_steps_masks_and_filters_leave(tmp_path):
+    """As in a build; the numbers of those that are dropped are counters."""
+    find_code()
+    write_build(tmp_path, "text")
+    told = tomllib.loads(DOING.format(by="text"))
+    settings = {name: told[name] for name in ("metadata", "map", "mask", "filter")}
+    settings |= {"lang_field": "l", "id": "id"}
+    with pytest.raises(ConfigError, match="allow_code=True"):
+        ReadDocuments("a.jsonl", str(tmp_path), **settings)
+    kept, _ = leave_by_hand("")
+    own = {one["id"] for one in DOCUMENTS_TOGETHER[::3]}
+    with allowing_code(False), pipeline() as p:
+        documents, rejected = p | ReadDocuments("a.jsonl", str(tmp_path), allow_code=True, **settings)
+        expected = sorted((name, text.encode()) for name, text in kept.items() if name in own)
+
+        def check(found):
+            assert sorted((one.id, one.text) for one in found) == expected
+
+        assert_that(documents, check, "documents")
+        assert_that(rejected, equal_to([]), "rejected")
+    counted = p.result.metrics().query(MetricsFilter().with_name("filtered:good"))["counters"]
+    assert sum(one.committed for one in counted) > 9
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
+        ({"filter": [{"keep": "nothing >"}], "lang": "en"}, "keep"),
         ({"lang": "../en"}, "lang"),
         ({}, "lang"),
         ({"lang": "en", "txt": "body"}, "txt.*text"),

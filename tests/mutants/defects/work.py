@@ -36,6 +36,15 @@ DEFECTS = (
         in_tests("pipelines/test_dedup_pieces.py::test_shards_have_what_a_loop_leaves"),
     ),
     Defect(
+        "own-pipeline-without-filters",
+        "a user's own pipeline reads what its filters, masks and steps would drop or change",
+        "parse_source",
+        "tables = json.loads(json.dumps({name: settings[name] for name in TABLES if name in settings}), "
+        "parse_float=Decimal)",
+        "tables = {}",
+        in_tests("pipelines/test_own_pipelines.py::test_documents_are_those_that_steps_masks_and_filters_leave"),
+    ),
+    Defect(
         "special-token-across-a-cut",
         "lines around one that is cut out spell a special token",
         "Drops._leave_pieces",
