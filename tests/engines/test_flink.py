@@ -21,6 +21,7 @@ import psutil
 import pytest
 from golden.test_demo import DEMO_ROOT
 from support.builds import ROOT, build_file, jsonl, run, texts, tokcore, tree, write
+from support.documents_together import CODE, leave_by_hand, list_texts, write_build
 from support.drivers import LIMIT_S, Driver, telling
 from support.flink import (
     JOB_MANAGER,
@@ -99,6 +100,20 @@ def test_verification(cluster, corpus, tmp_path):
     done = tokcore(*verify, timeout=LIMIT_S)
     assert done.returncode == 1, f"{done.stderr}{cluster.describe()}"
     require_each_once(json.loads(done.stdout)["problems"], damaged)
+
+
+def test_documents_as_a_loop_leaves_them(cluster, tmp_path):
+    """Metadata, attributes, [[map]], [mask], [[filter]] and [dedup] together: the bytes of a local build."""
+    path = write_build(tmp_path, "text")
+    environment = {**os.environ, "PYTHONPATH": str(CODE)}
+    build = ("build", path, "--allow-code", "--output")
+    done = tokcore(*build, tmp_path / "out", *cluster.options, timeout=LIMIT_S, env=environment)
+    assert done.returncode == 0, f"{done.stderr}{cluster.describe()}"
+    assert list_texts(tmp_path / "out") == leave_by_hand("text")[0]
+    local = tokcore(*build, tmp_path / "local", env=environment)
+    assert local.returncode == 0, local.stderr
+    mine, theirs = (json.loads((tmp_path / name / "manifest.json").read_bytes()) for name in ("out", "local"))
+    assert mine["root"] == theirs["root"]
 
 
 def test_a_slot_has_a_worker_of_its_own(cluster, corpus, tmp_path):

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from support.documents_together import CODE
 from support.drivers import wait_for
 from support.installed_servers import find_server, give_up
 
@@ -177,7 +178,8 @@ class FlinkCluster:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                env={**os.environ, "LD_PRELOAD": str(self._loopback)},
+                # Its workers find the step of [[map]] that a test has.
+                env={**os.environ, "LD_PRELOAD": str(self._loopback), "PYTHONPATH": str(CODE)},
             )
 
     def kill(self, name: str) -> None:

@@ -120,6 +120,7 @@ class _Runs:
         self._ends = np.cumsum(np.fromiter(map(len, words), np.int64, len(words)))
         self._numbers = self._words  # of runs of self._n words
         self._n = 1
+        self._all_differ = False  # runs of self._n words, and so all longer ones
 
     def has(self, n: int) -> bool:
         """Whether there is a run of n words."""
@@ -133,9 +134,14 @@ class _Runs:
         return (self._measure(int(first[counts == times].min())) + n - 1) * times
 
     def measure_repeated(self, n: int) -> int:
-        """Characters of runs that came before. Those that begin within a repeated one are passed over."""
-        self._go_to(n)
-        if not len(self._numbers) or np.bincount(self._numbers).max() == 1:
+        """Characters of runs that came before. Those that begin within a repeated one are passed over.
+
+        n: not less than in the call before.
+        """
+        if not self._all_differ:
+            self._go_to(n)
+            self._all_differ = not len(self._numbers) or bool(np.bincount(self._numbers).max() == 1)
+        if self._all_differ:
             return 0
         numbers = self._numbers.tolist()
         seen: set[int] = set()
