@@ -38,6 +38,16 @@ from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.store import storage
 from tokcore_schemas.config import load_config
 
+# Each change then makes all of it again.
+WHOLE = """
+[shuffle]
+seed = 5
+[mixture]
+strategy = "weights"
+weights = { en = 1.5 }
+[pack]
+length = 64
+"""
 OPTIONS = RunOptions(2, eager.RUNNER)
 IDS = ["a-3", "e-1", "f-0", "h-2"]
 # What pins decide: hashes of manifests, which name them, and sizes and names made of such hashes. And times.
@@ -63,8 +73,8 @@ class Place(NamedTuple):
         return json.loads(done.stdout)
 
 
-def play(place: Place) -> dict[str, Any]:
-    """Command, and when -> what it said or made."""
+def play(place: Place, more: str) -> dict[str, Any]:
+    """Command, and when -> what it said or made. more: further tables of the build file."""
     said: dict[str, Any] = {}
     output = f"{place.url}/out"
 
@@ -79,7 +89,7 @@ def play(place: Place) -> dict[str, Any]:
     def take_out(name: str, *ids: str) -> None:
         said[name] = Remove(output, ids, options=OPTIONS, allow_missing=True).run()
 
-    build_file(place.files, SOURCES, SMALL, build="max_rejected = 1")
+    build_file(place.files, SOURCES, SMALL + more, build="max_rejected = 1")
     place.send("build.toml")
     place.write("en/a.jsonl", 12)
     place.write("mixed/c.jsonl", 4, "de")
@@ -97,16 +107,19 @@ def play(place: Place) -> dict[str, Any]:
     (place.files / "mixed/h.jsonl").unlink()
     place.send("mixed/h.jsonl")
     take_out("remove 6", "h-2")  # from tokens
+    last = read_log(output).newest  # where each change makes one part, there was nothing to compact
     (learned,) = learn_at(open_build("learn.vocab_size=283"), 4)
     said["learn"] = learned.fingerprint
     make_encoding(open_build(), f"{place.url}/anew", 0, learned.fingerprint).run()
     said["encode"] = [one.tolist() for one in tokcore.open_shards(f"{place.url}/anew", "all")]
-    for at in (0, 4, 6):
+    for at in (0, 4, last):
         said[f"show {at}"] = place.run("show", output, "--at", str(at))
         said[f"rows {at}"] = [tokcore.open_counts(output, lang, at=at).to_pylist() for lang in ("en", "de")]
-        said[f"ids {at}"] = [one.tolist() for one in tokcore.open_shards(output, "all", at=at)]
-    said["diff"] = place.run("diff", output, output, "--at", "1", "--with", "6")
-    said["expire 7"] = expire(output, keep=2)._asdict()
+        for stage in ("", "/mixed", "/packed") if more else ("",):
+            found = tokcore.open_shards(f"{output}{stage}", "all", at=at)
+            said[f"ids {at} {stage}"] = [one.tolist() for one in found]
+    said["diff"] = place.run("diff", output, output, "--at", "1", "--with", str(last))
+    said["expire 7"] = expire(output, keep=2)._replace(out_of_reach="")._asdict()
     (place.files / "ids.txt").write_text("\n".join(IDS))
     said["removed"] = place.run("verify", output, "--removed", str(place.files / "ids.txt"))
     said["verify"] = dataclasses.asdict(verify(output, decode=None, options=RunOptions(here=True)))
@@ -126,15 +139,15 @@ def strip(value: Any, url: str) -> Any:
     return NAMES.sub("", value.replace(url, "")) if isinstance(value, str) else value
 
 
-@pytest.fixture(scope="module")
-def local(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What commands say on local disks."""
+@pytest.fixture(scope="module", params=["", WHOLE], ids=["parts", "whole"])
+def local(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]:
+    """Further tables of the build file, and what commands say on local disks."""
     folder = tmp_path_factory.mktemp("local")
-    return play(Place(folder, str(folder), lambda name: None))
+    return request.param, play(Place(folder, str(folder), lambda name: None), request.param)
 
 
 def test_commands_say_what_they_say_on_local_disks(
-    store: Store, local: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Store, local: tuple[str, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in store.environment.items():
         monkeypatch.setenv(name, value)
@@ -144,6 +157,7 @@ def test_commands_say_what_they_say_on_local_disks(
         path = tmp_path / name
         put(store, f"{url}/{name}", path.read_bytes()) if path.exists() else remove(store, f"{url}/{name}")
 
-    there = play(Place(tmp_path, url, send))
-    differ = {name: (said, there[name]) for name, said in local.items() if there[name] != said}
+    more, here = local
+    there = play(Place(tmp_path, url, send), more)
+    differ = {name: (said, there[name]) for name, said in here.items() if there[name] != said}
     assert differ == {}
