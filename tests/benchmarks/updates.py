@@ -65,10 +65,10 @@ def _count_bytes() -> tuple[int, int]:
     return int(facts["rchar"]), int(facts["wchar"])
 
 
-def count_new_shards(output: Path) -> int:
-    """The bytes of shards, mixtures and rows in an output's parts that have no other name."""
+def count_shards(output: Path, parts: str = "") -> int:
+    """The bytes of shards, mixtures and rows of an output, or of these parts of it, that have no other name."""
     stages = ("shards", "mixed", "packed")
-    files = (path.stat() for stage in stages for path in output.glob(f"parts/*/{stage}/**/*") if path.is_file())
+    files = (path.stat() for stage in stages for path in output.glob(f"{parts}{stage}/**/*") if path.is_file())
     return sum(facts.st_size for facts in files if facts.st_nlink == 1)
 
 
@@ -135,7 +135,7 @@ def main() -> None:
             (base / f"in/{number:05d}.jsonl").write_bytes(data)
         (base / "build.toml").write_text(BUILD.replace("4_000_000", str(options.range_bytes)) + tables)
         full = measure("build", str(base / "build.toml"), *workers)
-        shards = sum(path.stat().st_size for path in (base / "out/shards").rglob("*") if path.is_file())
+        shards = count_shards(base / "out")
         rows: list[list[object]] = [["build", *_show(full, Cost(0, 0, 0, 0)), f"{shards / 1e6:,.0f}"]]
         idle = Cost(0, 0, 0, 0)
         for name in make_changes(base, made[-few:]):
@@ -151,7 +151,7 @@ def main() -> None:
             command = make_changes(folder, made[-few:])[name]()
             cost = measure(*command, *(workers if command[0] == "update" else workers[:2]))
             idle = idle if idle.read_bytes else cost
-            rows.append([name, *_show(cost, idle), f"{count_new_shards(folder / 'out') / 1e6:,.1f}"])
+            rows.append([name, *_show(cost, idle), f"{count_shards(folder / 'out', 'parts/*/') / 1e6:,.1f}"])
             print(rows[-1], flush=True)
             shutil.rmtree(folder)
     head = ["", "seconds", "CPU seconds", "read, MB", "written, MB", "shards written, MB"]
