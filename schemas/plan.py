@@ -16,7 +16,7 @@ from tokcore_schemas.input_format import Compression
 from tokcore_schemas.packed_rows import PackedRows, Row
 from tokcore_schemas.tombstones import Tombstones
 
-# One partition of the count tables per this many planned bytes, so that one merge stays within a worker's memory.
+# Manifests of plans still say how many partitions counts had in earlier releases: one for this many planned bytes.
 BYTES_PER_PARTITION = 1 << 30
 MAX_PARTITIONS = 256
 
@@ -326,13 +326,8 @@ class Plan:
             self, settings=tuple(dataclasses.replace(one, as_before=True) for one in self.settings)
         )
 
-    @property
-    def num_partitions(self) -> int:
-        """Hash partitions of the count tables: a power of two that follows from the planned bytes alone."""
-        return count_partitions(self.size_bytes)
-
 
 def count_partitions(planned_bytes: int) -> int:
-    """The number of hash partitions of the count tables, a power of two. planned_bytes: of all files, as stored."""
+    """The number that a manifest says, a power of two. planned_bytes: of all files, as stored."""
     wanted = -(-planned_bytes // BYTES_PER_PARTITION)
     return min(MAX_PARTITIONS, 1 << (max(1, wanted) - 1).bit_length())

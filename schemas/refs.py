@@ -5,7 +5,10 @@ Documents, tables and tokens stay in memory or in files.
 
 from __future__ import annotations
 
+import base64
 import dataclasses
+import operator
+from collections.abc import Callable, Iterator, Sequence
 
 from tokcore.files.jsonable import written_unless
 from tokcore.formats.shard_facts import ShardFacts
@@ -25,14 +28,56 @@ class StoredFile:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RunRef:
-    """A sorted run of count rows: bytes [offset, offset + size_bytes) of a file in the stage's attempt folder."""
+    """A sorted run: bytes [offset, offset + size_bytes) of a file in the stage's attempt folder."""
 
-    key: str  # CountKey.spell() of the rows; what the merge groups by, with the partition
-    partition: int  # of the keys, by hash: of counts, n + i is interval i of n
+    key: str  # of counts of pre-tokens, CountKey.spell() where all rows are of one table; else empty
+    partition: int  # of counts of pre-tokens, the range of keys; of other runs, what they are dealt by
     attempt: str
     offset: int
     size_bytes: int
-    sha256: str  # of those bytes
+    sha256: str  # of those bytes; of a run in a RunFile, the digits that this keeps
+
+
+# In a RunFile, of each run: its size in bytes, little-endian, and the beginning of its sha256.
+_SIZE_BYTES, _DIGEST_BYTES = 6, 6
+_ENTRY_BYTES = _SIZE_BYTES + _DIGEST_BYTES
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RunFile:
+    """Sorted runs of counts in one file, back to back: one for each range of keys. An empty one takes no bytes.
+
+    However many there are, they are two strings: a build of 100 TB has millions of such files.
+    """
+
+    attempt: str
+    size_bytes: int
+    packed: str  # twelve bytes of each run, as base64
+
+    def list_runs(self) -> Iterator[RunRef]:
+        """The runs that hold rows."""
+        entries, offset = base64.b64decode(self.packed), 0
+        for start in range(0, len(entries), _ENTRY_BYTES):
+            middle, end = start + _SIZE_BYTES, start + _ENTRY_BYTES
+            if size_bytes := int.from_bytes(entries[start:middle], "little"):
+                digest = entries[middle:end].hex()
+                yield RunRef("", start // _ENTRY_BYTES, self.attempt, offset, size_bytes, digest)
+            offset += size_bytes
+
+
+def pack_runs(attempt: str, runs: Sequence[RunRef]) -> RunFile:
+    """The runs of a file, which are all that it holds. runs: in its order, which is that of their partitions.
+
+    >>> file = pack_runs("a", [RunRef("", 2, "a", 0, 9, "0123456789abcdef" * 4), RunRef("", 5, "a", 9, 1, "f" * 64)])
+    >>> [(run.partition, run.offset, run.size_bytes, run.sha256) for run in file.list_runs()]
+    [(2, 0, 9, '0123456789ab'), (5, 9, 1, 'ffffffffffff')]
+    """
+    entries = bytearray((runs[-1].partition + 1) * _ENTRY_BYTES if runs else 0)
+    for run in runs:
+        start = run.partition * _ENTRY_BYTES
+        digest = bytes.fromhex(run.sha256)[:_DIGEST_BYTES]
+        entries[start : start + _ENTRY_BYTES] = run.size_bytes.to_bytes(_SIZE_BYTES, "little") + digest
+    return RunFile(attempt, sum(run.size_bytes for run in runs), base64.b64encode(entries).decode())
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,11 +129,17 @@ class LanguageCounts:
     num_unknown: int = 0  # of the tokens, those that stand for text without tokens
 
     def __add__(self, other: LanguageCounts) -> LanguageCounts:
-        return LanguageCounts(*(mine + its for mine, its in zip(self.values(), other.values(), strict=True)))
+        return LanguageCounts(*map(operator.add, self.values(), other.values()))
 
     def values(self) -> tuple[int, ...]:
         """All fields, in order."""
-        return dataclasses.astuple(self)
+        return _get_counts(self)
+
+
+# Not dataclasses.astuple, which takes ten times as long: a crawl has millions of these.
+_get_counts: Callable[[LanguageCounts], tuple[int, ...]] = operator.attrgetter(
+    *(field.name for field in dataclasses.fields(LanguageCounts))
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -162,7 +213,7 @@ class ItemCounted:
     item: int
     ledgers: tuple[RangeLedger, ...]
     languages: dict[str, LanguageCounts]
-    runs: tuple[RunRef, ...]
+    runs: tuple[RunFile, ...]
     masked: dict[str, dict[str, int]]  # language -> preset of count.mask -> spans; empty without a mask
     rejects: StoredFile
     # CountKey.spell() -> what was counted, where rows know more than their language. Nothing else of LanguageCounts.

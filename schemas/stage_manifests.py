@@ -44,7 +44,7 @@ class PlanTotals:
     files: int
     stored_bytes: int
     items: int
-    partitions: int  # of the count tables
+    partitions: int  # into which earlier releases dealt counts
     duplicates: tuple[str, ...]  # uris that were matched more than once
 
 

@@ -23,6 +23,7 @@ from tokcore_pipelines.build.source_checks import FOR_CHECK, check_samples, desc
 from tokcore_pipelines.build.whole_checks import check_whole
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.work.inputs import LeftOut
+from tokcore_pipelines.work.key_ranges import choose_num_ranges
 from tokcore_schemas.config import BuildConfig
 from tokcore_schemas.plan import Plan
 from tokcore_schemas.stage_table import WHOLE
@@ -84,7 +85,7 @@ def make_check_report(build: Build, progress: StageProgress, shown: str | None =
         "stored_bytes": plan.size_bytes,
         "inputs": _format_inputs(plan),
         "work_items": len(plan.items),
-        "partitions": plan.num_partitions,
+        "ranges": choose_num_ranges(plan.size_bytes),
         "duplicates": list(plan.duplicates),
         "excluded": sorted(left_out.excluded),
         "no_data": dict(sorted(left_out.no_data.items())),

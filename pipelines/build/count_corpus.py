@@ -6,16 +6,18 @@ import contextlib
 import dataclasses
 import functools
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from tokcore.count.pretoken_tables import read_table_totals
 from tokcore.errors import FormatError, LedgerError, StageError, TokError
 from tokcore_pipelines.build import ledger
 from tokcore_pipelines.build.commit import find_manifest, get_path_below, name_once
+from tokcore_pipelines.build.counted_items import CountedItems
 from tokcore_pipelines.build.dedup_corpus import name_documents
 from tokcore_pipelines.build.inherited_records import tell_workers
 from tokcore_pipelines.build.item_steps import count_steps
 from tokcore_pipelines.build.rejects import (
+    Rejected,
     check_rejected,
     commit_rejects,
     read_file_ledgers,
@@ -34,15 +36,16 @@ from tokcore_pipelines.run.task import do_steps
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.crashpoints import reach
-from tokcore_pipelines.work.item_results import read_records, sum_up_languages
-from tokcore_pipelines.work.language_totals import add_up_languages, refuse_many_languages
+from tokcore_pipelines.work.item_results import read_records
+from tokcore_pipelines.work.key_ranges import choose_num_ranges
+from tokcore_pipelines.work.language_totals import refuse_many_languages
 from tokcore_pipelines.work.make_jobs import make_count_job
 from tokcore_pipelines.work.result_keys import make_table_key
 from tokcore_pipelines.work.runs import make_table_record_key
 from tokcore_schemas.build_tables import CountTable
 from tokcore_schemas.count_key import CountKey, parse_count_key
 from tokcore_schemas.plan import Plan
-from tokcore_schemas.refs import ItemCounted, LanguageCounts, StoredFile, TableRef
+from tokcore_schemas.refs import LanguageCounts, StoredFile, TableRef
 from tokcore_schemas.stage_manifests import (
     CountedLanguage,
     CountedOrigin,
@@ -76,16 +79,16 @@ def _count(
 ) -> Made[LedgerTotals, CountedLanguage, TableAbout]:
     items = _count_items(run, config, plan, attempts)
     run.take_turn(attempts)
-    languages = sum_up_languages(items)
+    languages = items.languages
     refuse_many_languages(languages, run.config.build.max_languages)
     reach("stage.worked")
-    files = ledger.balance_ledgers(plan, [one for item in items for one in item.ledgers], languages)
-    origins = add_up_languages(item.origins or {} for item in items)
+    files = ledger.balance_ledgers(plan, items.ledgers, languages)
+    origins = items.origins
     tables = _read_tables(attempts, origins if config.apart_by else languages)
     ledger.check_counted(languages, tables, run.config.count.sample < 1, bool(config.normalize))
     if config.apart_by:
         ledger.check_origins(languages, origins, tables)
-    commit_rejects(run, plan, planned, files, items, attempts)
+    commit_rejects(run, plan, planned, files, Rejected(items.ledgers, items.rejects, attempts))
     rows: Counter[str] = Counter()
     for table in tables:
         rows[table.lang] += table.num_rows
@@ -93,7 +96,7 @@ def _count(
     of_languages = _describe_origins(origins)
     counted = {
         lang: dataclasses.replace(
-            _sum_up_language(counts, rows[lang], _sum_up_masked(items, lang) if config.mask else None),
+            _sum_up_language(counts, rows[lang], items.list_masked(lang) if config.mask else None),
             origins=tuple(of_languages.get(lang, ())),
         )
         for lang, counts in languages.items()
@@ -109,10 +112,10 @@ def _describe_table(table: TableRef, key: str) -> TableAbout:
     return TableAbout(table.lang, *sizes, key, table.split, table.source)
 
 
-def _count_items(run: BuildRun, config: CountsConfig, plan: Plan, attempts: Attempts) -> list[ItemCounted]:
-    """Have all work items counted and their counts merged; what was recorded of the items."""
+def _count_items(run: BuildRun, config: CountsConfig, plan: Plan, attempts: Attempts) -> CountedItems:
+    """Have all work items counted and their counts merged; what was recorded of the items, added up."""
     memory_bytes = run.config.count.memory_bytes
-    job = make_count_job(config, attempts, run.config.base, plan.num_partitions, memory_bytes)
+    job = make_count_job(config, attempts, run.config.base, choose_num_ranges(plan.size_bytes), memory_bytes)
     inherits = tell_workers(run.inheritance, plan, attempts, config)
     job = dataclasses.replace(job, inherits=inherits, max_languages=run.config.build.max_languages)
     executor = run.find_executor(attempts)
@@ -200,7 +203,7 @@ def count_again(
 
     attempts: of the counts, which are committed. base: folder of the build file.
     """
-    job = make_count_job(made.config, attempts, base, plan.num_partitions, CountTable().memory_bytes)
+    job = make_count_job(made.config, attempts, base, choose_num_ranges(plan.size_bytes), CountTable().memory_bytes)
     progress = StageProgress()
     with (
         progress.stage("count", plan.size_bytes) as shown,
@@ -208,10 +211,9 @@ def count_again(
     ):
         executor = choose_executor(options, workers, progress.say)
         items = do_steps(executor, count_steps(plan, job), attempts, shown.report)
-    languages = sum_up_languages(items)
-    ledgers = [one for item in items for one in item.ledgers]
-    tables = _read_tables(attempts, add_up_languages(item.origins or {} for item in items) or languages)
-    rejected = write_rejected_files(attempts, plan, ledger.balance_ledgers(plan, ledgers, languages), items, attempts)
+    tables = _read_tables(attempts, items.origins or items.languages)
+    files = ledger.balance_ledgers(plan, items.ledgers, items.languages)
+    rejected = write_rejected_files(attempts, plan, files, Rejected(items.ledgers, items.rejects, attempts))
     return {
         **{f"counts/{table.file.path}": table.file for table in tables},
         **{f"rejected/{file.path}": file for file in rejected},
@@ -245,14 +247,6 @@ def _sum_up_language(counts: LanguageCounts, num_rows: int, masked: dict[str, in
         masked_bytes=None if masked is None else counts.masked_bytes,
         masked=masked,
     )
-
-
-def _sum_up_masked(items: Iterable[ItemCounted], lang: str) -> dict[str, int]:
-    """Preset of count.mask -> spans that were found in the documents of a language."""
-    matches: Counter[str] = Counter()
-    for item in items:
-        matches.update(item.masked.get(lang, {}))
-    return dict(sorted(matches.items()))
 
 
 def _check(run: BuildRun, totals: LedgerTotals, languages: Mapping[str, CountedLanguage]) -> None:

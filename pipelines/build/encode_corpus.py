@@ -18,6 +18,7 @@ from tokcore_pipelines.build.inherited_records import tell_workers
 from tokcore_pipelines.build.item_steps import encode_steps, gather_steps, scatter_steps
 from tokcore_pipelines.build.rejects import (
     LEDGER,
+    Rejected,
     check_rejected,
     commit_rejects,
     require_rejects,
@@ -164,7 +165,7 @@ def _check_and_finish(
     files = ledger.balance_ledgers(plan, [one for item in items for one in item.ledgers], languages)
     read = ledger.sum_up_ledgers(files)
     if not run.config.counts:
-        commit_rejects(run, plan, planned, files, items, job.attempts)
+        commit_rejects(run, plan, planned, files, Rejected.of(items, job.attempts))
         check_rejected(run, read)
     else:
         _check_read_as_counted(run.output, files, languages)
@@ -194,7 +195,9 @@ def _make_job(
     return dataclasses.replace(job, inherits=inherits, max_languages=run.config.build.max_languages)
 
 
-def _check_read_as_counted(output: str, files: list[ledger.FileLedger], languages: dict[str, LanguageCounts]) -> None:
+def _check_read_as_counted(
+    output: str, files: Sequence[ledger.FileLedger], languages: dict[str, LanguageCounts]
+) -> None:
     table = require_manifest(output, REJECTED).file(LEDGER)
     counted = require_manifest(output, COUNTS).languages
     ledger.check_read_alike(counted, table.sha256, languages, ledger.write_files_table(files))

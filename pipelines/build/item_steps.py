@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from tokcore_pipelines.build.counted_items import CountedItems, add_up_items
 from tokcore_pipelines.run.task import Items, Step, name_by_number
 from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.attempts import Attempts
@@ -15,23 +16,32 @@ from tokcore_pipelines.work.count_item import CountJob, find_or_count_item, make
 from tokcore_pipelines.work.encode_item import find_or_encode_item
 from tokcore_pipelines.work.encode_job import EncodeJob
 from tokcore_pipelines.work.gather_part import gather_part, make_part_key, make_parts
-from tokcore_pipelines.work.item_results import read_items, read_numbered
+from tokcore_pipelines.work.item_results import iterate_numbered, read_items, read_numbered, read_records
+from tokcore_pipelines.work.key_ranges import find_ranges, note_sample, require_ranges
 from tokcore_pipelines.work.language_totals import refuse_many_languages
 from tokcore_pipelines.work.measure_items import sum_up_item
 from tokcore_pipelines.work.merge_tree import (
+    FAN_IN,
+    MergesOfLevel,
     ToMerge,
-    ToTable,
-    choose_max_runs,
+    gather_runs,
     keep_token_counts,
-    merge_to_few,
+    list_last_files,
+    make_counted_key,
+    merge_files,
     order_runs,
-    write_merged_table,
+)
+from tokcore_pipelines.work.range_tables import (
+    PartsOfTables,
+    RangeToTables,
+    list_shared_tables,
+    write_range,
+    write_table,
 )
 from tokcore_pipelines.work.result_keys import make_shuffled_key, make_table_key
 from tokcore_pipelines.work.scatter_item import make_scatter_key, scatter_item
 from tokcore_pipelines.work.take_apart import ApartJob, take_item_apart, take_part_apart
 from tokcore_pipelines.work.token_count_runs import count_groups, find_group_key
-from tokcore_schemas.count_key import parse_count_key
 from tokcore_schemas.plan import Plan
 from tokcore_schemas.refs import ItemCounted, ItemEncoded, ItemScattered, PartGathered, RunRef, ShufflePart
 from tokcore_schemas.shuffle import choose_num_buckets, choose_num_parts
@@ -41,30 +51,32 @@ T = TypeVar("T")
 StepsOf = Generator[Step, bool, T]
 
 
-def count_steps(plan: Plan, job: CountJob) -> StepsOf[list[ItemCounted]]:
-    """Count all work items, and write all tables; what was recorded of the items."""
+def count_steps(plan: Plan, job: CountJob) -> StepsOf[CountedItems]:
+    """Count all work items, and write all tables; what was recorded of the items, added up."""
     attempts, result_key = job.attempts, make_table_key(job.attempts.identity)
-    combining = Combining(make_item_key, add_up_counts(job.num_partitions, result_key))
-    of_item = name_by_number(make_item_key)
+    if job.num_ranges > 1 and find_ranges(attempts) is None:
+        note_sample(attempts, plan)
+    combining = Combining(make_counted_key, add_up_counts(job.num_ranges, result_key))
+    of_item = name_by_number(make_counted_key)
     step = Step("count", find_or_count_item, (job,), Items(plan), of_item, _measure_found, combining=combining)
     goes_on = yield from do_collected(step, attempts)
-    items = read_items(attempts, plan, ItemCounted)
+    items = add_up_items(iterate_numbered(attempts, len(plan.items), ItemCounted, make_counted_key))
     if goes_on:
         return items
-    refuse_many_languages({lang for item in items for lang in item.languages}, job.max_languages)
-    runs = _group(((run.key, run.partition), run) for item in items for run in item.runs)
-    max_runs = choose_max_runs(job.num_partitions)
-    merges = {key: ToMerge(_make_merge_key(key), own) for key, own in runs.items() if len(own) > max_runs}
-    yield Step("merge", merge_to_few, (attempts, max_runs), [*merges.values()], _get_key, is_dealt=False)
-    merged: defaultdict[str, list[str]] = defaultdict(list)  # key of a table -> keys of its merges
-    whole: defaultdict[str, list[RunRef]] = defaultdict(list)  # key of a table -> runs that need none
-    for (key, partition), own in runs.items():
-        if (merge := merges.get((key, partition))) is not None:
-            merged[key].append(merge.key)
-        else:
-            whole[key].extend(own)
-    tables = [ToTable(key, tuple(merged[key]), tuple(whole[key])) for key in sorted({key for key, _ in runs})]
-    yield Step("table", write_merged_table, (attempts, result_key), tables, _get_key, is_dealt=False)
+    refuse_many_languages(items.languages, job.max_languages)
+    level, num = 0, len(plan.items)
+    while num > FAN_IN:
+        merges = MergesOfLevel(level, num)
+        yield Step("merge", merge_files, (attempts,), merges, _get_key, is_dealt=False)
+        level, num = level + 1, len(merges)
+    gathered = gather_runs(list_last_files(attempts, level, num))
+    if not gathered:
+        return items
+    ranges = require_ranges(attempts, job.num_ranges)
+    last = [RangeToTables(number, runs) for number, runs in gathered.items()]
+    yield Step("table", write_range, (attempts, ranges, result_key), last, _get_key, is_dealt=False)
+    shared = list_shared_tables(read_records(attempts, map(_get_key, last), PartsOfTables))
+    yield Step("whole table", write_table, (attempts, result_key), shared, _get_key, is_dealt=False)
     return items
 
 
@@ -150,11 +162,6 @@ def _group(keyed: Iterable[tuple[K, RunRef]]) -> dict[K, tuple[RunRef, ...]]:
     for key, run in keyed:
         grouped[key].append(run)
     return {key: tuple(sorted(runs, key=order_runs)) for key, runs in grouped.items()}
-
-
-def _make_merge_key(key: tuple[str, int]) -> str:
-    spelled, partition = key
-    return f"merged-{parse_count_key(spelled).file_name}-{partition:03d}"
 
 
 def _get_key(piece: Any) -> str:

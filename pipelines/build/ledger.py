@@ -11,12 +11,14 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from typing import Any
 
 from tokcore.errors import LedgerError, StageError
 from tokcore.files.canonical_json import hash_sha256, write_canonical_lines
 from tokcore.files.jsonable import LEFT_OUT, to_jsonable
 from tokcore_pipelines.work.language_totals import add_up_languages, add_up_nested, format_ratio
 from tokcore_schemas.count_key import parse_count_key
+from tokcore_schemas.packed_rows import PackedRows, Row, SortedRows
 from tokcore_schemas.plan import Plan
 from tokcore_schemas.refs import LanguageCounts, OverlapRef, RangeLedger, TableRef
 from tokcore_schemas.stage_manifests import CountedLanguage, FileTotals, LedgerTotals, RecordTotals
@@ -50,6 +52,13 @@ class FileLedger:
         return sum(sum(by_reason.values()) for by_reason in (self.filtered or {}).values())
 
 
+# The fields but the last one, which is of other objects.
+_OF_RANGE, _OF_FILE = (
+    tuple(field.name for field in dataclasses.fields(kind) if field.name != "overlaps")
+    for kind in (RangeLedger, FileLedger)
+)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class PlacedReject:
     """A line of rejected.jsonl: one rejected record, or one rejected file (record is None)."""
@@ -63,40 +72,106 @@ class PlacedReject:
 
 def balance_ledgers(
     plan: Plan, ledgers: Iterable[RangeLedger], languages: Mapping[str, LanguageCounts]
-) -> list[FileLedger]:
-    """The ledger of each planned file, in plan order.
+) -> Sequence[FileLedger]:
+    """The ledger of each planned file, in plan order. There may be ten million, so they are packed.
 
     Raises LedgerError if a planned range is missing or doubled, or records, bytes or languages do not add up: the lines
     that the ranges of a file own are all of its bytes, and each once.
     """
-    by_range: dict[tuple[int, int], RangeLedger] = {}
-    for ledger in ledgers:
-        if (ledger.file, ledger.start) in by_range:
-            raise LedgerError(f"{plan.files[ledger.file].uri}: the range at byte {ledger.start} was read twice")
-        by_range[ledger.file, ledger.start] = ledger
-    per_file: dict[int, list[RangeLedger]] = {}
-    for item in plan.items:
-        for planned in item.ranges:
-            found = by_range.pop((planned.file, planned.start), None)
-            uri = plan.files[planned.file].uri
-            if found is None:
-                raise LedgerError(f"{uri}: no worker accounts for bytes {planned.start} to {planned.end}")
-            if found.size_bytes != planned.end - planned.start:
-                raise LedgerError(f"{uri}: range at byte {planned.start} has {found.size_bytes} bytes, not as planned")
-            num_rejected = sum(found.rejected.values())
-            num_filtered = sum(sum(one.values()) for one in (found.filtered or {}).values())
-            if found.num_records != found.num_documents + num_rejected + num_filtered + found.num_removed:
-                raise LedgerError(
-                    f"{uri}: {found.num_records} records were read, {found.num_documents} became documents, "
-                    f"{num_rejected} were rejected, {num_filtered} filtered, and {found.num_removed} left out, since "
-                    f"they were removed"
-                )
-            per_file.setdefault(planned.file, []).append(found)
-    if by_range:
-        raise LedgerError(f"{len(by_range)} ranges were read that the plan does not have")
-    files = [_make_file_ledger(plan, index, per_file.get(index, [])) for index in range(len(plan.files))]
+    files = PackedRows(_flatten_file, _build_file)
+    ranges = _match_ranges(plan, ledgers)
+    ahead = next(ranges, None)
+    for index in range(len(plan.files)):
+        own = []
+        while ahead is not None and ahead.file == index:
+            own.append(ahead)
+            ahead = next(ranges, None)
+        files.append(_make_file_ledger(plan, index, own))
     check_languages(files, languages)
     return files
+
+
+def _match_ranges(plan: Plan, ledgers: Iterable[RangeLedger]) -> Iterator[RangeLedger]:
+    """The ledgers of all planned ranges, by file and place. Raises LedgerError as balance_ledgers does."""
+    planned = SortedRows(list, _build_range, _get_place)
+    for item in plan.items:
+        for one in item.ranges:
+            planned.add((one.file, one.start, one.end))
+    read = SortedRows(flatten_ledger, build_ledger, lambda one: (one.file, one.start))
+    for ledger in ledgers:
+        read.add(ledger)
+    found, last, strangers = iter(read), (-1, -1), 0
+    ahead = next(found, None)
+    for file, start, end in planned:
+        while ahead is not None and (ahead.file, ahead.start) < (file, start):
+            strangers += _require_first(plan, ahead, last)
+            ahead = next(found, None)
+        if ahead is None or (ahead.file, ahead.start) != (file, start):
+            raise LedgerError(f"{plan.files[file].uri}: no worker accounts for bytes {start} to {end}")
+        _check_range(plan.files[file].uri, ahead, end - start)
+        yield ahead
+        last = file, start
+        ahead = next(found, None)
+    while ahead is not None:
+        strangers += _require_first(plan, ahead, last)
+        ahead = next(found, None)
+    if strangers:
+        raise LedgerError(f"{strangers} ranges were read that the plan does not have")
+
+
+def _require_first(plan: Plan, ledger: RangeLedger, last: tuple[int, int]) -> int:
+    """1, for a range that the plan does not have. Raises LedgerError if it is the one before, again."""
+    if (ledger.file, ledger.start) == last:
+        raise LedgerError(f"{plan.files[ledger.file].uri}: the range at byte {ledger.start} was read twice")
+    return 1
+
+
+def _check_range(uri: str, found: RangeLedger, size_bytes: int) -> None:
+    """Raise LedgerError unless a range has the planned size, and its records add up."""
+    if found.size_bytes != size_bytes:
+        raise LedgerError(f"{uri}: range at byte {found.start} has {found.size_bytes} bytes, not as planned")
+    num_rejected = sum(found.rejected.values())
+    num_filtered = sum(sum(one.values()) for one in (found.filtered or {}).values())
+    if found.num_records != found.num_documents + num_rejected + num_filtered + found.num_removed:
+        raise LedgerError(
+            f"{uri}: {found.num_records} records were read, {found.num_documents} became documents, "
+            f"{num_rejected} were rejected, {num_filtered} filtered, and {found.num_removed} left out, since "
+            f"they were removed"
+        )
+
+
+def flatten_ledger(one: RangeLedger) -> Row:
+    """A ledger as JSON values."""
+    return [*(getattr(one, name) for name in _OF_RANGE), _flatten_overlaps(one.overlaps)]
+
+
+def build_ledger(*row: Any) -> RangeLedger:
+    """The inverse of flatten_ledger."""
+    return RangeLedger(*(*row[:-1], _build_overlaps(row[-1])))
+
+
+def _flatten_file(one: FileLedger) -> Row:
+    return [*(getattr(one, name) for name in _OF_FILE), _flatten_overlaps(one.overlaps)]
+
+
+def _build_file(*row: Any) -> FileLedger:
+    return FileLedger(*(*row[:-1], _build_overlaps(row[-1])))
+
+
+def _flatten_overlaps(overlaps: Iterable[OverlapRef]) -> list[Any]:
+    return [[ref.record, ref.rule, ref.items] for ref in overlaps]
+
+
+def _build_overlaps(rows: Iterable[Any]) -> tuple[OverlapRef, ...]:
+    return tuple(OverlapRef(record, rule, tuple(map(tuple, items))) for record, rule, items in rows)
+
+
+def _build_range(*row: int) -> tuple[int, ...]:
+    return row
+
+
+def _get_place(one: tuple[int, ...]) -> tuple[int, ...]:
+    return one[:2]
 
 
 def check_languages(files: Sequence[FileLedger], languages: Mapping[str, LanguageCounts]) -> None:
@@ -152,7 +227,7 @@ def _number_first(ranges: Sequence[RangeLedger]) -> Iterator[int]:
     return itertools.accumulate((r.num_records for r in ranges[:-1]), initial=0) if ranges else iter(())
 
 
-def sum_up_ledgers(files: list[FileLedger]) -> LedgerTotals:
+def sum_up_ledgers(files: Sequence[FileLedger]) -> LedgerTotals:
     """Both ledgers summed up, as manifests carry them."""
     records: Counter[str] = Counter()
     whole: Counter[str] = Counter()

@@ -31,8 +31,9 @@ from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.json_lines import read_lines, read_table
 from tokcore_pipelines.store.printable import join_lines
 from tokcore_pipelines.store.redaction import redact
+from tokcore_schemas.packed_rows import SortedRows
 from tokcore_schemas.plan import Plan
-from tokcore_schemas.refs import ItemCounted, ItemEncoded, ItemScattered, RangeLedger, RejectRef, StoredFile
+from tokcore_schemas.refs import ItemEncoded, ItemScattered, RangeLedger, RejectRef, StoredFile
 from tokcore_schemas.stage_manifests import LedgerTotals, Nothing, PlanManifest, RejectedConfig, RejectedManifest
 from tokcore_schemas.stage_table import REJECTED, Stage
 
@@ -40,42 +41,43 @@ REJECTS = "rejected.jsonl"
 LEDGER = "files.jsonl"
 
 
-def commit_rejects(
-    run: BuildRun,
-    plan: Plan,
-    planned: PlanManifest,
-    files: list[ledger.FileLedger],
-    items: Sequence[ItemCounted | ItemEncoded | ItemScattered],
-    attempts: Attempts,
-) -> RejectedManifest:
-    """Commit the ledger of every file and every reject with its place, whether or not the build goes on.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rejected:
+    """What workers rejected."""
 
-    items: what was read. attempts: of the stage that read them, where their rejects lie.
-    """
+    ledgers: Iterable[RangeLedger]  # of all ranges
+    files: Sequence[str]  # attempt files with rejects, in the order of work items
+    attempts: Attempts  # of the stage that read
+
+    @classmethod
+    def of(cls, items: Sequence[ItemEncoded | ItemScattered], attempts: Attempts) -> Rejected:
+        """What is recorded of work items."""
+        ledgers = [one for item in items for one in item.ledgers]
+        return cls(ledgers, [one.rejects.attempt for one in items if one.rejects.size_bytes], attempts)
+
+
+def commit_rejects(
+    run: BuildRun, plan: Plan, planned: PlanManifest, files: Sequence[ledger.FileLedger], rejected: Rejected
+) -> RejectedManifest:
+    """Commit the ledger of every file and every reject with its place, whether or not the build goes on."""
 
     def make(own: Attempts) -> Made[LedgerTotals, Nothing, Nothing]:
-        stored = write_rejected_files(own, plan, files, items, attempts)
+        stored = write_rejected_files(own, plan, files, rejected)
         return Made([(file, Nothing()) for file in stored], ledger.sum_up_ledgers(files))
 
     return run_stage(run, _make_key(run, planned), make)
 
 
 def write_rejected_files(
-    own: Attempts,
-    plan: Plan,
-    files: list[ledger.FileLedger],
-    items: Sequence[ItemCounted | ItemEncoded | ItemScattered],
-    attempts: Attempts,
+    own: Attempts, plan: Plan, files: Sequence[ledger.FileLedger], rejected: Rejected
 ) -> list[StoredFile]:
-    """The files of rejected/, in a working folder of their own. items, attempts: as for commit_rejects."""
-    ranges = [one for item in items for one in item.ledgers]
+    """The files of rejected/, in a working folder of their own."""
     receipt = [write_file(own, OVERLAPS, write_overlaps(plan, files))] if has_overlaps(plan) else []
+    parts = [rejected.attempts.url(name) for name in rejected.files]
     return [
         write_file(own, LEDGER, ledger.write_files_table(files)),
         *receipt,
-        write_rejects(
-            own, plan, ranges, [attempts.url(one.rejects.attempt) for one in items if one.rejects.size_bytes]
-        ),
+        write_rejects(own, plan, rejected.ledgers, parts),
     ]
 
 
@@ -192,14 +194,21 @@ def _get_record_name(record: int | None) -> str:
 
 
 def number_first_records(ranges: Iterable[RangeLedger]) -> dict[tuple[int, int], int]:
-    """(file, start of a range) -> number, within the file, of the first record that the range owns."""
+    """(file, start of a range) -> number, within the file, of the first record that the range owns.
+
+    Of ranges with rejected records, since there may be ten million.
+    """
     first: dict[tuple[int, int], int] = {}
     file, record = -1, 0
-    for r in sorted(ranges, key=lambda r: (r.file, r.start)):
-        if r.file != file:
-            file, record = r.file, 0
-        first[r.file, r.start] = record
-        record += r.num_records
+    sort = SortedRows(list, lambda *row: row, lambda row: row[:2])
+    for r in ranges:
+        sort.add((r.file, r.start, r.num_records, len(r.rejected)))
+    for number, start, num_records, num_reasons in sort:
+        if number != file:
+            file, record = number, 0
+        if num_reasons:
+            first[number, start] = record
+        record += num_records
     return first
 
 

@@ -64,7 +64,7 @@ def print_check(report: dict[str, Any]) -> None:
         say(
             f"  {read['lang']:<{width}}{read['files']:>10,} {read['format']:<12}{format_size(read['stored_bytes']):>12}"
         )
-    say(f"work items  {report['work_items']}, count tables in {format_count(report['partitions'], 'partition')}")
+    say(f"work items  {report['work_items']}, counts in {format_count(report['ranges'], 'range')}")
     if (imported := report["tokenizer"]) is not None:
         say(f"tokenizer   imported, {imported['vocab_size']:,} ids, {imported['special']} special tokens")
     if (estimates := report["estimates"]) is not None:

@@ -21,6 +21,7 @@ POINTS = {
     "merge.written": "runs are merged, but the merge is neither named nor recorded",
     "merge.named": "the merge has its name, but is not recorded",
     "count.table": "a language's table is in a file, but not recorded",
+    "range.written": "the tables of a range of keys are written, but the range is not recorded",
     "learn.begin": "the count tables are there",
     "learn.learned": "the tokenizer is in memory",
     "encode.shard": "a shard is in files, but not recorded",

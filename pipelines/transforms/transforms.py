@@ -32,6 +32,7 @@ from tokcore_pipelines.transforms.checks import check_document, check_documents,
 from tokcore_pipelines.work.combining import add_up_counts
 from tokcore_pipelines.work.count_item import LanguageTables
 from tokcore_pipelines.work.item_reader import LanguageTally
+from tokcore_pipelines.work.key_ranges import HashedKeys
 from tokcore_schemas.count_key import CountKey
 from tokcore_schemas.document import Document, EncodedDocument
 from tokcore_schemas.refs import TableRef
@@ -81,7 +82,7 @@ class CountPretokens(beam.PTransform):
         published = (
             documents
             | "CountDocuments" >> beam.ParDo(_CountDocuments(self._attempts, self)).with_output_types(KeyedRun)
-            | "MergeIntoTables" >> AddUpRuns(self._attempts, add_up_counts(self.num_partitions), TableRef)
+            | "MergeIntoTables" >> AddUpRuns(self._attempts, add_up_counts(HashedKeys(self.num_partitions)), TableRef)
             | "PublishTable" >> beam.ParDo(_PublishTable(self._attempts)).with_output_types(tuple[int, TableRef])
         )
         # A description of each table: as many as there are languages.
@@ -98,7 +99,7 @@ class _CountDocuments(beam.DoFn):
         self._pattern = settings.pattern
         self._max_pretoken_bytes = settings.max_pretoken_bytes
         self._memory_bytes = settings.memory_bytes
-        self._num_partitions = settings.num_partitions
+        self._ranges = HashedKeys(settings.num_partitions)
         self._mask = check_mask(settings.mask)
         self._normalize = tuple(settings.normalize)
 
@@ -108,7 +109,7 @@ class _CountDocuments(beam.DoFn):
 
     def start_bundle(self) -> None:
         name = f"bundle-{uuid.uuid4().hex[:12]}"
-        self._tables = LanguageTables(self._attempts, name, self._max_pretoken_bytes, self._num_partitions, self._mask)
+        self._tables = LanguageTables(self._attempts, name, self._max_pretoken_bytes, self._ranges, self._mask)
         self._waiting: dict[str, list[str | bytes]] = {}
         self._waiting_bytes = 0
 
@@ -121,8 +122,8 @@ class _CountDocuments(beam.DoFn):
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         self._flush()
-        for run in self._tables.close():
-            yield WindowedValue(((run.key, run.partition), run), MIN_TIMESTAMP, (GlobalWindow(),))
+        for run in (run for file in self._tables.close() for run in file.list_runs()):
+            yield WindowedValue((("", run.partition), run), MIN_TIMESTAMP, (GlobalWindow(),))
 
     def _flush(self) -> None:
         for lang, texts in self._waiting.items():

@@ -63,19 +63,13 @@ def collect_and_note(attempts: Attempts, make_key: Callable[[int], str], numbers
     return attempts.record(make_collected_key(make_key, numbers), Collected(number))
 
 
-def read_collected(attempts: Attempts, make_key: Callable[[int], str], num: int, cls: type[T]) -> list[T] | None:
-    """The results of all num pieces of work, in the order of numbers; None if some are not there."""
-
-    def read(group: range) -> list[T]:
-        url = _get_url(attempts, make_key(group[0]))
-        data = storage.read_if_there(url) or b""
-        return [*parse_lines(io.BytesIO(data), url, cls)]
-
-    groups = list_groups(num)
-    found = run_at_once(read, groups)
-    if any(len(results) != len(group) for results, group in zip(found, groups, strict=True)):
-        return None
-    return [result for results in found for result in results]
+def read_collected(
+    attempts: Attempts, make_key: Callable[[int], str], numbers: Sequence[int], cls: type[T]
+) -> list[T] | None:
+    """The results of a group of pieces of work, in the order of numbers; None if some are not there."""
+    url = _get_url(attempts, make_key(numbers[0]))
+    found = [*parse_lines(io.BytesIO(storage.read_if_there(url) or b""), url, cls)]
+    return found if len(found) == len(numbers) else None
 
 
 def _get_url(attempts: Attempts, first_key: str) -> str:

@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from tokcore_pipelines.store.attempts import Attempts
-from tokcore_pipelines.work.merge_tree import choose_max_runs
-from tokcore_pipelines.work.runs import merge_runs, write_count_table
+from tokcore_pipelines.work.key_ranges import HashedKeys, require_ranges
+from tokcore_pipelines.work.merge_tree import FAN_IN
+from tokcore_pipelines.work.range_tables import RangeToTables, write_range, write_table_of_parts
+from tokcore_pipelines.work.runs import merge_runs
 from tokcore_pipelines.work.token_count_runs import count_groups, find_group_key, merge_id_runs
 from tokcore_schemas.refs import ItemCounted, ItemEncoded, PartGathered, RunRef
 
@@ -23,12 +25,14 @@ KeyedRuns = Iterator[tuple[tuple[str, int], RunRef]]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Adding:
-    """How sorted runs that tasks leave are added up. Runs of one name, of all its partitions, make one result."""
+    """How sorted runs that tasks leave are added up, first those of a key, then all that is left of a name."""
 
     list_runs: Callable[[Any], Iterable[tuple[tuple[str, int], RunRef]]]  # of a task: ((name, partition), run)
     merge: Callable[[Attempts, tuple[RunRef, ...]], RunRef]  # several runs to one with the same sum
     max_runs: int  # that are left of each name and partition
-    finish: Callable[[Attempts, str, tuple[RunRef, ...]], Any]  # records the result of a name, of what is left of it
+    # What is left of a name and partition -> (name of a result, run) for each that goes on.
+    regroup: Callable[[Attempts, tuple[str, int], tuple[RunRef, ...]], Iterable[tuple[str, RunRef]]]
+    finish: Callable[[Attempts, str, tuple[RunRef, ...]], Any]  # records the result of a name
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -39,20 +43,36 @@ class Combining:
     adding: Adding | None = None
 
 
-def add_up_counts(num_partitions: int, result_key: str = "") -> Adding:
-    """How counts of pre-tokens become a table for each key. result_key: in their names, unless empty."""
-    finish = functools.partial(write_count_table, result_key=result_key)
-    # The table is a merge in any case: what it can take in, over all partitions, is not merged before.
-    return Adding(_list_count_runs, merge_runs, choose_max_runs(num_partitions), finish)
+def add_up_counts(ranges: HashedKeys | int, result_key: str = "") -> Adding:
+    """How counts of pre-tokens become a table for each key. result_key: in their names, unless empty.
+
+    ranges: into which keys are dealt; a number: those that workers have recorded, as many as the plan says.
+    """
+    regroup = functools.partial(_write_range, ranges=ranges, result_key=result_key)
+    finish = functools.partial(write_table_of_parts, result_key=result_key)
+    # The last merge of a range takes in what one merge can.
+    return Adding(_list_count_runs, merge_runs, FAN_IN, regroup, finish)
 
 
 def add_up_token_counts(num: int) -> Adding:
     """How counts of token ids become a file for each group. num: work items or parts that leave some."""
-    return Adding(functools.partial(_list_id_runs, count_groups(num)), merge_id_runs, 1, _record_one)
+    return Adding(functools.partial(_list_id_runs, count_groups(num)), merge_id_runs, 1, _keep_name, _record_one)
 
 
 def _list_count_runs(counted: tuple[ItemCounted, bool]) -> KeyedRuns:
-    return (((run.key, run.partition), run) for run in counted[0].runs)
+    return ((("", run.partition), run) for file in counted[0].runs for run in file.list_runs())
+
+
+def _write_range(
+    attempts: Attempts, key: tuple[str, int], runs: tuple[RunRef, ...], ranges: HashedKeys | int, result_key: str
+) -> Iterable[tuple[str, RunRef]]:
+    chosen = require_ranges(attempts, ranges) if isinstance(ranges, int) else ranges
+    left = write_range(attempts, chosen, result_key, RangeToTables(key[1], runs))
+    return [(run.key, run) for run in left.runs]
+
+
+def _keep_name(_attempts: Attempts, key: tuple[str, int], runs: tuple[RunRef, ...]) -> Iterable[tuple[str, RunRef]]:
+    return [(key[0], run) for run in runs]
 
 
 def _list_id_runs(num_groups: int, written: tuple[ItemEncoded, bool] | PartGathered) -> KeyedRuns:

@@ -6,6 +6,7 @@ where the next attempt finds it; the records are also how results reach the driv
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,14 +16,18 @@ import numpy as np
 import numpy.typing as npt
 
 from tokcore import kernel
-from tokcore.count.pretoken_tables import merge_rows, read_table, split_rows
+from tokcore.count.keyed_runs import Piece, group_by_key, merge_keyed_rows
+from tokcore.count.pretoken_rows import CountRows
+from tokcore.count.pretoken_tables import read_table
 from tokcore.count.signed_rows import subtract_rows
-from tokcore.errors import LedgerError, StageError
+from tokcore.errors import LedgerError, StageError, TokError
 from tokcore.text.masking import add_texts
 from tokcore.text.normalize import Normalizer
 from tokcore.text.pretokenizer import Pretokenizer
 from tokcore.text.texts import Texts
 from tokcore_pipelines.local.worker import report_progress
+from tokcore_pipelines.reading.input_range import Batch
+from tokcore_pipelines.reading.records import take_documents
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.crashpoints import reach
@@ -38,14 +43,25 @@ from tokcore_pipelines.work.inherit_item import (
     subtract_languages,
 )
 from tokcore_pipelines.work.item_reader import ItemReader, LanguageTally, add_documents, write_rejects_to
+from tokcore_pipelines.work.key_ranges import (
+    HashedKeys,
+    KeyRanges,
+    choose_ranges,
+    find_ranges,
+    read_sample,
+    record_ranges,
+)
 from tokcore_pipelines.work.left_out_documents import Leaving, Read
-from tokcore_pipelines.work.runs import choose_num_sections, read_sections, write_section
+from tokcore_pipelines.work.merge_tree import make_counted_key
+from tokcore_pipelines.work.runs import read_sections, write_run_file
 from tokcore_schemas.count_key import CountKey, parse_count_key
 from tokcore_schemas.document import is_selected
 from tokcore_schemas.inheritance import InheritedSums
 from tokcore_schemas.plan import Assignment
-from tokcore_schemas.refs import ItemCounted, LanguageCounts, RunRef
+from tokcore_schemas.refs import ItemCounted, LanguageCounts, RunFile
 from tokcore_schemas.stage_manifests import CountsConfig
+
+_SAMPLE_BYTES = 128 << 10  # of text, of each sampled input
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -56,7 +72,7 @@ class CountJob:
     config: CountsConfig
     base: str  # folder against which relative uris are resolved
     memory_bytes: int
-    num_partitions: int
+    num_ranges: int  # of keys, into which counts are dealt
     mask: tuple[str, ...] = ()  # names of MASK_PRESETS
     inherits: bool = False  # whether some work items are those of another part of the output
     max_languages: int = 0  # of a work item; 0: no limit
@@ -72,7 +88,7 @@ def count_item(job: CountJob, assignment: Assignment) -> ItemCounted:
 
 def find_or_count_item(job: CountJob, assignment: Assignment) -> tuple[ItemCounted, bool]:
     """What count_item gives, and whether an earlier attempt had left it."""
-    key = make_item_key(assignment.number)
+    key = make_counted_key(assignment.number)
     if (done := job.attempts.result(key, ItemCounted)) is not None:
         report_progress("read", assignment.size_bytes)
         report_progress("runs", sum(run.size_bytes for run in done.runs))
@@ -82,7 +98,8 @@ def find_or_count_item(job: CountJob, assignment: Assignment) -> tuple[ItemCount
         reach("count.item")
         return job.attempts.record(key, counted), True
     name = f"item-{assignment.number:05d}"
-    tables = LanguageTables(job.attempts, name, job.config.max_pretoken_bytes, job.num_partitions, job.mask)
+    ranges = find_or_choose_ranges(job)
+    tables = LanguageTables(job.attempts, name, job.config.max_pretoken_bytes, ranges, job.mask)
     with job.attempts.new_file(f"{name}.rejects", skip_empty=True) as rejects:
         reader = ItemReader(
             assignment, job.base, write_rejects_to(rejects.file), job.attempts.output, job.max_languages
@@ -147,7 +164,7 @@ def _deal(
 
 
 def make_item_key(number: int) -> str:
-    """The record key of a work item."""
+    """The record key of a work item that is encoded."""
     return f"item-{number:05d}"
 
 
@@ -159,7 +176,7 @@ def _inherit_item(job: CountJob, number: int, own: Inherited) -> ItemCounted:
     if not own.item.bears_sums:
         return ItemCounted(number, own.item.ledgers, {}, (), {}, own.rejects)
     less = require_inherited_sums(job.attempts)
-    tables = LanguageTables(job.attempts, "gone", job.config.max_pretoken_bytes, 1, job.mask)
+    tables = LanguageTables(job.attempts, "gone", job.config.max_pretoken_bytes, KeyRanges(), job.mask)
     tallies: defaultdict[str, LanguageTally] = defaultdict(LanguageTally)
     leaving = Leaving(less, job.base)
     for read in leaving.read(lambda: load_tokenizer(less.output)):
@@ -168,37 +185,46 @@ def _inherit_item(job: CountJob, number: int, own: Inherited) -> ItemCounted:
     gone = tables.close()
     languages = subtract_languages(less.languages, {lang: tally.freeze() for lang, tally in tallies.items()})
     origins = subtract_languages(less.origins or {}, tables.list_origins()) if job.config.apart_by else None
-    runs = [
-        _subtract_table(job.attempts, less, parse_count_key(key), [run for run in gone if run.key == key])
-        for key, counts in (languages if origins is None else origins).items()
-        if counts.num_pretokens
-    ]
+    keys = [key for key, counts in (languages if origins is None else origins).items() if counts.num_pretokens]
+    with job.attempts.new_file("inherited.runs", skip_empty=True) as new:
+        dealt = find_or_choose_ranges(job).deal(_subtract_tables(job.attempts, less, sorted(keys), gone))
+        runs = write_run_file(new.file, new.attempt, dealt)
     reach("inherit.counts")
-    report_progress("runs", sum(run.size_bytes for run in runs))
+    report_progress("runs", runs.size_bytes)
     masked = {lang: subtract_counts(less.masked.get(lang, {}), tables.masked.get(lang, {})) for lang in languages}
     ledgers = (*own.item.ledgers, *leaving.list_ledgers())
-    return ItemCounted(number, ledgers, languages, tuple(runs), masked if job.mask else {}, own.rejects, origins)
+    return ItemCounted(number, ledgers, languages, (runs,), masked if job.mask else {}, own.rejects, origins)
 
 
-def _subtract_table(attempts: Attempts, less: InheritedSums, key: CountKey, gone: Sequence[RunRef]) -> RunRef:
-    """A run with the rows of a table, less those of runs.
+def _subtract_tables(
+    attempts: Attempts, less: InheritedSums, keys: Sequence[str], gone: Sequence[RunFile]
+) -> Iterator[Piece]:
+    """The rows of tables, less those of run files. keys: spelled, in order.
 
-    Raises StageError if the table is damaged, LedgerError if more would be subtracted than it holds.
+    Raises StageError if a table is damaged, LedgerError if more would be subtracted than it holds.
     """
+    runs = [run for file in gone for run in file.list_runs()]
+    leaving = group_by_key(merge_keyed_rows(read_sections(attempts, runs)))
+    head = next(leaving, None)
+    for key in keys:
+        while head is not None and head[0] < key:  # of a table of which nothing stays
+            head = next(leaving, None)
+        own = iter(()) if head is None or head[0] != key else head[1]
+        yield from ((key, rows) for rows in _subtract_table(less, parse_count_key(key), own))
+
+
+def _subtract_table(less: InheritedSums, key: CountKey, gone: Iterator[CountRows]) -> Iterator[CountRows]:
+    """The rows of a table, less others. Raises as _subtract_tables."""
     table = less.tables[key.spell()]
     path = table.path
-    with (
-        copy_if_remote(urls.join(less.output, "counts"), [path]) as folder,
-        attempts.new_file(f"inherited-{key.file_name}.run") as new,
-    ):
+    with copy_if_remote(urls.join(less.output, "counts"), [path]) as folder:
         if storage.compute_sha256(f"{folder}/{path}") != table.sha256:
             raise StageError(
                 f"{redact(urls.join(less.output, 'counts', path))}: its bytes are not those that were committed. "
                 f"`tokcore repair` makes the file again"
             )
-        rows = subtract_rows(read_table(f"{folder}/{path}"), merge_rows(read_sections(attempts, gone)))
         try:
-            return write_section(new.file, new.attempt, key.spell(), 1, rows)
+            yield from subtract_rows(read_table(f"{folder}/{path}"), gone)
         except LedgerError as error:
             url = redact(urls.join(less.output, "counts", path))
             raise LedgerError(
@@ -207,22 +233,53 @@ def _subtract_table(attempts: Attempts, less: InheritedSums, key: CountKey, gone
             ) from error
 
 
+def find_or_choose_ranges(job: CountJob) -> KeyRanges:
+    """The ranges of keys into which all workers of the stage deal their counts.
+
+    The first that needs them chooses them by the beginning of some inputs, spread over the plan.
+    """
+    if job.num_ranges == 1:
+        return KeyRanges()
+    if (found := find_ranges(job.attempts)) is not None:
+        return found
+    tables = LanguageTables(job.attempts, "sample", job.config.max_pretoken_bytes, KeyRanges(), job.mask)
+    tallies: defaultdict[str, LanguageTally] = defaultdict(LanguageTally)
+    for assignment in read_sample(job.attempts):
+        with contextlib.suppress(TokError):  # whoever counts it says what is wrong
+            for one, batch in ItemReader(assignment, job.base, output=job.attempts.output):
+                read = Read(one.settings, _take_first(batch))
+                _count_batches(job, tables, [read], tallies)
+                break
+    return record_ranges(job.attempts, choose_ranges([*tables.take()], job.num_ranges))
+
+
+def _take_first(batch: Batch) -> Batch:
+    """The first documents of a batch that has some."""
+    offsets = batch.texts.offsets
+    num = int(np.searchsorted(offsets, offsets[0] + _SAMPLE_BYTES))
+    return take_documents(batch, np.arange(min(max(1, num), batch.texts.num_texts)))
+
+
 class LanguageTables:
     """A counter for each key of a table; written out as sorted runs, all in one file, when they grow too large."""
 
     def __init__(
-        self, attempts: Attempts, name: str, max_pretoken_bytes: int, num_partitions: int, mask: tuple[str, ...] = ()
+        self,
+        attempts: Attempts,
+        name: str,
+        max_pretoken_bytes: int,
+        ranges: KeyRanges | HashedKeys,
+        mask: tuple[str, ...] = (),
     ) -> None:
         self._attempts = attempts
         self._name = name
         self._max_pretoken_bytes = max_pretoken_bytes
-        self._num_partitions = num_partitions
+        self._ranges = ranges
         self._mask = mask
         self.masked: dict[str, Counter[str]] = {}  # language -> preset -> spans, if there is a mask
         self._counters: dict[CountKey, kernel.Counter] = {}
         self._origins: defaultdict[CountKey, LanguageTally] = defaultdict(LanguageTally)
-        self._runs: list[RunRef] = []
-        self._num_spills = 0
+        self._files: list[RunFile] = []
 
     def add(self, key: CountKey, texts: Texts, pretokenizer: Pretokenizer, tally: LanguageTally) -> None:
         """Count texts of a key. tally: of its language."""
@@ -249,22 +306,20 @@ class LanguageTables:
         if sum(counter.memory_bytes for counter in self._counters.values()) > memory_bytes:
             self._spill()
 
-    def close(self) -> tuple[RunRef, ...]:
+    def close(self) -> tuple[RunFile, ...]:
         self._spill()
-        return tuple(self._runs)
+        return tuple(self._files)
+
+    def take(self) -> Iterator[Piece]:
+        """All rows, in the order of keys; then there are none. Each counter gives its memory back in turn."""
+        counters = {key.spell(): counter for key, counter in self._counters.items()}
+        self._counters.clear()
+        for spelled in sorted(counters):
+            yield spelled, counters.pop(spelled).take()
 
     def _spill(self) -> None:
         if not self._counters:
             return
-        name = f"{self._name}-{self._num_spills:03d}.runs"
-        self._num_spills += 1
-        with self._attempts.new_file(name) as new:
-            for key in sorted(self._counters):
-                taken = self._counters[key].take()
-                num = choose_num_sections(taken.num_rows, self._num_partitions)
-                for number, rows in enumerate(split_rows(taken, num)):
-                    if len(rows.counts):
-                        # Sections of one cut and place are merged with each other, and at last all into the table.
-                        self._runs.append(write_section(new.file, new.attempt, key.spell(), num + number, [rows]))
-        self._counters.clear()
+        with self._attempts.new_file(f"{self._name}-{len(self._files):03d}.runs") as new:
+            self._files.append(write_run_file(new.file, new.attempt, self._ranges.deal(self.take())))
         reach("count.spilled")

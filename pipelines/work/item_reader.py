@@ -7,6 +7,7 @@ the build compares them.
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -50,7 +51,10 @@ class LanguageTally:
     num_unknown: int = 0
 
     def freeze(self) -> LanguageCounts:
-        return LanguageCounts(*dataclasses.astuple(self))
+        return LanguageCounts(*_get_counts(self))
+
+
+_get_counts = operator.attrgetter(*(field.name for field in dataclasses.fields(LanguageTally)))
 
 
 def add_documents(tallies: dict[str, LanguageTally], batch: Batch) -> None:

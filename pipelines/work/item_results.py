@@ -5,14 +5,14 @@ On a disk each piece of work has a file. In a store the driver reads the objects
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TypeVar
 
 from tokcore.errors import StageError
 from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.parallel_requests import run_at_once
-from tokcore_pipelines.work.collected_results import read_collected
+from tokcore_pipelines.work.collected_results import list_groups, read_collected
 from tokcore_pipelines.work.count_item import make_item_key
 from tokcore_pipelines.work.language_totals import add_up_languages
 from tokcore_schemas.document import find_twins
@@ -20,6 +20,8 @@ from tokcore_schemas.plan import Plan
 from tokcore_schemas.refs import ItemCounted, ItemEncoded, ItemScattered, LanguageCounts, PartGathered
 
 T = TypeVar("T")
+
+_GROUPS_AT_ONCE = 4  # of records that are in one object
 
 
 def read_record(attempts: Attempts, key: str, cls: type[T]) -> T:
@@ -43,23 +45,40 @@ def read_items(attempts: Attempts, plan: Plan, cls: type[T], make_key: Callable[
 
 def read_numbered(attempts: Attempts, num: int, cls: type[T], make_key: Callable[[int], str]) -> list[T]:
     """The results of num pieces of work, in the order of their numbers, from 0. make_key: of a number."""
-    if not urls.is_local(attempts.output) and (found := read_collected(attempts, make_key, num, cls)) is not None:
-        return found
-    return read_records(attempts, map(make_key, range(num)), cls)
+    return [*iterate_numbered(attempts, num, cls, make_key)]
+
+
+def iterate_numbered(attempts: Attempts, num: int, cls: type[T], make_key: Callable[[int], str]) -> Iterator[T]:
+    """The same, of which only a few thousand are held at a time."""
+    groups = list_groups(num)
+    if urls.is_local(attempts.output):
+        for group in groups:
+            yield from read_records(attempts, map(make_key, group), cls)
+        return
+    for start in range(0, len(groups), _GROUPS_AT_ONCE):
+        some = groups[start : start + _GROUPS_AT_ONCE]
+        found = run_at_once(lambda group: read_collected(attempts, make_key, group, cls), some)
+        for group, results in zip(some, found, strict=True):
+            yield from read_records(attempts, map(make_key, group), cls) if results is None else results
 
 
 def sum_up_languages(
-    items: Iterable[ItemCounted | ItemEncoded | ItemScattered | PartGathered],
+    items: Iterable[ItemEncoded | ItemScattered | PartGathered | ItemCounted],
 ) -> dict[str, LanguageCounts]:
     """The totals of each language over all work items, in the order of names.
 
     Raises StageError for two languages whose names differ in case only.
     """
     totals = add_up_languages(item.languages for item in items)
-    if (found := find_twins(totals)) is not None:
+    refuse_twins(totals)
+    return totals
+
+
+def refuse_twins(languages: Collection[str]) -> None:
+    """Raise StageError for two languages whose names differ in case only."""
+    if (found := find_twins(languages)) is not None:
         raise StageError(
             f"languages {found[0]!r} and {found[1]!r} differ in case only, and languages name files, which many disks "
             f"would take for one. Spell them alike in the data, set lang for each source, or build a new output with "
             f'build.lang_normalize = "bcp47".'
         )
-    return totals

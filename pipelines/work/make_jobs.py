@@ -27,11 +27,9 @@ from tokcore_schemas.stage_manifests import (
 )
 
 
-def make_count_job(
-    config: CountsConfig, attempts: Attempts, base: str, num_partitions: int, memory_bytes: int
-) -> CountJob:
+def make_count_job(config: CountsConfig, attempts: Attempts, base: str, num_ranges: int, memory_bytes: int) -> CountJob:
     """What the workers of the count stage need. base: folder of the build file. memory_bytes: limit of each worker."""
-    return CountJob(attempts, config, base, memory_bytes, num_partitions, check_mask(config.mask))
+    return CountJob(attempts, config, base, memory_bytes, num_ranges, check_mask(config.mask))
 
 
 def make_encode_job(

@@ -41,31 +41,34 @@ class MergeInTwoLevels(AddUpRuns):
     num_groups = 1
 
     def expand(self, runs: beam.PCollection[KeyedRun]) -> beam.PCollection[TableRef]:
+        regroup = merge_graph._Regroup(self.attempts, self.adding.regroup)
         write = merge_graph._Finish(self.attempts, self.adding.finish)
         return (
             runs
             | "KeyByGroup" >> beam.Map(_key_by_group, self.num_groups).with_output_types(_Grouped)
             | "GroupItems" >> beam.GroupByKey()
-            | "MergeGroup" >> beam.ParDo(_MergeGroup(self.attempts)).with_output_types(tuple[str, RunRef])
-            | "GroupByLanguage" >> beam.GroupByKey()
+            | "MergeGroup" >> beam.ParDo(_MergeGroup(self.attempts)).with_output_types(KeyedRun)
+            | "GroupByRange" >> beam.GroupByKey()
+            | "WriteRange" >> beam.ParDo(regroup).with_output_types(tuple[str, RunRef])
+            | "GroupByTable" >> beam.GroupByKey()
             | "WriteTable" >> beam.ParDo(write).with_output_types(TableRef)
         )
 
 
 def _key_by_group(element: tuple[tuple[str, int], RunRef], num_groups: int) -> tuple[tuple[str, int, int], RunRef]:
-    (lang, partition), run = element
+    (name, partition), run = element
     group = int(hashlib.sha256(run.attempt.encode()).hexdigest()[:8], 16) % num_groups
-    return (lang, partition, group), run
+    return (name, partition, group), run
 
 
 class _MergeGroup(beam.DoFn):
     def __init__(self, attempts: Attempts) -> None:
         self._attempts = attempts
 
-    def process(self, element: tuple[tuple[str, int, int], Iterable[RunRef]]) -> Iterator[tuple[str, RunRef]]:
-        (lang, _, _), runs = element
+    def process(self, element: tuple[tuple[str, int, int], Iterable[RunRef]]) -> Iterator[KeyedRun]:
+        (name, partition, _), runs = element
         ordered = tuple(sorted(runs, key=order_runs))
-        yield lang, merge_runs(self._attempts, ordered) if len(ordered) > 1 else ordered[0]
+        yield (name, partition), merge_runs(self._attempts, ordered) if len(ordered) > 1 else ordered[0]
 
 
 def main() -> None:

@@ -227,7 +227,7 @@ def test_a_damaged_intermediate_file_heals_on_an_engine(corpus, prism):
     assert killed.returncode == -signal.SIGKILL
     (attempts,) = (corpus / "out" / "_attempts").glob("counts-*")
     for record in (attempts / "done").glob("*"):
-        if not record.name.startswith("item-"):
+        if not record.name.startswith("counted-"):
             record.unlink()
     damaged = min((attempts / "files").glob("item-*.runs.*"))
     damaged.write_bytes(damaged.read_bytes()[:-1] + b"?")

@@ -257,9 +257,9 @@ def test_an_item_without_results(corpus, tmp_path, monkeypatch):
     """A runner loses an element: the error says which record is missing."""
     original = Attempts.result
     monkeypatch.setattr(
-        Attempts, "result", lambda self, key, cls: None if key == "item-00001" else original(self, key, cls)
+        Attempts, "result", lambda self, key, cls: None if key == "counted-00001" else original(self, key, cls)
     )
-    with pytest.raises(StageError, match="without a result for item-00001"):
+    with pytest.raises(StageError, match="without a result for counted-00001"):
         run(corpus / "build.toml", tmp_path / "out", 1, eager.RUNNER)
     assert not (tmp_path / "out" / "counts" / "manifest.json").exists()
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -12,18 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
 
+from tokcore.count.keyed_runs import merge_keyed_rows
 from tokcore.count.pretoken_rows import CountRows, list_rows, make_rows
-from tokcore.count.pretoken_tables import merge_rows, read_table
 from tokcore.errors import LedgerError
-from tokcore.text.pretokenizer import Pretokenizer
-from tokcore.text.texts import make_texts_from_strings
 from tokcore_pipelines.run.engines.merge_graph import MergeToFew
 from tokcore_pipelines.store.attempts import Attempts
-from tokcore_pipelines.work.count_item import LanguageTables
-from tokcore_pipelines.work.item_reader import LanguageTally
 from tokcore_pipelines.work.item_results import sum_up_languages
-from tokcore_pipelines.work.runs import choose_num_sections, read_section, write_count_table, write_section
-from tokcore_schemas.count_key import CountKey
+from tokcore_pipelines.work.runs import read_section, write_section
 from tokcore_schemas.refs import ItemCounted, LanguageCounts, RunRef, StoredFile
 
 tables = st.dictionaries(
@@ -50,7 +45,12 @@ def summed(parts: list[dict[bytes, tuple[int, int]]]) -> list[tuple[bytes, int, 
 
 def written(attempts: Attempts, table: dict[bytes, tuple[int, int]]) -> RunRef:
     with attempts.new_file("test.run") as new:
-        return write_section(new.file, new.attempt, "en", 0, [rows_of(table)])
+        return write_section(new.file, new.attempt, 0, [("en", rows_of(table))])
+
+
+def list_added_up(attempts: Attempts, runs: Iterable[RunRef]) -> list[tuple[bytes, int, int]]:
+    pieces = merge_keyed_rows([read_section(attempts, run) for run in runs])
+    return [row for _, block in pieces for row in list_rows(block)]
 
 
 @pytest.fixture(scope="module")
@@ -91,8 +91,7 @@ def test_any_tree_gives_the_same_rows(attempts, parts, random, fan_in, max_runs)
         accumulators.append(combine.compact(merged))
     runs = combine.extract_output(accumulators[0])
     assert len(runs) <= max_runs
-    rows = merge_rows([read_section(attempts, run) for run in runs])
-    assert [row for block in rows for row in list_rows(block)] == summed(parts)
+    assert list_added_up(attempts, runs) == summed(parts)
 
 
 def test_what_a_table_can_take_in_is_not_merged_before(attempts):
@@ -100,8 +99,7 @@ def test_what_a_table_can_take_in_is_not_merged_before(attempts):
     assert MergeToFew(attempts, 5).extract_output(runs) == tuple(runs)
     few = MergeToFew(attempts, 3).extract_output(runs)
     assert set(few[:2]) < set(runs)
-    rows = merge_rows([read_section(attempts, run) for run in few])
-    assert [row for block in rows for row in list_rows(block)] == [(b"a", 15, 5)]
+    assert list_added_up(attempts, few) == [(b"a", 15, 5)]
 
 
 def test_merging_again_finds_the_earlier_result(attempts):
@@ -143,7 +141,7 @@ def test_a_run_that_is_not_what_was_written_is_not_merged(attempts):
         with pytest.raises(LedgerError, match=rf"{path.name}: at byte 0"):
             list(read_section(attempts, run))
     path.write_bytes(data)
-    assert sum(rows.num_rows for rows in read_section(attempts, run)) == 2
+    assert sum(rows.num_rows for _, rows in read_section(attempts, run)) == 2
 
 
 @pytest.mark.parametrize(("num", "fan_in", "expected"), [(64, 4, 192), (256, 16, 512), (17, 16, 34), (1000, 16, 3000)])
@@ -163,36 +161,3 @@ def test_what_was_merged_is_read_again_only_with_its_like(monkeypatch, num, fan_
         runs = tables.add_input(runs, RunRef("en", 0, f"item-{number:04d}", 0, 1, ""))
     assert [run.size_bytes for run in tables.extract_output(runs)] == [num]
     assert sum(read) <= expected
-
-
-def count_words(attempts: Attempts, name: str, words: dict[str, list[str]], num_partitions: int) -> tuple[RunRef, ...]:
-    """The runs of a work item that holds these words of each language."""
-    tables = LanguageTables(attempts, name, 1024, num_partitions)
-    for lang, some in words.items():
-        texts = make_texts_from_strings([" ".join(some)])
-        tables.add(CountKey(lang), texts, Pretokenizer.of("gpt2"), LanguageTally())
-    return tables.close()
-
-
-def test_sections_follow_rows_and_not_languages(attempts):
-    """A crawl: a hundred languages in a work item, of which one is large, in a build of many partitions."""
-    large = ["".join(letters) for letters in itertools.islice(itertools.product("abcdefgh", repeat=6), 40_000)]
-    small = {f"l{i}": ["a", "few", "words"] for i in range(100)}
-    runs = count_words(attempts, "first", {"en": large, **small}, 64)
-    assert Counter(run.key for run in runs) == {"en": 4, **dict.fromkeys(small, 1)}
-    more = count_words(attempts, "second", {"en": large[:5]}, 64)
-    assert len(more) == 1
-    # However many sections an item has, all add up.
-    table = write_count_table(attempts, "en", tuple(run for run in (*runs, *more) if run.key == "en"))
-    assert (table.num_rows, table.num_pretokens) == (40_000, 40_005)
-    rows = [row for block in read_table(attempts.find(table.file)) for row in list_rows(block)]
-    expected = Counter([large[0], *(f" {word}" for word in large[1:]), large[0], *(f" {word}" for word in large[1:5])])
-    assert rows == sorted((word.encode(), count, count) for word, count in expected.items())
-
-
-@given(num_rows=st.integers(0, 1 << 40), most=st.sampled_from([1, 2, 16, 256]))
-def test_a_section_has_neither_few_rows_nor_too_many(num_rows, most):
-    num = choose_num_sections(num_rows, most)
-    assert num in {1 << power for power in range(9)}
-    assert num == most or num_rows <= num * 16_384
-    assert num == 1 or num_rows > num * 8_192

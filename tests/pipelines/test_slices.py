@@ -128,7 +128,7 @@ def test_a_slice_that_was_overtaken_does_no_harm(corpus, tmp_path):
     """It stands still for longer than a lease, as a host that swaps, and then does what others have done already."""
     with SliceProcesses(corpus / "build.toml", tmp_path / "out", 2, lease=1) as slices:
         still = slices.start(1)
-        slices.wait_until(lambda: any("/done/item-" in name for name in slices.list_working()))
+        slices.wait_until(lambda: any("/done/counted-" in name for name in slices.list_working()))
         still.send(signal.SIGSTOP)
         code, _, err = slices.start(2).wait()
         assert code == 0, err

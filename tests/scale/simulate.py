@@ -1,10 +1,10 @@
-"""What a build of 1 TB, 100 TB or 10 PB asks for, and what breaks first.
+"""What builds of 1 TB to 10 PB ask for, and what breaks first, by how many files and languages there are.
 
     PYTHONPATH=tests python tests/scale/simulate.py [--files 1000000] [--price-per-core-hour 0.05]
 
-The planner and the order of merges are the product's own code, run on files and runs that do not exist. The planner
-runs on as many files as --files says, in a process of its own, whose time and memory are measured; larger plans are in
-proportion. Everything else is arithmetic with the figures at the top of this file.
+The planner, the levels of merges and the number of ranges are the product's own code, run on files and runs that do not
+exist. The planner runs on as many files as --files says, in a process of its own, whose time and memory are measured;
+larger plans are in proportion. Everything else is arithmetic with the figures at the top of this file.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import argparse
 import contextlib
 import itertools
 import json
-import math
 import subprocess
 import sys
 import tempfile
@@ -31,14 +30,15 @@ from tokcore_pipelines.local.pool import Workers
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.store.attempts import Attempts
-from tokcore_pipelines.work.merge_tree import FAN_IN, choose_max_runs, merge_down
+from tokcore_pipelines.work.key_ranges import choose_num_ranges
+from tokcore_pipelines.work.merge_tree import FAN_IN, MergesOfLevel
 from tokcore_pipelines.work.plan_parts import count_parts, write_plan_parts
-from tokcore_pipelines.work.runs import choose_num_sections
+from tokcore_pipelines.work.work_items import MAX_RUN_FILES
 from tokcore_schemas.config import parse_config
-from tokcore_schemas.plan import BYTES_PER_PARTITION, MAX_PARTITIONS, InputFile
-from tokcore_schemas.refs import RunRef
+from tokcore_schemas.plan import InputFile
 
-SIZES = {"1 TB": 10**12, "100 TB": 10**14, "10 PB": 10**16}
+SIZES = {"1 TB": 10**12, "10 TB": 10**13, "100 TB": 10**14, "10 PB": 10**16}  # of text
+LANGUAGES = (1, 161, 2000)  # in each file
 
 _BUILD = """
 version = 1
@@ -51,21 +51,49 @@ files = "s3://a-bucket-of-crawls/segments/**/*.jsonl.zst"
 vocab_size = 65536
 """
 
-# Measured; tests/benchmarks/README.md says how.
-LEARNER_BYTES = 106  # of memory for each unique pre-token, by BPE
+# Measured on one core; README.md says how.
+SECTION_S = 0.3e-3, 0.4e-3  # to write a run of a range, and to read it, however few rows it has
+KEY_S = 15e-6, 15e-6  # the same, of each table that an item has rows of
+ROW_S = 0.1e-6  # to read a row of a run and write it to another one
+TABLE_ROW_S = 0.6e-6  # to read a row of a run and write it to a table
+TABLE_S = 2.5e-3  # to write a table, however few rows it has
+FILE_S = 0.56e-3  # to open an input and count what is in it, beside its text
+RECORD_S = 0.06e-3, 8e-6  # in the driver, to read a record of an item, and what it says of each language
+COUNT_MB_S, ENCODE_MB_S = 30.0, 25.0  # of text
 RUN_BYTES = 15  # stored, for each unique pre-token of a work item
-REF_BYTES = 450  # of memory for a RunRef, which the driver holds for each section of each work item
-SECTION_S = 1.9e-3  # of a core, to write a section of counts and to read it once, however few rows it has
-COUNT_MB_S, ENCODE_MB_S = 30.0, 25.0  # of text on one core
+ITEM_BYTES, RANGE_BYTES = (
+    130,
+    90,
+)  # of the driver's memory, for an item and for an input range, while it adds up records
+LEARNER_BYTES = 106  # of memory for each unique pre-token, by BPE, if all are in memory
+
+# Unique pre-tokens of real documents (cl100k): megabytes of text, rows in it, and how they grow at its end (Heaps).
+CURVES = {
+    "en": (33.0, 164_000, 0.52),
+    "ru": (7.5, 72_000, 0.59),
+    "de": (6.0, 70_000, 0.62),
+    "fi": (0.9, 31_000, 0.72),
+    "ko": (4.5, 121_000, 0.78),
+    "ja": (6.7, 136_000, 0.82),
+    "zh": (5.8, 181_000, 0.87),
+    "zh-Hant": (2.0, 81_000, 0.95),
+    "hi": (1.0, 5_000, 0.50),
+}
+# Shares of the text. What is not named is of languages like Finnish.
+MIXES = {
+    "European": {"en": 0.45, "de": 0.25, "ru": 0.2, "fi": 0.1},
+    "world": {"en": 0.45, "de": 0.18, "ru": 0.12, "zh": 0.08, "ja": 0.05, "ko": 0.02, "hi": 0.05, "fi": 0.05},
+    "a third Chinese": {"en": 0.4, "zh": 0.3, "zh-Hant": 0.03, "de": 0.2, "hi": 0.07},
+}
+MIX = "world"  # where the table needs one
 
 # Assumed.
 FILE_BYTES = 10**7  # of text
-UNIQUE_IN_64_MB, HEAPS = 420_000, 0.7  # unique pre-tokens, and how they grow with text
-LARGEST_SHARE = 0.45  # of the text, that of the largest language; a file has one language, or as many as MIXED
-MIXED = 161  # languages of equal size in each file, as crawls have them
 REQUESTS_PER_ITEM = 12  # of a store: the input, runs, rejects, records, shards
+PRICE_PER_MILLION_REQUESTS = 2.5  # between that of reading and that of writing
 
-MEMORY = {"driver": 64 * 10**9, "learner": 256 * 10**9}  # of hosts that are easy to get
+MEMORY = {"driver": 8 * 10**9, "learner": 64 * 10**9}  # of hosts
+MAX_DRIVER_S = MAX_TASK_S = 4 * 3600  # in which all other workers may be idle
 
 
 class Planned(NamedTuple):
@@ -76,6 +104,11 @@ class Planned(NamedTuple):
     seconds: float  # of a processor
     peak_bytes: int  # beside what the process had
     table_bytes: int
+
+    @property
+    def text_bytes(self) -> int:
+        """Of all files."""
+        return self.files * FILE_BYTES
 
 
 def make_files(number: int) -> Iterator[InputFile]:
@@ -135,99 +168,123 @@ def measure_elsewhere(number: int) -> Planned:
     return Planned(*json.loads(done.stdout))
 
 
-class Merged(NamedTuple):
-    """What the merges of one table and partition took."""
-
-    merges: int
-    read_bytes: int
-    left: int  # runs
-
-
-def merge_synthetic(num_runs: int, run_bytes: int, num_partitions: int) -> Merged:
-    """Merge that many runs of that size as a build does; what is merged has as many rows as Heaps' law says."""
-    merges = read = 0
-
-    def merge(runs: list[RunRef]) -> RunRef:
-        nonlocal merges, read
-        merges += 1
-        read += sum(run.size_bytes for run in runs)
-        size = int(sum(run.size_bytes ** (1 / HEAPS) for run in runs) ** HEAPS)
-        return RunRef("", 0, f"merge-{merges:09d}", 0, size, "")
-
-    runs = [RunRef("", 0, f"run-{i:09d}", 0, run_bytes, "") for i in range(num_runs)]
-    few = merge_down(runs, choose_max_runs(num_partitions), merge)
-    return Merged(merges, read, len(few))
-
-
-def count_unique(text_bytes: float) -> float:
+def count_unique(lang: str, text_bytes: float) -> float:
     """Unique pre-tokens in that much text of a language."""
-    return UNIQUE_IN_64_MB * (text_bytes / (64 << 20)) ** HEAPS
+    megabytes, rows, power = CURVES[lang]
+    grown = rows * (text_bytes / 1e6 / megabytes) ** power
+    return float(min(grown, text_bytes / 8))  # small texts repeat less than the curve says
+
+
+def count_rows(mix: str, text_bytes: float, num_languages: int = 1) -> float:
+    """Unique pre-tokens in that much text. num_languages: as which each share comes, of equal size."""
+    parts = max(1, num_languages // len(MIXES[mix]))
+    return sum(parts * count_unique(lang, share * text_bytes / parts) for lang, share in MIXES[mix].items())
+
+
+def list_levels(items: int) -> list[tuple[int, int]]:
+    """(run files, merges that read them) of each level of merges, as count_steps makes them."""
+    levels, num = [], items
+    while num > FAN_IN:
+        merges = MergesOfLevel(len(levels), num)
+        levels.append((num, len(merges)))
+        num = len(merges)
+    return levels
 
 
 class Need(NamedTuple):
     """What a build asks for."""
 
     items: int
-    partitions: int
+    ranges: int
     merges: int
-    shuffle_bytes: int  # read by merges
+    references: int  # to runs, in all records together; no process holds them
+    run_bytes: int  # stored until tables are there
+    merged_rows: float  # read by merges, and once more for tables
     requests: int
     plan_s: float
     plan_bytes: int
-    refs_bytes: int  # memory for the references to runs in one process
-    mixed_refs_bytes: int  # the same, with files of MIXED languages
+    driver_s: float  # to read what workers recorded of counts
+    driver_bytes: int  # beside the plan
     learner_bytes: int
-    core_hours: float
-    mixed_core_hours: float  # with files of MIXED languages
+    text_hours: float  # of cores, to count and to encode the text
+    merge_hours: float  # of cores, for runs, merges and tables
+    longest_s: float  # the longest single merge or table
+
+    @property
+    def core_hours(self) -> float:
+        return self.text_hours + self.merge_hours
 
     def find_breaks(self) -> list[str]:
         """What does not fit, by name."""
-        held = {"planning": self.plan_bytes, "references to runs": max(self.refs_bytes, self.mixed_refs_bytes)}
+        held = {"planning": self.plan_bytes, "records of items": self.driver_bytes + self.plan_bytes}
         breaks = [name for name, size in held.items() if size > MEMORY["driver"]]
-        return breaks + (["learning"] if self.learner_bytes > MEMORY["learner"] else [])
+        if self.driver_s > MAX_DRIVER_S:
+            breaks.append("time for records")
+        if self.longest_s > MAX_TASK_S:
+            breaks.append("the largest table")
+        if self.learner_bytes > MEMORY["learner"]:
+            breaks.append("learning in memory")
+        return breaks
 
 
-def estimate(text_bytes: int, planned: Planned) -> Need:
+def estimate(
+    text_bytes: int, planned: Planned, num_languages: int = 161, mix: str = MIX, file_bytes: int = FILE_BYTES
+) -> Need:
     """What a build of that much text asks for. planned: a plan that was measured."""
-    files = text_bytes // FILE_BYTES
-    items = files * planned.items // planned.files
-    wanted = -(-text_bytes // 4 // BYTES_PER_PARTITION)
-    partitions = min(MAX_PARTITIONS, 1 << (max(1, wanted) - 1).bit_length())
+    files = max(1, text_bytes // file_bytes)
+    items = max(1, text_bytes // (planned.text_bytes // planned.items), files // MAX_RUN_FILES)
+    ranges = choose_num_ranges(text_bytes // 4)
     item_bytes = text_bytes / items
-    runs = max(1, int(items * LARGEST_SHARE))
-    shown = min(runs, FAN_IN**3)  # merges grow in proportion beyond
-    sections = choose_num_sections(int(count_unique(item_bytes)), partitions)
-    mixed_sections = MIXED * choose_num_sections(int(count_unique(item_bytes / MIXED)), partitions)
-    core_hours = text_bytes / 1e6 * (1 / COUNT_MB_S + 1 / ENCODE_MB_S) / 3600
-    merged = merge_synthetic(shown, int(count_unique(item_bytes) * RUN_BYTES / sections), partitions)
-    tiers = 1 + max(0.0, math.log(runs / shown, FAN_IN))
-    scale = items / shown * sections
+    in_item = count_rows(mix, item_bytes, num_languages)
+    run_bytes = int(items * in_item * RUN_BYTES)
+    levels = list_levels(items)
+    per_file = sum(SECTION_S) * ranges + sum(KEY_S) * num_languages
+    seconds = items * (SECTION_S[0] * ranges + KEY_S[0] * num_languages)
+    merged_rows, merges = 0.0, 0
+    longest_s = 0.0
+    for level, (num, number) in enumerate(levels):
+        rows = count_rows(mix, item_bytes * FAN_IN**level, num_languages)
+        merged_rows += rows * num
+        merges += number
+        seconds += num * per_file + rows * num * ROW_S
+        longest_s = max(longest_s, rows * FAN_IN * ROW_S)
+    left = levels[-1][1] if levels else items
+    last = count_rows(mix, text_bytes / left, num_languages) * left
+    tables = max(num_languages, len(MIXES[mix]))
+    seconds += left * per_file + last * TABLE_ROW_S + tables * TABLE_S
+    total = count_rows(mix, text_bytes, num_languages)
+    # A range writes the tables in it; one that several ranges share is then written by one worker.
+    largest = max(count_unique(lang, share * text_bytes) for lang, share in MIXES[mix].items())
+    longest_s = max(longest_s, last / ranges * TABLE_ROW_S, largest * TABLE_ROW_S)
     return Need(
         items,
-        partitions,
-        int(merged.merges * scale),
-        int(merged.read_bytes * scale * tiers),
-        items * REQUESTS_PER_ITEM + 3 * int(merged.merges * scale),
+        ranges,
+        merges + ranges,
+        items * ranges,
+        run_bytes,
+        merged_rows + last,
+        items * REQUESTS_PER_ITEM + 3 * (merges + ranges + tables),
         planned.seconds * files / planned.files,
         planned.peak_bytes * files // planned.files,
-        items * sections * REF_BYTES,
-        items * mixed_sections * REF_BYTES,
-        int(count_unique(text_bytes * LARGEST_SHARE) / LARGEST_SHARE**HEAPS * LEARNER_BYTES),
-        core_hours + items * sections * SECTION_S / 3600,
-        core_hours + items * mixed_sections * SECTION_S / 3600,
+        items * (RECORD_S[0] + RECORD_S[1] * num_languages),
+        items * ITEM_BYTES + files * RANGE_BYTES,
+        int(total * LEARNER_BYTES),
+        (text_bytes / 1e6 * (1 / COUNT_MB_S + 1 / ENCODE_MB_S) + 2 * files * FILE_S) / 3600,
+        seconds / 3600,
+        longest_s,
     )
 
 
-def find_first_break(planned: Planned) -> tuple[int, list[str]]:
+def find_first_break(planned: Planned, num_languages: int = 161, mix: str = MIX) -> tuple[int, list[str]]:
     """(the smallest size of text for which something does not fit, what that is)."""
-    size = 10**11
-    while not (breaks := estimate(size, planned).find_breaks()):
-        size = size * 3 // 2
+    size = 10**10
+    while not (breaks := estimate(size, planned, num_languages, mix).find_breaks()):
+        size = size * 5 // 4
     return size, breaks
 
 
 def main() -> None:
-    """Print a table, and what breaks first."""
+    """Print tables, and what breaks first."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, default=1_000_000, help="that are planned and measured")
     parser.add_argument("--price-per-core-hour", type=float, default=0.05, help="in any currency")
@@ -241,34 +298,89 @@ def main() -> None:
         f"{planned.files:,} files planned into {planned.items:,} work items in {planned.seconds:.0f} s of a processor "
         f"with {planned.peak_bytes / 1e9:.2f} GB: {2e9 / planned.peak_bytes * planned.files:,.0f} files fit into 2 GB"
     )
-    print_table(planned, given.price_per_core_hour)
+    print_sizes(planned, given.price_per_core_hour)
+    print_languages(planned)
+    print_files(planned)
+    print_learning(planned)
+    print_cluster(planned, given.price_per_core_hour)
 
 
-def print_table(planned: Planned, price_per_core_hour: float) -> None:
-    """Print what each size asks for, and what breaks first."""
-    print("| | " + " | ".join(SIZES) + " |\n|---|" + "--:|" * len(SIZES))
+def print_sizes(planned: Planned, price_per_core_hour: float) -> None:
+    """What each size asks for."""
     needs = [estimate(size, planned) for size in SIZES.values()]
-    rows = {
-        "work items": [f"{need.items:,}" for need in needs],
-        "files that hold the plan for engines": [f"{count_parts(need.items):,}" for need in needs],
-        "merges": [f"{need.merges:,}" for need in needs],
-        "read by merges, TB": [f"{need.shuffle_bytes / 1e12:,.1f}" for need in needs],
-        "requests to a store, millions": [f"{need.requests / 1e6:,.1f}" for need in needs],
-        "planning, minutes": [f"{need.plan_s / 60:,.1f}" for need in needs],
-        "driver: planning, GB": [f"{need.plan_bytes / 1e9:,.1f}" for need in needs],
-        "driver: references to runs, GB": [f"{need.refs_bytes / 1e9:,.1f}" for need in needs],
-        f"the same, {MIXED} languages in a file": [f"{need.mixed_refs_bytes / 1e9:,.1f}" for need in needs],
-        "learner, GB": [f"{need.learner_bytes / 1e9:,.0f}" for need in needs],
-        "core hours": [f"{need.core_hours:,.0f}" for need in needs],
-        f"core hours, {MIXED} languages in a file": [f"{need.mixed_core_hours:,.0f}" for need in needs],
-        "hours on 1,000 cores": [f"{need.core_hours / 1000:,.2f}" for need in needs],
-        "cost of the cores": [f"{need.core_hours * price_per_core_hour:,.0f}" for need in needs],
-        "does not fit": [", ".join(need.find_breaks()) or "-" for need in needs],
-    }
+    _print_table(
+        ["161 languages in each file", *SIZES],
+        {
+            "work items": [f"{need.items:,}" for need in needs],
+            "files that hold the plan for engines": [f"{count_parts(need.items):,}" for need in needs],
+            "ranges of keys": [f"{need.ranges:,}" for need in needs],
+            "merges": [f"{need.merges:,}" for need in needs],
+            "references to runs, in records, millions": [f"{need.references / 1e6:,.1f}" for need in needs],
+            "runs of items, TB": [f"{need.run_bytes / 1e12:,.1f}" for need in needs],
+            "rows that merges read, billions": [f"{need.merged_rows / 1e9:,.1f}" for need in needs],
+            "requests to a store, millions": [f"{need.requests / 1e6:,.1f}" for need in needs],
+            "planning, minutes": [f"{need.plan_s / 60:,.1f}" for need in needs],
+            "driver: planning, GB": [f"{need.plan_bytes / 1e9:,.1f}" for need in needs],
+            "driver: records of counts, GB": [f"{need.driver_bytes / 1e9:,.1f}" for need in needs],
+            "driver: reading these, hours": [f"{need.driver_s / 3600:,.1f}" for need in needs],
+            "learner, all in memory, GB": [f"{need.learner_bytes / 1e9:,.0f}" for need in needs],
+            "core hours for text": [f"{need.text_hours:,.0f}" for need in needs],
+            "core hours for runs, merges and tables": [f"{need.merge_hours:,.1f}" for need in needs],
+            "the longest merge or table, minutes": [f"{need.longest_s / 60:,.0f}" for need in needs],
+            "hours on 1,000 cores": [f"{need.core_hours / 1000:,.2f}" for need in needs],
+            "cost of the cores": [f"{need.core_hours * price_per_core_hour:,.0f}" for need in needs],
+            "does not fit": [", ".join(need.find_breaks()) or "-" for need in needs],
+        },
+    )
+
+
+def print_languages(planned: Planned) -> None:
+    """What languages in a file cost, and what breaks first."""
+    rows = {}
+    for num in LANGUAGES:
+        need, (size, breaks) = estimate(10**12, planned, num), find_first_break(planned, num)
+        hours = [f"{need.merge_hours:,.1f}", f"{need.merge_hours / need.text_hours:.2f}"]
+        rows[f"{num:,}"] = [*hours, f"{need.driver_s / 60:,.0f}", f"{size / 1e12:.2g} TB: {', '.join(breaks)}"]
+    _print_table(["languages in a file, 1 TB", "core hours", "of those for text", "records, minutes", "first"], rows)
+
+
+def print_files(planned: Planned) -> None:
+    """What the number of files costs, 1 TB of text."""
+    needs = {num: estimate(10**12, planned, file_bytes=10**12 // num) for num in (10**5, 10**6, 10**7, 10**8, 10**9)}
+    _print_table(
+        ["files of 1 TB", *(f"1e{len(str(num)) - 1}" for num in needs)],
+        {
+            "work items": [f"{need.items:,}" for need in needs.values()],
+            "driver, GB": [f"{(need.plan_bytes + need.driver_bytes) / 1e9:,.2f}" for need in needs.values()],
+            "planning, minutes": [f"{need.plan_s / 60:,.1f}" for need in needs.values()],
+            "core hours": [f"{need.core_hours:,.0f}" for need in needs.values()],
+        },
+    )
+
+
+def print_learning(planned: Planned) -> None:
+    """Up to what size all rows fit, by mix of languages."""
+    rows = {}
+    for mix in MIXES:
+        size = 10**9
+        while estimate(size, planned, mix=mix).learner_bytes < MEMORY["learner"]:
+            size = size * 11 // 10
+        rows[mix] = [f"{count_rows(mix, 10**12) / 1e9:.2f}", f"{size / 1e12:.2g}"]
+    _print_table(["mix", "rows of 1 TB, billions", "learned in memory of 64 GB up to, TB"], rows)
+
+
+def print_cluster(planned: Planned, price_per_core_hour: float) -> None:
+    """10 TB on 64 workers of one core each."""
+    need = estimate(10**13, planned)
+    hours = need.core_hours / 64 + (need.plan_s + need.driver_s + need.longest_s) / 3600
+    cost = need.core_hours * price_per_core_hour + need.requests / 1e6 * PRICE_PER_MILLION_REQUESTS
+    print(f"10 TB on 64 workers: {hours:,.1f} hours without learning; {cost:,.0f} for cores and requests")
+
+
+def _print_table(head: list[str], rows: dict[str, list[str]]) -> None:
+    print("\n| " + " | ".join(head) + " |\n|---|" + "--:|" * (len(head) - 1))
     for name, cells in rows.items():
         print(f"| {name} | " + " | ".join(cells) + " |")
-    size, breaks = find_first_break(planned)
-    print(f"first to break: {', '.join(breaks)}, at {size / 1e12:.2g} TB")
 
 
 if __name__ == "__main__":

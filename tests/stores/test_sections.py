@@ -13,11 +13,11 @@ def test_neighbours_are_fetched_by_one_exact_range(s3_here: Store) -> None:
     attempts = Attempts(s3_here.fresh(), "counts", "0" * 64)
     rows = [[(b"%d-%03d" % (which, i), i + 1, 1) for i in range(200)] for which in range(6)]
     with attempts.new_file("item.runs") as new:
-        runs = [write_section(new.file, new.attempt, "en", 0, [make_rows(some)]) for some in rows]
+        runs = [write_section(new.file, new.attempt, 0, [("en", make_rows(some))]) for some in rows]
     s3_here.proxy.reset()
     chosen = [4, 1, 2]
     found = [
-        [row for block in section for row in list_rows(block)]
+        [row for _, block in section for row in list_rows(block)]
         for section in read_sections(attempts, [runs[i] for i in chosen])
     ]
     assert found == [rows[i] for i in chosen]

@@ -48,7 +48,7 @@ def make_jobs(attempts: Attempts) -> tuple[CountJob, EncodeJob]:
     shards = ShardsConfig(("arrow",), 1 << 20, "plan", "0", "zstd", (), "ordinary")
     spec = learned().spec
     return (
-        make_count_job(counts, attempts, "/base", 4, 1 << 20),
+        make_count_job(counts, attempts, "/base", 1, 1 << 20),
         make_encode_job(shards, attempts, "/base", "/tokcore.json", "0" * 64, spec),
     )
 

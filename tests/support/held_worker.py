@@ -15,7 +15,7 @@ from typing import Any
 # Step -> the module and the name by which a worker calls it.
 STEPS = {
     "count": ("tokcore_pipelines.work.count_item", "find_or_count_item"),
-    "merge": ("tokcore_pipelines.work.runs", "write_count_table"),
+    "merge": ("tokcore_pipelines.work.combining", "write_range"),
     "encode": ("tokcore_pipelines.work.encode_item", "find_or_encode_item"),
 }
 

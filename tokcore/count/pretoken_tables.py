@@ -4,7 +4,7 @@ A run is what workers exchange: sorted rows as an Arrow IPC stream, quick to wri
 what stays: the same rows as Parquet, which any tool can query. Rows are sorted by the bytes of the pre-token, so the
 same counts give the same rows however they were gathered.
 Leaves to others: how texts are counted (counting), where files are (pipelines), what weights are (mixing), what is
-learned from rows (bpe).
+learned from rows (bpe), rows of several tables in one run (keyed_runs).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TABLE_SCHEMA = pa.schema(
     ]
 )
 # In memory, keys have 64-bit offsets; Parquet has no such distinction.
-_ROWS_SCHEMA = _TABLE_SCHEMA.set(0, pa.field("pretoken", pa.large_binary(), nullable=False))
+ROWS_SCHEMA = _TABLE_SCHEMA.set(0, pa.field("pretoken", pa.large_binary(), nullable=False))
 _MAX_ARRAY_BYTES = 2**31 - 1  # of an Arrow binary array
 
 
@@ -87,9 +87,9 @@ def split_rows(rows: CountRows, num_partitions: int) -> list[CountRows]:
         return [rows]
     order = np.argsort(partitions, kind="stable")
     bounds = np.searchsorted(partitions[order], np.arange(num_partitions + 1))
-    taken = _make_large_batch(rows).take(pa.array(order))
+    taken = make_batch_of_rows(rows).take(pa.array(order))
     return [
-        _make_rows(batch)
+        make_rows_of_batch(batch)
         for start, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
         for batch in [taken.slice(start, end - start)]
     ]
@@ -150,10 +150,10 @@ def write_run(file: Any, rows: Iterable[CountRows]) -> None:
     """
     # lz4 costs two thirds of the time of zstd 1, whose runs are half as large; figures in native/OPTIMIZATIONS.md.
     options = pa.ipc.IpcWriteOptions(compression=pa.Codec("lz4"), use_threads=False)
-    with pa.ipc.new_stream(Sink(file), _ROWS_SCHEMA, options=options) as writer:
+    with pa.ipc.new_stream(Sink(file), ROWS_SCHEMA, options=options) as writer:
         for block in _cut_into_blocks(rows):
-            writer.write_batch(_make_large_batch(block))
-        writer.write_batch(pa.RecordBatch.from_pylist([], _ROWS_SCHEMA))
+            writer.write_batch(make_batch_of_rows(block))
+        writer.write_batch(pa.RecordBatch.from_pylist([], ROWS_SCHEMA))
 
 
 def read_run(file: Any) -> Iterator[CountRows]:
@@ -163,10 +163,10 @@ def read_run(file: Any) -> Iterator[CountRows]:
     """
     try:
         with pa.ipc.open_stream(Source(file)) as reader:
-            if reader.schema != _ROWS_SCHEMA:
+            if reader.schema != ROWS_SCHEMA:
                 raise FormatError(f"not a run of count rows: its columns are {reader.schema.names}")
             while (batch := reader.read_next_batch()).num_rows:
-                yield _make_rows(batch)
+                yield make_rows_of_batch(batch)
             if next(iter(reader), None) is not None:
                 raise FormatError("run of count rows: rows after its end")
     except (StopIteration, pa.ArrowException, OSError) as error:
@@ -241,26 +241,30 @@ def read_table_totals(file: Any) -> TableTotals:
 def _cut_into_blocks(rows: Iterable[CountRows]) -> Iterator[CountRows]:
     """The same rows in blocks as BLOCK_ROWS and BLOCK_KEY_BYTES say, however they came."""
     held: list[CountRows] = []
-    num_rows = key_bytes = 0
+    num_rows, key_bytes = BLOCK_ROWS, BLOCK_KEY_BYTES  # that are left
     for block in rows:
         start = 0
         while start < block.num_rows:
-            offsets = block.keys.offsets
-            by_bytes = int(np.searchsorted(offsets, offsets[start] + BLOCK_KEY_BYTES - key_bytes))
-            end = min(block.num_rows, start + BLOCK_ROWS - num_rows, max(by_bytes, start + 1))
-            held.append(block.slice(start, end))
-            num_rows += end - start
-            key_bytes += int(offsets[end] - offsets[start])
-            start = end
-            if num_rows >= BLOCK_ROWS or key_bytes >= BLOCK_KEY_BYTES:
-                yield _join(held)
+            held.append(take_block(block, start, num_rows, key_bytes))
+            start += held[-1].num_rows
+            num_rows -= held[-1].num_rows
+            key_bytes -= held[-1].keys.size_bytes
+            if min(num_rows, key_bytes) <= 0:
+                yield join_blocks(held)
                 held = []
-                num_rows = key_bytes = 0
+                num_rows, key_bytes = BLOCK_ROWS, BLOCK_KEY_BYTES
     if held:
-        yield _join(held)
+        yield join_blocks(held)
 
 
-def _join(blocks: list[CountRows]) -> CountRows:
+def take_block(rows: CountRows, start: int, num_rows: int, key_bytes: int) -> CountRows:
+    """The rows from start up to the first that reaches one of these, or to the end. Not copied."""
+    offsets = rows.keys.offsets
+    by_bytes = int(np.searchsorted(offsets, offsets[start] + key_bytes))
+    return rows.slice(start, min(rows.num_rows, start + num_rows, max(by_bytes, start + 1)))
+
+
+def join_blocks(blocks: Sequence[CountRows]) -> CountRows:
     """The rows of several blocks, in order, as one."""
     if len(blocks) == 1:
         return blocks[0]
@@ -290,9 +294,10 @@ def _make_binary_batch(rows: CountRows) -> pa.RecordBatch:
     return _make_batch(pa.binary(), offsets, rows.keys.data[start:end], rows, _TABLE_SCHEMA)
 
 
-def _make_large_batch(rows: CountRows) -> pa.RecordBatch:
+def make_batch_of_rows(rows: CountRows) -> pa.RecordBatch:
+    """Rows as an Arrow batch of ROWS_SCHEMA. Keys and columns that are contiguous are not copied."""
     start, end = int(rows.keys.offsets[0]), int(rows.keys.offsets[-1])
-    return _make_batch(pa.large_binary(), rows.keys.offsets - start, rows.keys.data[start:end], rows, _ROWS_SCHEMA)
+    return _make_batch(pa.large_binary(), rows.keys.offsets - start, rows.keys.data[start:end], rows, ROWS_SCHEMA)
 
 
 def _make_batch(
@@ -308,7 +313,8 @@ def _make_batch(
     return pa.RecordBatch.from_arrays([keys, counts, documents], schema=schema)
 
 
-def _make_rows(batch: pa.RecordBatch) -> CountRows:
+def make_rows_of_batch(batch: pa.RecordBatch) -> CountRows:
+    """The inverse of make_batch_of_rows."""
     counts, documents = (batch.column(i).to_numpy() for i in (1, 2))
     return CountRows(make_texts_from_arrow(batch.column(0)), counts, documents)
 

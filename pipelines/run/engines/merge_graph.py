@@ -1,8 +1,8 @@
 """Sorted runs of counts, added up in workers.
 
-    ((name, partition), run) -> MergeToFew -> (name, runs) -> Finish
+    ((name, partition), run) -> MergeToFew -> Regroup -> (name, runs) -> Finish
 
-The merges themselves are in tokcore_pipelines.work.runs and token_count_runs.
+The merges themselves are in tokcore_pipelines.work.runs, range_tables and token_count_runs.
 """
 
 from __future__ import annotations
@@ -37,11 +37,12 @@ class AddUpRuns(beam.PTransform):
 
     def expand(self, runs: beam.PCollection[KeyedRun]) -> beam.PCollection[Any]:
         combine = MergeToFew(self.attempts, self.adding.max_runs, self.adding.merge)
+        regroup = _Regroup(self.attempts, self.adding.regroup)
         finish = _Finish(self.attempts, self.adding.finish)
         return (
             runs
             | "MergeToFew" >> beam.CombinePerKey(combine).with_output_types(KeyedRuns)
-            | "DropPartition" >> beam.FlatMapTuple(_drop_partition).with_output_types(tuple[str, RunRef])
+            | "Regroup" >> beam.ParDo(regroup).with_output_types(tuple[str, RunRef])
             | "GroupPartitions" >> beam.GroupByKey()
             | "Finish" >> beam.ParDo(finish).with_output_types(self.kind)
         )
@@ -97,6 +98,16 @@ class MergeToFew(beam.CombineFn):
 
 
 @dataclasses.dataclass
+class _Regroup(beam.DoFn):
+    attempts: Attempts
+    regroup: Callable[[Attempts, tuple[str, int], tuple[RunRef, ...]], Iterable[tuple[str, RunRef]]]
+
+    def process(self, element: KeyedRuns) -> Iterator[tuple[str, RunRef]]:
+        key, runs = element
+        yield from run_here(lambda: self.regroup(self.attempts, key, tuple(sorted(runs, key=order_runs))))
+
+
+@dataclasses.dataclass
 class _Finish(beam.DoFn):
     attempts: Attempts
     finish: Callable[[Attempts, str, tuple[RunRef, ...]], Any]
@@ -104,7 +115,3 @@ class _Finish(beam.DoFn):
     def process(self, element: tuple[str, Iterable[RunRef]]) -> Iterator[Any]:
         name, runs = element
         yield run_here(lambda: self.finish(self.attempts, name, tuple(sorted(runs, key=order_runs))))
-
-
-def _drop_partition(key: tuple[str, int], runs: Iterable[RunRef]) -> Iterator[tuple[str, RunRef]]:
-    return ((key[0], run) for run in runs)

@@ -5,7 +5,7 @@
 Two branches may follow, where the step says so:
 
     number -> ItsGroup -> GroupRecords -> CollectRecords
-    ((name, partition), run) -> MergeToFew -> (name, runs) -> Finish
+    ((name, partition), run) -> MergeToFew -> Regroup -> (name, runs) -> Finish
 
 What tasks give lies in their records, from which the driver takes it. So only numbers and references to runs travel.
 """
