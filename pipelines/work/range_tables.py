@@ -7,13 +7,16 @@ one after another are the table.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
-from tokcore.count.keyed_runs import group_by_key, merge_keyed_rows
+from tokcore.count.keyed_runs import Piece, group_by_key, merge_keyed_rows
 from tokcore.count.pretoken_rows import CountRows
 from tokcore_pipelines.local.worker import report_progress
+from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.store.parallel_requests import MOST, run_at_once
 from tokcore_pipelines.work.key_ranges import HashedKeys, KeyRanges
 from tokcore_pipelines.work.merge_tree import order_runs, reduce_to_few
 from tokcore_pipelines.work.runs import (
@@ -24,6 +27,8 @@ from tokcore_pipelines.work.runs import (
     write_section,
 )
 from tokcore_schemas.refs import RunRef, TableRef
+
+_HELD_TABLES, _HELD_KEY_BYTES = 64, 1 << 23  # of tables of one block, that are written together
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -75,12 +80,27 @@ def write_range(
     few = reduce_to_few(attempts, of.runs)
     sections = [report_merged(pieces, run) for pieces, run in zip(read_sections(attempts, few), few, strict=True)]
     parts: list[RunRef] = []
+    small: list[Piece] = []
+
+    def write_small() -> None:
+        # In a store each table is several requests, which take longer than its rows.
+        most = 1 if urls.is_local(attempts.output) else MOST
+        run_at_once(lambda one: write_count_table(attempts, one[0], [one[1]], result_key), small, most)
+        small.clear()
+
     with attempts.new_file(f"{of.key}.runs", skip_empty=True) as new:
         for key, rows in group_by_key(merge_keyed_rows(sections)):
             if ranges.cuts(key):
                 parts.append(write_section(new.file, new.attempt, of.number, ((key, some) for some in rows), key))
+                continue
+            blocks = [*itertools.islice(rows, 2)]
+            if len(blocks) > 1:
+                write_count_table(attempts, key, itertools.chain(blocks, rows), result_key)
             else:
-                write_count_table(attempts, key, rows, result_key)
+                small.append((key, blocks[0]))
+            if len(small) >= _HELD_TABLES or sum(rows.keys.size_bytes for _, rows in small) >= _HELD_KEY_BYTES:
+                write_small()
+        write_small()
     reach("range.written")
     report_progress("runs", sum(part.size_bytes for part in parts))
     return attempts.record(of.key, PartsOfTables(tuple(parts)))

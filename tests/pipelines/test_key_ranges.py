@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import itertools
+import uuid
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,19 +15,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.builds import ON_BEAM, build_file, jsonl, run, texts, tree, write
 
+from tokcore.count import pretoken_tables
 from tokcore.count.keyed_runs import Piece
 from tokcore.count.pretoken_rows import list_rows, make_rows
+from tokcore.count.pretoken_tables import read_table
 from tokcore.text.pretokenizer import Pretokenizer
 from tokcore.text.texts import make_texts_from_strings
 from tokcore_pipelines.build import count_corpus, item_steps
+from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.work import count_item, merge_tree
 from tokcore_pipelines.work.count_item import LanguageTables
 from tokcore_pipelines.work.item_reader import LanguageTally
 from tokcore_pipelines.work.key_ranges import Bound, HashedKeys, KeyRanges, choose_ranges
-from tokcore_pipelines.work.runs import read_section
+from tokcore_pipelines.work.merge_tree import gather_runs
+from tokcore_pipelines.work.range_tables import RangeToTables, list_shared_tables, write_range, write_table
+from tokcore_pipelines.work.runs import read_section, write_run_file
 from tokcore_schemas.count_key import CountKey
-from tokcore_schemas.refs import RunRef, pack_runs
+from tokcore_schemas.refs import RunRef, TableRef, pack_runs
 
 KEYS = ("de", "en", "en/train/a", "zh")
 rows_of_tables = st.lists(st.tuples(st.sampled_from(KEYS), st.binary(max_size=2)), unique=True).map(sorted)
@@ -109,6 +116,32 @@ def test_a_work_item_leaves_a_run_for_each_range_whatever_its_languages(num_lang
     found = Counter(key for run in runs for key, rows in read_section(attempts, run) for _ in range(rows.num_rows))
     assert found == {key: len(set(some)) + (some[0] in some[1:]) for key, some in given.items()}
     assert len(list(Path(attempts.scratch).iterdir())) == 1
+
+
+@pytest.mark.parametrize("output", ["memory://ranges-of-tests", ""])
+def test_a_range_writes_its_tables_and_its_parts_of_others(output, monkeypatch, tmp_path):
+    """Small ones some at a time, large ones a block at a time; a part of the one that is cut."""
+    monkeypatch.setattr(pretoken_tables, "BLOCK_ROWS", 50)
+    attempts = Attempts(output or str(tmp_path), "counts", uuid.uuid4().hex * 2)
+    ranges = KeyRanges((Bound("large", ""), Bound("shared", b"050".hex())))
+    words = {f"l{i:03d}": 1 + i % 3 for i in range(150)} | {"large": 170, "shared": 99}
+    pieces = [(key, make_rows([(b"%03d" % i, 7, 1) for i in range(num)])) for key, num in sorted(words.items())]
+    with attempts.new_file("item.runs") as new:
+        file = write_run_file(new.file, new.attempt, ranges.deal(pieces))
+    twice = gather_runs([file, file])
+    assert [*twice] == [0, 1, 2]
+    left = [write_range(attempts, ranges, "", RangeToTables(number, runs)) for number, runs in twice.items()]
+    assert [[run.key for run in one.runs] for one in left] == [[], ["shared"], ["shared"]]
+    (shared,) = list_shared_tables(left)
+    assert write_table(attempts, "", shared).num_rows == 99
+    for key, rows in pieces:
+        table = attempts.result(f"table-{key}", TableRef)
+        assert table is not None
+        with storage.open_read(attempts.find(table.file)) as stored:
+            found = [row for block in read_table(io.BytesIO(stored.read())) for row in list_rows(block)]
+        assert found == [(pretoken, 14, 2) for pretoken, _, _ in list_rows(rows)]
+    again = [write_range(attempts, ranges, "", RangeToTables(number, ())) for number in twice]
+    assert again == left, "what is recorded is not made again"
 
 
 SOURCES = """
