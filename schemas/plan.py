@@ -21,7 +21,8 @@ BYTES_PER_PARTITION = 1 << 30
 MAX_PARTITIONS = 256
 
 # Where runs of small files end: where a hash of the uri says; or, in outputs of earlier releases, by size alone.
-Runs = Literal["", "hash"]
+# few: by hash, and each file counts as so much text that a run has at most a thousand.
+Runs = Literal["", "hash", "few"]
 
 # any: only whether it is there. spans: of the text, for masks.
 # name: a string or whole number, as of ids.
@@ -289,6 +290,7 @@ class Plan:
     duplicates: tuple[str, ...]  # uris that were matched more than once, each read once
     # Of each work item, once the duplicates among all documents are known; of a build that keeps them, empty.
     drops: Sequence[DropList] = dataclasses.field(default=(), compare=False)
+    runs: Runs = "hash"
 
     @property
     def size_bytes(self) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from tokcore.errors import FormatError
 from tokcore.files.canonical_json import Sha256Writer, write_canonical_lines
-from tokcore_pipelines.build.commit import get_manifest_url
+from tokcore_pipelines.build.commit import find_manifest, get_manifest_url
 from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, run_stage, write_file
 from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.build.tokenizer_files import import_tokenizer
@@ -20,6 +20,7 @@ from tokcore_pipelines.store.pinned_inputs import FILES, read_pinned_files
 from tokcore_pipelines.work.inputs import LeftOut, ListFiles
 from tokcore_pipelines.work.make_jobs import make_special_tokens
 from tokcore_pipelines.work.plan_inputs import plan_inputs
+from tokcore_pipelines.work.work_items import make_plan
 from tokcore_schemas.config import BuildConfig
 from tokcore_schemas.manifest import Input
 from tokcore_schemas.plan import InputFile, Plan, count_partitions
@@ -48,13 +49,17 @@ def plan_build(
     where_to = urls.resolve(config.base, output or config.build.output)
     is_old = functools.partial(storage.exists, get_manifest_url(where_to, "plan"))
     forbidden = _list_forbidden(config, where_to)
-    return plan_inputs(config, where_to, forbidden, left_out, grows=grows, list_files=list_files, is_old=is_old)
+    plan = plan_inputs(config, where_to, forbidden, left_out, grows=grows, list_files=list_files, is_old=is_old)
+    if plan.runs != "hash" and (made := find_manifest(where_to, PLAN)) is not None and made.config.runs == "hash":
+        # An earlier release planned it, whose runs may have more files. What it holds stays as it is.
+        return make_plan(plan.files, plan.settings, config.plan.range_bytes, plan.duplicates, "hash")
+    return plan
 
 
 def make_plan_key(config: BuildConfig, plan: Plan) -> StageKey[PlanConfig]:
     """What the plan stage is made from. The pins are an input that only it knows: changed files are another plan."""
     pins = {"files": Input(_hash_lines(_write_files_table(plan)), "")}
-    return StageKey("plan", PlanConfig(config.plan.range_bytes, plan.settings, "hash"), {}, pins)
+    return StageKey("plan", PlanConfig(config.plan.range_bytes, plan.settings, plan.runs), {}, pins)
 
 
 def commit_plan(run: BuildRun, plan: Plan) -> PlanManifest:

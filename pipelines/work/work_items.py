@@ -17,8 +17,9 @@ _CUTTABLE = frozenset({("jsonl", "none", ""), ("text", "none", "line")})
 _EXPANSION = {"none": 1, "gz": 4, "zst": 4, "bz2": 5, "xz": 5}
 
 
-# A run of small files has at most so many, however small they are.
-MAX_RUN_FILES = 10_000
+# A run of small files has at most so many, however small they are; in plans of earlier releases, ten times as many.
+MAX_RUN_FILES = 1_000
+_MAX_HASHED_FILES = 10_000
 
 
 def make_plan(
@@ -26,16 +27,29 @@ def make_plan(
     settings: Sequence[ReadSettings],
     range_bytes: int,
     duplicates: Iterable[str] = (),
-    runs: Runs = "hash",
+    runs: Runs | None = None,
 ) -> Plan:
     """The plan of these files: sorted by uri, large plain ones cut every range_bytes, small ones dealt in runs.
 
     A run has about range_bytes / 2 of text, so that a corpus of many small files keeps many workers busy and its
     shards still reach a useful size. It ends where a hash of a uri says, so a new file changes its own run alone. runs:
-    how they end; others are those of outputs of earlier releases.
+    how they end, in a plan that there is; None: as in new plans, which have few files in each.
     """
     ordered = _sort_files(files)
-    ends_run = _ends_run_by_hash if runs == "hash" else _ends_run_by_size
+    items = _make_items(ordered, settings, range_bytes, "hash" if runs is None else runs)
+    if runs is None and any(len(item.ranges) > MAX_RUN_FILES for item in items):
+        runs = "few"
+        items = _make_items(ordered, settings, range_bytes, runs)
+    named = tuple(sorted(set(duplicates)))
+    return Plan(ordered, tuple(settings), items, named, runs="hash" if runs is None else runs)
+
+
+def _make_items(
+    ordered: Iterable[InputFile], settings: Sequence[ReadSettings], range_bytes: int, runs: Runs
+) -> PackedRows[WorkItem]:
+    """The work items of sorted files."""
+    ends_run = _ends_run_by_size if runs == "" else _ends_run_by_hash
+    least = -(-range_bytes // MAX_RUN_FILES) if runs == "few" else 0  # that a file counts as
     items = pack_items()
     run: list[InputRange] = []
     run_text = 0
@@ -51,13 +65,14 @@ def make_plan(
         text = estimate_text_bytes(file.size_bytes, settings[file.settings])
         if 2 * text >= range_bytes:
             close()
+        text = max(text, least)
         for start, end in _cut_file(file, settings[file.settings], range_bytes):
             run.append(InputRange(index, start, end))
-            run_text += estimate_text_bytes(end - start, settings[file.settings])
+            run_text += max(least, estimate_text_bytes(end - start, settings[file.settings]))
             if ends_run(file.uri, text, run_text, len(run), range_bytes):
                 close()
     close()
-    return Plan(ordered, tuple(settings), items, tuple(sorted(set(duplicates))))
+    return items
 
 
 def _sort_files(files: Iterable[InputFile]) -> PackedRows[InputFile]:
@@ -81,7 +96,7 @@ def _ends_run_by_hash(uri: str, text: int, run_text: int, num_files: int, range_
     In between a file ends it with the odds of its text in 3/8 of range_bytes, so 1/2 is what runs have on average. A
     range of a file that is not small is alone.
     """
-    if 2 * text >= range_bytes or run_text >= range_bytes or num_files >= MAX_RUN_FILES:
+    if 2 * text >= range_bytes or run_text >= range_bytes or num_files >= _MAX_HASHED_FILES:
         return True
     if 8 * run_text < range_bytes:
         return False

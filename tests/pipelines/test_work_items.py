@@ -7,9 +7,14 @@ import itertools
 
 from hypothesis import given
 from hypothesis import strategies as st
+from support.builds import build_file, jsonl, run, texts, write
 
+from tokcore_pipelines.build.commit import find_manifest
+from tokcore_pipelines.check.verify import verify
+from tokcore_pipelines.work import work_items
 from tokcore_pipelines.work.work_items import estimate_text_bytes, make_plan
 from tokcore_schemas.plan import InputFile, Plan, ReadSettings, count_partitions
+from tokcore_schemas.stage_table import PLAN
 
 JSON_LINES = ReadSettings("jsonl", "none", "text", "", "en", "", "reject", 1000, "", "")
 SETTINGS = (
@@ -92,7 +97,33 @@ def test_a_plan_does_not_follow_the_order_in_which_files_come():
 
 
 def test_runs_are_bounded_in_number_however_small_their_files_are():
-    assert [len(run) for run in list_runs(make_plan(make_files(25_000, 0), SETTINGS, 64_000))] == [10_000, 10_000, 5000]
+    files = make_files(25_000, 0)
+    plan = make_plan(files, SETTINGS, 64_000_000)
+    sizes = [len(run) for run in list_runs(plan)]
+    assert plan.runs == "few"
+    assert sum(sizes) == 25_000
+    assert min(sizes[:-1]) >= 125
+    assert max(sizes) <= 1000
+    assert 400 < sum(sizes) / len(sizes) < 600
+    assert make_plan(files, SETTINGS, 64_000_000, runs="few") == plan
+
+
+def test_a_new_file_changes_its_own_run_of_few_alone():
+    files = make_files(5000, 200)
+    before, after = ({*list_runs(make_plan(some, SETTINGS, 64_000_000))} for some in (files[1:], files))
+    assert len(after - before) <= 2 < len(after)
+
+
+def test_plans_that_have_few_files_in_a_run_are_as_before():
+    files = make_files(2000, 100_000)
+    plan = make_plan(files, SETTINGS, 64_000_000)
+    assert plan.runs == "hash"
+    assert plan == make_plan(files, SETTINGS, 64_000_000, runs="hash")
+
+
+def test_plans_of_earlier_releases_keep_their_many_files():
+    plan = make_plan(make_files(25_000, 0), SETTINGS, 64_000, runs="hash")
+    assert [len(run) for run in list_runs(plan)] == [10_000, 10_000, 5000]
 
 
 def test_runs_of_earlier_releases_stay_as_they_were():
@@ -117,3 +148,23 @@ def test_an_assignment_carries_what_a_worker_needs():
     assert [(r.uri, r.version, r.start, r.end, r.settings) for r in assignment.ranges] == [
         ("a", "v1", 4, 8, SETTINGS[0])
     ]
+
+
+def test_outputs_keep_how_they_were_planned(monkeypatch, tmp_path):
+    """With many files in a work item, which new builds do not have; what is built of either is verified."""
+    for number, text in enumerate(texts("en", 60)):
+        write(tmp_path / f"{number:02d}.jsonl", jsonl([{"text": text}]))
+    source = '[[source]]\nlang = "en"\nfiles = "*.jsonl"\n'
+    path = build_file(tmp_path, source, "[plan]\nrange_bytes = 1_000_000\n[learn]\nvocab_size = 300\n")
+    earlier = run(path, tmp_path / "earlier")
+    monkeypatch.setattr(work_items, "MAX_RUN_FILES", 20)
+    assert run(path, tmp_path / "earlier") == earlier
+    new = run(path, tmp_path / "new")
+    assert run(path, tmp_path / "new") == new
+    assert new.root != earlier.root
+    for output, runs in (("earlier", "hash"), ("new", "few")):
+        made = find_manifest(str(tmp_path / output), PLAN)
+        assert made is not None
+        assert made.config.runs == runs
+        assert (made.totals.items > 2) == (runs == "few")
+        assert verify(str(tmp_path / output), decode=None, base=str(tmp_path)).problems == ()

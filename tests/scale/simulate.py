@@ -232,7 +232,7 @@ def estimate(
 ) -> Need:
     """What a build of that much text asks for. planned: a plan that was measured."""
     files = max(1, text_bytes // file_bytes)
-    items = max(1, text_bytes // (planned.text_bytes // planned.items), files // MAX_RUN_FILES)
+    items = max(1, text_bytes // (planned.text_bytes // planned.items), 2 * files // MAX_RUN_FILES)
     ranges = choose_num_ranges(text_bytes // 4)
     item_bytes = text_bytes / items
     in_item = count_rows(mix, item_bytes, num_languages)

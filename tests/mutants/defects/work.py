@@ -201,8 +201,8 @@ DEFECTS = (
     Defect(
         "new-file-moves-all-runs",
         "runs of small files end by size alone, so a new file changes all that come after it",
-        "make_plan",
-        'ends_run = _ends_run_by_hash if runs == "hash" else _ends_run_by_size',
+        "_make_items",
+        'ends_run = _ends_run_by_size if runs == "" else _ends_run_by_hash',
         "ends_run = _ends_run_by_size",
         in_tests("pipelines/test_work_items.py::test_a_new_file_changes_its_own_run_only"),
     ),
@@ -551,6 +551,14 @@ DEFECTS = (
         "if getattr(file.about, name) == asked",
         "",
         in_tests("pipelines/test_counts_apart.py::test_counts_can_be_added_up_by_split_source_and_language"),
+    ),
+    Defect(
+        "old-plans-cut-anew",
+        "an output that was planned with many files in a work item is planned with few",
+        "plan_build",
+        'made.config.runs == "hash":',
+        'made.config.runs == "no":',
+        in_tests("pipelines/test_work_items.py::test_outputs_keep_how_they_were_planned"),
     ),
     Defect(
         "range-begun-twice",
