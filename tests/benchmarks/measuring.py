@@ -116,9 +116,16 @@ def memory_before() -> float:
 
 
 def measured(
-    function: Callable[..., Result], cores: int = 1, python: str | Path = sys.executable, **arguments: Any
+    function: Callable[..., Result],
+    cores: int = 1,
+    python: str | Path = sys.executable,
+    seconds: float | None = None,
+    **arguments: Any,
 ) -> Result:
-    """function(**arguments) in a process of its own that has that many cores; {"error": ...} if it fails."""
+    """function(**arguments) in a process of its own that has that many cores; {"error": ...} if it fails.
+
+    seconds: by the clock, until it is ended.
+    """
     module = Path(sys.modules[function.__module__].__file__ or "").stem
     request = json.dumps([module, function.__name__, arguments], default=str)
     environment = os.environ | {
@@ -131,9 +138,11 @@ def measured(
         if hasattr(os, "sched_setaffinity"):
             os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-cores:])
 
-    done = subprocess.run(
-        [str(python), __file__, request], env=environment, preexec_fn=pin, capture_output=True, text=True
-    )
+    command = [str(python), __file__, request]
+    try:
+        done = subprocess.run(command, env=environment, preexec_fn=pin, capture_output=True, text=True, timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return {"error": f"not done in {seconds:g} s"}
     with contextlib.suppress(ValueError, IndexError):
         return json.loads(done.stdout.splitlines()[-1])
     lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]

@@ -30,7 +30,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const size_t resume = input.below(1 << 16);
   const std::string_view text = input.rest();
   for (const char* name :
-       {"gpt2", "cl100k", "cl100k-2023", "o200k", "llama3", "qwen2", "nanochat", "tekken"}) {
+       {"gpt2", "cl100k", "cl100k-2023", "o200k", "llama3", "qwen2", "nanochat", "tekken", "deepseek"}) {
     const Pattern pattern = *pattern_from_name(name);
     const auto expected = ends_of({pattern, Implementation::kPortable}, text, 1024);
     expect(expected.empty() == text.empty() && (text.empty() || expected.back() == text.size()),

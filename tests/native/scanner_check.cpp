@@ -49,8 +49,11 @@ const char* const kParts[] = {"a",
                               "\xED\xA0\x80",
                               "\xF4\x90\x80\x80",
                               "\xFF",
-                              "\xC0\x80"};
-const char* const kPatterns[] = {"gpt2", "cl100k", "cl100k-2023", "o200k", "llama3", "qwen2", "nanochat", "tekken"};
+                              "\xC0\x80",
+                              "\xE3\x83\xBB",
+                              "\xE3\x80\x82"};
+const char* const kPatterns[] = {"gpt2",  "cl100k",   "cl100k-2023", "o200k",   "llama3",
+                                 "qwen2", "nanochat", "tekken",      "deepseek"};
 
 uint64_t state = 1;
 

@@ -19,21 +19,24 @@ from tokcore import _native, kernel
 from tokcore.errors import ConfigError, StageError
 from tokcore.reference import reference
 from tokcore.text import unicode
-from tokcore.text.patterns import PATTERNS, find_named_pattern
+from tokcore.text.patterns import PATTERNS, PATTERNS_OF_STEPS, SPLITS_OF_STEPS, find_named_pattern
 from tokcore.text.pretokenize import pretokenize
 from tokcore.text.pretokenizer import Pretokenizer
+from tokcore.text.regex_automaton import make_automaton
 from tokcore.text.regex_split import compile_pattern
+from tokcore.text.regex_tree import parse
 from tokcore.text.texts import Offsets, Texts, make_texts_from_strings
 
 NATIVE = [name for name in kernel.list_available() if name != "reference"]
+NAMES = [*PATTERNS, *PATTERNS_OF_STEPS]
 
 # One or more of every class that a pattern tells apart, in one to four bytes, and bytes that are not UTF-8.
 LETTERS = ["a", "s", "d", "l", "L", "v", "e", "R", "t", "M", "B", "é", "É", "ſ", "я", "Ǆ", "ǅ", "𐐀", "𐐨"]
-CASELESS = ["ª", "ʰ", "日", "ก", "अ", "한", "𠀀"]
-MARKS = ["\u0301", "\u093f", "\ufe0f", "\U000e0100"]
+CASELESS = ["ª", "ʰ", "日", "ア", "龥", "\u9fa6", "ก", "अ", "한", "𠀀"]
+MARKS = ["\u0301", "\u093f", "\u3099", "\ufe0f", "\U000e0100"]
 NUMBERS = ["1", "2", "²", "٣", "３", "𝟙"]
 SPACES = [" ", "\n", "\r", "\t", "\u0085", "\u00a0", "\u2028", "\u3000"]
-OTHERS = ["'", "!", "/", "-", "’", "。", "😀", "\u200d", "\0", "\u0378", "\U0010ffff"]
+OTHERS = ["'", "!", "/", "-", "’", "。", "・", "😀", "\u200d", "\0", "\x7f", "\u0378", "\u3040", "\U0010ffff"]
 NOT_UTF8 = [b"\x80", b"\xbf", b"\xc3", b"\xe0\x80\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe2\x82", b"\xff"]
 ALPHABET = [c.encode() for c in [*LETTERS, *CASELESS, *MARKS, *NUMBERS, *SPACES, *OTHERS]] + NOT_UTF8
 PHRASES = [
@@ -86,11 +89,11 @@ def assert_equals_reference(name: str, batch: Texts) -> None:
 @example(batch=[b"\xed\xa0\x80a", b"b \xed\xbf\xbfc"])  # surrogates are no characters, which one letter may follow
 def test_equals_reference(batch: list[bytes]) -> None:
     packed = make_texts_from_strings(batch)
-    for name in PATTERNS:
+    for name in NAMES:
         assert_equals_reference(name, packed)
 
 
-@pytest.mark.parametrize("name", PATTERNS)
+@pytest.mark.parametrize("name", NAMES)
 def test_equals_reference_on_all_short_class_strings(name: str) -> None:
     """The reference takes seconds for the longest ones, so `ci` shows it each eighth; all implementations see all."""
     classes = [b"a", b"A", b"s", b"'", b" ", b"\n", b"\t", b"1", b"!", b"/"]
@@ -104,7 +107,7 @@ def test_equals_reference_on_all_short_class_strings(name: str) -> None:
     assert_implementations_agree(name, make_texts_from_strings(longest))
 
 
-@pytest.mark.parametrize("name", PATTERNS)
+@pytest.mark.parametrize("name", NAMES)
 def test_implementations_agree_on_long_random_texts(name: str) -> None:
     rng = random.Random(name)
     batch = []
@@ -131,10 +134,27 @@ def test_implementations_agree_on_contractions_at_every_offset(name: str) -> Non
     assert_implementations_agree(name, make_texts_from_strings(batch))
 
 
+@examples(200)
+@given(batch=st.lists(texts, max_size=4))
+@example(batch=["した・・/a·!é漢\u3040字 漢 1\n ア".encode()])
+@example(batch=["!\n漢!\n・\n1 \t2  a \0\0b\u200d1".encode()])
+def test_lists_of_steps_run_as_one_pattern(batch: list[bytes]) -> None:
+    packed = make_texts_from_strings(batch)
+    for name, expressions in SPLITS_OF_STEPS.items():
+        ends = packed.offsets[1:]
+        for expression in expressions:  # each cuts what those before it left
+            automaton = make_automaton(parse(expression, "oniguruma"))
+            assert automaton is not None
+            ends = automaton.split(Texts(packed.data, np.concatenate([packed.offsets[:1], ends])))[0]
+        for implementation in NATIVE:
+            found = split_arrays(name, implementation, packed)
+            assert np.array_equal(found[0], ends), implementation
+
+
 @examples(300)
 @given(text=texts, capacity=st.sampled_from([1, 2, 7, 63, 64, 100]))
 def test_a_scan_resumes_at_any_end(text: bytes, capacity: int) -> None:
-    for name, implementation in itertools.product(PATTERNS, NATIVE):
+    for name, implementation in itertools.product(NAMES, NATIVE):
         stepped = _native.split_in_steps(name, text, implementation, capacity).tolist()
         assert stepped == split(name, implementation, make_texts_from_strings([text]))[0], (name, implementation)
 
@@ -151,14 +171,14 @@ def assigned() -> list[str]:
 
 def test_implementations_agree_on_every_code_point() -> None:
     packed = make_texts_from_strings(["".join(f"{c}a{c}" for c in SCALARS)])
-    for name in PATTERNS:
+    for name in NAMES:
         assert_implementations_agree(name, packed)
 
 
 @pytest.mark.parametrize("template", ["@", "a@b@", " @ ", "'@1@", "!@A@\n", "@'s\r@/", "@@@1", "\u3000@日\u0301@a"])
 def test_implementations_agree_on_every_assigned_character(template: str) -> None:
     packed = make_texts_from_strings(["".join(template.replace("@", c) for c in assigned())])
-    for name in PATTERNS:
+    for name in NAMES:
         assert_implementations_agree(name, packed)
 
 

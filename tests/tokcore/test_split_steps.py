@@ -73,6 +73,12 @@ def test_published_lists_run_in_the_kernel():
             assert not isinstance(operation, Cut) or operation.automaton is not None
 
 
+def test_known_lists_run_as_patterns():
+    known = PRE_TOKENIZERS["deepseek-v3"]
+    assert StepList(known).native_name == Pretokenizer("steps", StepList(known).text).native_name == "deepseek"
+    assert StepList([*known["pretokenizers"][:3]]).native_name is None
+
+
 behaviors = st.sampled_from(["Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous"])
 # All can be told to both; the last looks back, so that the `regex` package has it.
 expressions = st.sampled_from(

@@ -35,7 +35,7 @@ def test_hash_is_of_the_content() -> None:
 
 def test_kernel_has_the_same_classes() -> None:
     classes = np.zeros(0x110000, np.uint8)
-    for bit, names in enumerate([["L"], ["N"], ["White_Space"], ["M"], ["Lu", "Lt"], ["Ll"]]):
+    for bit, names in enumerate([["L"], ["N"], ["White_Space"], ["M"], ["Lu", "Lt"], ["Ll"], ["P", "S"]]):
         for name in names:
             for first, last in unicode.find_ranges(name):
                 classes[first : last + 1] |= 1 << bit

@@ -159,6 +159,7 @@ def write_python_source(categories: list[str], lower: dict[int, str]) -> tuple[s
 
 def write_cpp_source(categories: list[str], digest: str) -> str:
     bits = {"Lu": 17, "Lt": 17, "Ll": 33, "Lm": 1, "Lo": 1, "Nd": 2, "Nl": 2, "No": 2, "Mn": 8, "Mc": 8, "Me": 8}
+    bits |= {name: 64 for name in set(categories) if name[0] in "PS"}
     classes = [4 if c in WHITE_SPACE else bits.get(categories[c], 0) for c in range(NUM_CODE_POINTS)]
     leaves: dict[tuple[int, ...], int] = {}
     blocks = [leaves.setdefault(tuple(classes[i : i + 256]), len(leaves)) for i in range(0, NUM_CODE_POINTS, 256)]
@@ -168,7 +169,7 @@ def write_cpp_source(categories: list[str], digest: str) -> str:
     # The same once more, by 64 characters and class bit: the last byte of a UTF-8 sequence picks the bit.
     planes: dict[tuple[int, ...], int] = {}
     rows_of_64 = [
-        planes.setdefault(tuple(sum((c >> bit & 1) << k for k, c in enumerate(row)) for bit in range(6)), len(planes))
+        planes.setdefault(tuple(sum((c >> bit & 1) << k for k, c in enumerate(row)) for bit in range(7)), len(planes))
         for row in (classes[i : i + 64] for i in range(0, 0x10000, 64))
     ]
 
@@ -188,7 +189,7 @@ def write_cpp_source(categories: list[str], digest: str) -> str:
         f"const uint8_t kLeafOfBlock[(kMaxCodePoint >> 8) + 1] = {{\n{rows(blocks, '    ')}\n}};\n\n"
         f"const uint8_t kLeaves[][256] = {{\n{body}}};\n\n"
         f"const uint16_t kRowOf64[1024] = {{\n{rows(rows_of_64, '    ')}\n}};\n\n"
-        f"const uint64_t kRows[][6] = {{\n{row_body}}};\n\n"
+        f"const uint64_t kRows[][7] = {{\n{row_body}}};\n\n"
         "}  // namespace tokcore::unicode\n"
     )
 

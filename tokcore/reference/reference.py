@@ -28,7 +28,7 @@ from tokcore.count.pretoken_rows import CountRows, Counts, list_rows, make_rows
 from tokcore.reference.arrays import Ids, join_ids, list_pieces, list_texts
 from tokcore.text.bert_characters import load_table, normalize_text
 from tokcore.text.mask_presets import MASK_PRESETS
-from tokcore.text.patterns import PATTERNS
+from tokcore.text.patterns import PATTERNS, PATTERNS_OF_STEPS
 from tokcore.text.texts import Bytes, Offsets, Texts, make_texts_from_strings
 from tokcore.text.unicode import expand
 
@@ -53,8 +53,8 @@ def split_text(pattern: str, text: bytes) -> list[bytes]:
 
 @functools.cache
 def _compile_matcher(pattern: str) -> Any:
-    """The pattern's published text, with its classes spelled out from the pinned Unicode tables."""
-    return regex.compile(expand(PATTERNS[pattern]))
+    """The pattern's text, with its classes spelled out from the pinned Unicode tables."""
+    return regex.compile(expand((PATTERNS | PATTERNS_OF_STEPS)[pattern]))
 
 
 def split(pattern: str, data: Bytes, offsets: Offsets, implementation: str = "") -> tuple[Offsets, Offsets]:

@@ -38,6 +38,36 @@ PATTERNS: dict[str, str] = {
     "metaspace": "▁[^▁]*|[^▁]+",
 }
 
+_HAN_OR_KANA = "[一-龥぀-ゟ゠-ヿ]"
+
+
+def _spell_words(inside: bool) -> str:
+    """DeepSeek V3's words and signs, and what is neither, of the characters in _HAN_OR_KANA, or of all others."""
+    where = f"(?={_HAN_OR_KANA})" if inside else f"(?!{_HAN_OR_KANA})"
+    classes = r"[\p{L}\p{M}]", r"[\p{P}\p{S}]", r"[^\s\p{L}\p{M}\p{N}\p{P}\p{S}]"
+    marked, sign, odd = (f"(?:{where}{one})" for one in classes)
+    words = rf"{odd}?{marked}+|{sign}+" if inside else rf"(?:{odd}|[^\S\r\n])?{marked}+| ?{sign}+[\r\n]*"
+    return rf"{words}|{odd}+(?={odd}{marked})|{odd}+"
+
+
+# Lists of steps that the kernel runs as one pattern: its name there -> an expression that cuts as they do.
+PATTERNS_OF_STEPS: dict[str, str] = {
+    "deepseek": (
+        rf"\p{{N}}{{1,3}}|{_spell_words(inside=True)}|[!-/:-@\[-`{{-~][A-Za-z]+|{_spell_words(inside=False)}"
+        rf"|\s*[\r\n]+|\s+(?=\p{{N}}|{_HAN_OR_KANA})|\s+(?!\S)|\s+"
+    )
+}
+# The expressions that these lists isolate one after the other. A ByteLevel step that does not cut follows.
+SPLITS_OF_STEPS: dict[str, tuple[str, ...]] = {
+    "deepseek": (
+        r"\p{N}{1,3}",
+        f"{_HAN_OR_KANA}+",
+        r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+"""
+        "|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*"
+        "|\\s*[\r\n]+|\\s+(?!\\S)|\\s+",
+    )
+}
+
 DEFAULT_PATTERN = "o200k"
 
 # Other texts of the same patterns: tiktoken's gpt2, and cl100k without the possessive interval, which Oniguruma would

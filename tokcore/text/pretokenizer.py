@@ -1,8 +1,9 @@
 """Pre-tokenization: cut text into pieces whose ends no merge crosses: by a named pattern, a user's own regex or steps.
 
-Named patterns run in the kernel. So does any other regular expression that looks at most one character ahead, as an
-automaton. The rest runs in the `regex` package, with a time limit. All use the pinned Unicode tables
-(tokcore.text.unicode.expand says what an expression may contain). Lists of steps are those of tokcore.text.split_steps.
+Named patterns run in the kernel, as DeepSeek V3's list of steps does. So does any other regular expression that looks
+at most one character ahead, as an automaton. The rest runs in the `regex` package, with a time limit. All use the
+pinned Unicode tables (tokcore.text.unicode.expand says what an expression may contain). Lists of steps are those of
+tokcore.text.split_steps.
 """
 
 from __future__ import annotations
@@ -92,6 +93,8 @@ class Pretokenizer:
     @property
     def native_name(self) -> str | None:
         """The named pattern that the kernel runs; None of any other."""
+        if self._steps is not None:
+            return self._steps.native_name
         if self._kind == "regex":
             return find_named_pattern(self._text)
         return self._text if self._kind == "name" else None
@@ -127,10 +130,10 @@ class Pretokenizer:
 
     def cut(self, texts: Texts) -> tuple[Texts, Offsets, Offsets]:
         """(texts, ends, firsts): as split, of the texts that come back, which steps may have changed."""
-        if self._steps is not None:
-            return self._steps.apply(texts)
         if (name := self.native_name) is not None:
             return texts, *kernel.split(name, texts)
+        if self._steps is not None:
+            return self._steps.apply(texts)
         if (automaton := _find_automaton(self._text)) is not None:
             ends, _, firsts = automaton.split(texts)
             return texts, ends, firsts

@@ -24,7 +24,7 @@ from tokcore import kernel
 from tokcore.errors import ConfigError
 from tokcore.files.canonical_json import write_canonical_json
 from tokcore.text.engine_tables import SCRIPTS_OF_STEPS
-from tokcore.text.patterns import PATTERNS
+from tokcore.text.patterns import PATTERNS, SPLITS_OF_STEPS
 from tokcore.text.regex_automaton import make_automaton, make_chained
 from tokcore.text.regex_spelling import spell
 from tokcore.text.regex_split import SECONDS_PER_TEXT, find_matches_with_regex
@@ -469,6 +469,11 @@ class StepList:
         """Canonical JSON of the steps, with all fields that decide pieces."""
         return write_canonical_json(list(self.steps)).decode().rstrip()
 
+    @functools.cached_property
+    def native_name(self) -> str | None:
+        """The pattern of the kernel that cuts as these steps do, of PATTERNS_OF_STEPS; None if there is none."""
+        return _name_known_lists().get(self.text)
+
     @property
     def is_bytewise(self) -> bool:
         """Whether pieces are for a vocabulary of bytes."""
@@ -490,6 +495,15 @@ class StepList:
         if kept.all():
             return Texts(pieces.data, pieces.offsets[firsts]), pieces.offsets[1:], firsts
         return Texts(pieces.data, pieces.offsets[firsts]), pieces.offsets[1:][kept], _count_before(kept)[firsts]
+
+
+@functools.cache
+def _name_known_lists() -> dict[str, str]:
+    named = {}
+    for name, expressions in SPLITS_OF_STEPS.items():
+        splits = [{"type": "Split", "pattern": {"Regex": one}, "behavior": "Isolated"} for one in expressions]
+        named[StepList([*splits, {"type": BYTES, "add_prefix_space": False, "use_regex": False}]).text] = name
+    return named
 
 
 def _list_steps(value: Any, place: str) -> list[dict[str, Any]]:

@@ -4,6 +4,22 @@ from mutants.defect import Defect, in_tests
 
 DEFECTS = (
     Defect(
+        "blank-kept-before-digits",
+        "in DeepSeek's list, a blank before a digit leaves the white space before it",
+        "BoundaryAlgebra::next",
+        "last_spaces(m, indent & ~before_region)",
+        "last_spaces(m, indent)",
+        in_tests("tokcore/test_pretokenize.py::test_lists_of_steps_run_as_one_pattern"),
+    ),
+    Defect(
+        "word-after-sign-goes-on",
+        "in DeepSeek's list, letters outside of ASCII go on a word that begins with punctuation",
+        "BoundaryAlgebra::next",
+        "(after_ascii_letters(m, prefixed) & word_character)",
+        "uint64_t{0}",
+        in_tests("tokcore/test_pretokenize.py::test_lists_of_steps_run_as_one_pattern"),
+    ),
+    Defect(
         "one-region",
         "what is between matches crosses the end of a run that an earlier step isolates",
         "Automaton::split_text",

@@ -9,8 +9,8 @@
 // ends the known text may be wrong. Contractions are looked up in the text.
 //
 // Only o200k and tekken have contexts that masks do not decide: a word where a caseless letter or a mark
-// comes before a capital, a mark after punctuation, a slash after line ends that belong to punctuation.
-// next() returns where.
+// comes before a capital, a mark after punctuation, a slash after line ends that belong to punctuation. And
+// deepseek has them at characters in no class. next() returns where.
 //
 // Plain 64-bit arithmetic with internal linkage, because the sources that include it are compiled for
 // different processors.
@@ -26,25 +26,33 @@
 namespace tokcore {
 namespace {
 
+// What masks have to tell beside letters, numbers, white space and others.
+enum class Detail : uint8_t { kNone, kCase, kSigns };
+
 struct Rules {
   bool gpt2;
-  bool cased;           // a word ends before a capital that comes after a small letter
-  bool contractions;    // that word may end with one
+  Detail detail;      // kCase: a word ends before a capital that comes after a small letter; kSigns: deepseek
+  bool contractions;  // that word may end with one
   uint32_t max_digits;  // 0: no limit
+
+  constexpr bool cased() const { return detail == Detail::kCase; }
+  constexpr bool deepseek() const { return detail == Detail::kSigns; }
 };
 
 constexpr Rules rules_of(Pattern pattern) {
   switch (pattern) {
     case Pattern::kGpt2:
-      return {true, false, false, 0};
+      return {true, Detail::kNone, false, 0};
     case Pattern::kO200k:
-      return {false, true, true, 3};
+      return {false, Detail::kCase, true, 3};
     case Pattern::kTekken:
-      return {false, true, false, 1};
+      return {false, Detail::kCase, false, 1};
     case Pattern::kQwen2:
-      return {false, false, false, 1};
+      return {false, Detail::kNone, false, 1};
     case Pattern::kNanochat:
-      return {false, false, false, 2};
+      return {false, Detail::kNone, false, 2};
+    case Pattern::kDeepseek:
+      return {false, Detail::kSigns, false, 3};
     case Pattern::kCl100k:
     case Pattern::kCl100k2023:
     case Pattern::kLlama3:
@@ -52,7 +60,7 @@ constexpr Rules rules_of(Pattern pattern) {
     case Pattern::kMetaspace:
       break;
   }
-  return {false, false, false, 3};
+  return {false, Detail::kNone, false, 3};
 }
 
 // The positions of letters that make a contraction with an apostrophe before them, by number of letters.
@@ -75,13 +83,18 @@ class BoundaryAlgebra {
   // none) for each place that masks do not decide: boundaries from the lowest such bit on may be wrong.
   uint64_t next() {
     const ClassMasks& m = masks_[word_];
-    const uint64_t word_character = rules.cased ? m.letter | m.mark : m.letter;
+    const uint64_t word_character = rules.detail == Detail::kNone ? m.letter : m.letter | m.mark;
     const uint64_t after_word = shift(word_character, previous_.word_character);
     const uint64_t after_other = shift(m.other, previous_.other);
     const uint64_t after_blank = shift(m.blank, previous_.blank);
     const uint64_t word_start = word_character & ~after_word;
     const uint64_t number_start = m.number & ~shift(m.number, previous_.number);
-    const uint64_t other_start = m.other & ~after_other;
+    uint64_t region_start = 0;  // deepseek: of what is Han or kana, or not
+    if constexpr (rules.deepseek()) {
+      const uint64_t known = word_character | m.number | m.space | m.other | m.odd;
+      region_start = (m.han_or_kana ^ shift(m.han_or_kana, previous_.han_or_kana)) & known;
+    }
+    const uint64_t other_start = m.other & (~after_other | region_start);
     const uint64_t punctuation = other_start & ~after_blank;  // starts a pre-token
     uint64_t undecided = 0;
     uint64_t starts;
@@ -95,9 +108,12 @@ class BoundaryAlgebra {
       previous_.space = m.space >> 63;
     } else {
       // If a pre-token starts with one character of punctuation, the word after it belongs to it.
-      const uint64_t prefixed = after_one_character(m, punctuation) & word_character;
+      // (deepseek: if it is of ASCII, and letters of ASCII only.)
+      const uint64_t prefixed = rules.deepseek() ? shift(punctuation, previous_.punctuation) & m.ascii_letter
+                                                 : after_one_character(m, punctuation) & word_character;
       // Line ends after punctuation belong to it.
-      const uint64_t tail_start = m.line_end & (after_other | previous_.tail);
+      uint64_t tail_start = m.line_end & (after_other | previous_.tail);
+      if constexpr (rules.deepseek()) tail_start &= ~shift(m.han_or_kana, previous_.han_or_kana);
       const uint64_t tail = m.line_end & ~(m.line_end + tail_start);
       const uint64_t space = m.space & ~tail;
       const uint64_t line_end = m.line_end & ~tail;
@@ -105,14 +121,28 @@ class BoundaryAlgebra {
       const uint64_t after_indent = shift(indent, previous_.indent);
       starts = number_start | punctuation | (word_start & ~after_indent & ~prefixed);
       starts |= space & ~shift(space, previous_.space);
-      starts |= last_spaces(m, indent);
+      if constexpr (rules.deepseek()) {
+        // To the expression that cuts words and white space, digits are the end of the text; Han and kana are
+        // a text of their own.
+        const ClassMasks& next = masks_[word_ + 1];
+        const uint64_t region = m.number | m.han_or_kana;
+        const uint64_t before_region = region >> 1 | (next.number | next.han_or_kana) << 63;
+        starts |= region_start;
+        starts |=
+            last_spaces(m, indent & ~before_region) | (after_ascii_letters(m, prefixed) & word_character);
+        undecided = m.odd;
+        previous_.punctuation = punctuation >> 63;
+        previous_.han_or_kana = m.han_or_kana >> 63;
+      } else {
+        starts |= last_spaces(m, indent);
+      }
       starts |= after_last_line_end(m, indent & shift(line_end, previous_.line_end), indent);
       if constexpr (rules.max_digits == 1) {
         starts |= m.number & ~m.continuation;
       } else {
         if (m.number != 0) starts |= digit_groups(m, number_start);
       }
-      if constexpr (rules.cased) {
+      if constexpr (rules.cased()) {
         const uint64_t caseless = word_character & ~m.upper & ~m.lower;
         starts |= m.upper & shift(m.lower, previous_.lower);
         undecided = (m.upper & shift(caseless, previous_.caseless)) |
@@ -122,7 +152,7 @@ class BoundaryAlgebra {
         }
         previous_.caseless = caseless >> 63;
         previous_.lower = m.lower >> 63;
-      } else {
+      } else if constexpr (!rules.deepseek()) {
         const uint64_t quote = punctuation & m.apostrophe;
         starts = split_contractions(starts, shift(quote, previous_.quote) & prefixed);
         previous_.quote = quote >> 63;
@@ -147,6 +177,8 @@ class BoundaryAlgebra {
              tail = 0;
     uint64_t quote = 0, lower = 0, caseless = 0;
     uint64_t one_character = 0;  // a prefix character ends with the word, or goes on after it
+    uint64_t punctuation = 0, han_or_kana = 0;
+    uint64_t ascii_letters = 0;  // punctuation and letters of ASCII after it
   };
 
   // The bytes right after those of mask.
@@ -158,6 +190,14 @@ class BoundaryAlgebra {
     const uint64_t sum = second_byte + m.continuation;
     previous_.one_character = first >> 63 | static_cast<uint64_t>(sum < second_byte);
     return sum & ~m.continuation;
+  }
+
+  // The byte after each run of letters of ASCII that starts at a bit of `first`.
+  uint64_t after_ascii_letters(const ClassMasks& m, uint64_t first) {
+    first |= previous_.ascii_letters;
+    const uint64_t sum = m.ascii_letter + first;
+    previous_.ascii_letters = static_cast<uint64_t>(sum < first);
+    return sum & ~m.ascii_letter;
   }
 
   // The first byte of the last character of each run of whitespace, among those in `space`.

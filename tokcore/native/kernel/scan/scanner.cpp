@@ -40,6 +40,7 @@ std::optional<Pattern> pattern_from_name(std::string_view name) {
   if (name == "qwen2") return Pattern::kQwen2;
   if (name == "nanochat") return Pattern::kNanochat;
   if (name == "tekken") return Pattern::kTekken;
+  if (name == "deepseek") return Pattern::kDeepseek;
   if (name == "bert") return Pattern::kBert;
   if (name == "metaspace") return Pattern::kMetaspace;
   return std::nullopt;

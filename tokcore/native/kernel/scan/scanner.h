@@ -23,6 +23,7 @@ enum class Pattern : uint8_t {
   kQwen2,
   kNanochat,
   kTekken,
+  kDeepseek,  // the splits of DeepSeek V3, one after the other
   kBert,
   kMetaspace
 };

@@ -10,6 +10,7 @@ using unicode::kLetter;
 using unicode::kLower;
 using unicode::kMark;
 using unicode::kNumber;
+using unicode::kSign;
 using unicode::kSpace;
 using unicode::kUpper;
 
@@ -143,6 +144,51 @@ size_t cut_cased(const uint8_t* bytes, size_t size, size_t begin) {
   return text.whitespace_end(begin, true, false);
 }
 
+// DeepSeek V3's splits, one after the other. To the expression that cuts words and white space, digits are
+// the end of the text; Han and kana are a text of their own.
+bool is_han_or_kana(Character c) {
+  return (c.code_point >= 0x4E00 && c.code_point <= 0x9FA5) ||
+         (c.code_point >= 0x3040 && c.code_point <= 0x30FF);
+}
+
+bool is_ascii_letter(Character c) { return c.code_point < 0x80 && c.is(kLetter); }
+
+size_t cut_deepseek(const uint8_t* bytes, size_t size, size_t begin) {
+  const Text text{bytes, size};
+  const Character first = text.at(begin);
+  const size_t next = begin + first.size;
+  if (first.is(kNumber)) return text.skip_digits(begin, 3);
+  const bool inside = is_han_or_kana(first);
+  const auto is_marked = [=](Character c) { return c.is(kLetter | kMark) && is_han_or_kana(c) == inside; };
+  const auto is_sign = [=](Character c) { return c.is(kSign) && is_han_or_kana(c) == inside; };
+  if (is_sign(first) && first.size == 1 && is_ascii_letter(text.at(next))) {
+    return text.skip_while(next, is_ascii_letter);
+  }
+  const bool may_lead = !first.is(kLetter | kSign) && !is_line_end(first);
+  if (may_lead && is_marked(text.at(next))) return text.skip_while(next, is_marked);
+  if (is_marked(first)) return text.skip_while(begin, is_marked);
+  const size_t body = first.code_point == ' ' ? next : begin;
+  if (is_sign(text.at(body))) {
+    const size_t end = text.skip_while(body, is_sign);
+    return inside ? end : text.skip_while(end, is_line_end);
+  }
+  if (first.is(kSpace)) {
+    const size_t end = text.skip(begin, kSpace);
+    const Character after = text.at(end);
+    const bool at_region = after.is(kNumber) || is_han_or_kana(after);
+    return Text{bytes, at_region ? end : size}.whitespace_end(begin, true, false);
+  }
+  // What no match covers goes up to the next one.
+  const auto is_odd = [=](Character c) {
+    return !c.at_end() && !c.is(kLetter | kMark | kNumber | kSign | kSpace) && is_han_or_kana(c) == inside;
+  };
+  size_t end = next;
+  for (Character c = text.at(end); is_odd(c) && !is_marked(text.at(end + c.size)); c = text.at(end)) {
+    end += c.size;
+  }
+  return end;
+}
+
 template <Cut cut>
 size_t scan_with(const uint8_t* text, size_t size, size_t begin, uint64_t* ends, size_t capacity) {
   size_t count = 0;
@@ -177,6 +223,8 @@ const Portable& portable(Pattern pattern) {
       return kPortable<cut_cl100k<Family{1, false}>>;
     case Pattern::kNanochat:
       return kPortable<cut_cl100k<Family{2, false}>>;
+    case Pattern::kDeepseek:
+      return kPortable<cut_deepseek>;
     case Pattern::kCl100k2023:
     case Pattern::kLlama3:
     case Pattern::kBert:  // these have scanners of their own

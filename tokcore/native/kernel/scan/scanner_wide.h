@@ -102,7 +102,7 @@ uint64_t letter_leads(const uint8_t* bytes, const Word& text) {
 // What a word needs to know about the word before it. All are 0 or 1, except `owed`.
 struct Before {
   uint64_t owed = 0;  // continuation bytes that its last character still needs, as the lowest bits
-  uint64_t letter = 0, number = 0, space = 0, mark = 0, upper = 0, lower = 0;
+  uint64_t letter = 0, number = 0, space = 0, mark = 0, upper = 0, lower = 0, other = 0, han_or_kana = 0;
 };
 
 // Copies the bit of each character's first byte to its other bytes.
@@ -113,14 +113,19 @@ uint64_t spread(uint64_t first_bytes, uint64_t before, uint64_t continuation) {
   return all | (all << 1 & continuation);
 }
 
-// The classes of the characters of a word, at their first bytes: one mask per unicode::ClassBit.
-template <bool with_case>
+// The classes of the characters of a word, at their first bytes: one mask per unicode::ClassBit, of which
+// kSigns leaves out the case.
+template <Detail detail>
 struct Planes {
-  static constexpr uint32_t kCount = with_case ? 6 : 3;  // without case: letter, number, space
+  static constexpr uint32_t kSignPlane = std::countr_zero(uint32_t{unicode::kSign});
+  // Letter, number, space; the mark, too; those of case as well.
+  static constexpr uint32_t kCount = detail == Detail::kNone ? 3 : detail == Detail::kSigns ? 4 : 6;
   uint64_t masks[kCount] = {};
+  uint64_t sign = 0;
 
   void add(uint64_t classes, uint32_t bit) {
     for (uint32_t k = 0; k < kCount; ++k) masks[k] |= (classes >> k & 1) << bit;
+    if constexpr (detail == Detail::kSigns) sign |= (classes >> kSignPlane & 1) << bit;
   }
 };
 
@@ -140,9 +145,9 @@ class RowLookup {
 
 // Classifies characters of `length` bytes that start at the bits of `rest`, a row at a time. Returns the bits
 // of those that are left to be classified one by one.
-template <uint32_t length, bool with_case>
+template <uint32_t length, Detail detail>
 uint64_t add_rows(const uint8_t* bytes, const Word& text, uint64_t rest, bool* valid,
-                  Planes<with_case>* planes) {
+                  Planes<detail>* planes) {
   constexpr uint32_t kMinCharacters = 4;  // fewer are quicker one by one
   constexpr uint32_t kMaxRows = 6;
   if (static_cast<uint32_t>(std::popcount(rest)) < kMinCharacters) return rest;
@@ -158,15 +163,30 @@ uint64_t add_rows(const uint8_t* bytes, const Word& text, uint64_t rest, bool* v
     }
     *valid &= length == 2 ? row >= 0x80 / 64 : row >= 0x800 / 64 && row / 32 != 0xD800 / 0x800;
     const uint64_t* row_planes = unicode::kRows[unicode::kRowOf64[row]];
-    for (uint32_t k = 0; k < Planes<with_case>::kCount; ++k) {
+    for (uint32_t k = 0; k < Planes<detail>::kCount; ++k) {
       if (row_planes[k] != 0) planes->masks[k] |= members & lookup.selected(row_planes[k]);
+    }
+    if constexpr (detail == Detail::kSigns) {
+      const uint64_t signs = row_planes[Planes<detail>::kSignPlane];
+      if (signs != 0) planes->sign |= members & lookup.selected(signs);
     }
     rest &= ~members;
   }
   return rest;
 }
 
-template <bool with_case>
+// The first bytes of U+4E00 to U+9FA5 and U+3040 to U+30FF.
+uint64_t han_or_kana_leads(const uint8_t* bytes, const Word& text) {
+  const uint64_t e3 = text.at_least(0xE3), e4 = text.at_least(0xE4), e5 = text.at_least(0xE5);
+  const uint64_t e9 = text.at_least(0xE9), ea = text.at_least(0xEA);
+  if ((e3 & ~ea) == 0) return 0;
+  const Word second = Word::load(bytes + 1);
+  const uint64_t kana = second.at_least(0x81) & ~second.at_least(0x84);
+  const uint64_t last = ~second.at_least(0xBE) | (second.equal(0xBE) & ~Word::load(bytes + 2).at_least(0xA6));
+  return (e3 & ~e4 & kana) | (e4 & ~e5 & second.at_least(0xB8)) | (e5 & ~e9) | (e9 & ~ea & last);
+}
+
+template <Detail detail>
 bool add_multibyte_classes(const uint8_t* bytes, const Word& text, uint64_t high, const Before& before,
                            uint64_t* owed, ClassMasks* m) {
   const uint64_t lead = text.at_least(0xC0);
@@ -177,14 +197,14 @@ bool add_multibyte_classes(const uint8_t* bytes, const Word& text, uint64_t high
   if (expected != continuation) return false;
   *owed = lead >> 63 | lead_of_three >> 62 | lead_of_four >> 61;
   m->continuation = continuation;
-  Planes<with_case> planes;
+  Planes<detail> planes;
   bool valid = true;
-  uint64_t rest = lead & ~letter_leads<with_case>(bytes, text);
+  uint64_t rest = lead & ~letter_leads<detail == Detail::kCase>(bytes, text);
   planes.masks[0] = lead & ~rest;
   if (rest != 0) {
-    const uint64_t two = add_rows<2, with_case>(bytes, text, rest & ~lead_of_three, &valid, &planes);
+    const uint64_t two = add_rows<2, detail>(bytes, text, rest & ~lead_of_three, &valid, &planes);
     const uint64_t three =
-        add_rows<3, with_case>(bytes, text, rest & lead_of_three & ~lead_of_four, &valid, &planes);
+        add_rows<3, detail>(bytes, text, rest & lead_of_three & ~lead_of_four, &valid, &planes);
     rest = two | three | (rest & lead_of_four);
   }
   for (; rest != 0; rest &= rest - 1) {
@@ -208,8 +228,12 @@ bool add_multibyte_classes(const uint8_t* bytes, const Word& text, uint64_t high
   m->letter |= spread(planes.masks[0], before.letter, continuation);
   m->number |= spread(planes.masks[1], before.number, continuation);
   m->space |= spread(planes.masks[2], before.space, continuation);
-  if constexpr (with_case) {
-    m->mark |= spread(planes.masks[3], before.mark, continuation);
+  if constexpr (detail != Detail::kNone) m->mark |= spread(planes.masks[3], before.mark, continuation);
+  if constexpr (detail == Detail::kSigns) {
+    m->han_or_kana = spread(han_or_kana_leads(bytes, text), before.han_or_kana, continuation);
+    m->other |= spread(planes.sign, before.other, continuation);
+  }
+  if constexpr (detail == Detail::kCase) {
     m->upper |= spread(planes.masks[4], before.upper, continuation);
     m->lower |= spread(planes.masks[5], before.lower, continuation);
   }
@@ -218,7 +242,7 @@ bool add_multibyte_classes(const uint8_t* bytes, const Word& text, uint64_t high
 
 // Classifies 64 bytes; kReadAhead more must be readable. False if one of them is not part of well-formed
 // UTF-8, or if they do not complete the last character of the word before.
-template <bool with_case>
+template <Detail detail>
 bool classify(const uint8_t* bytes, Before* before, ClassMasks* m) {
   const Word text = Word::load(bytes);
   const Word classes = ascii_classes(text);
@@ -230,54 +254,68 @@ bool classify(const uint8_t* bytes, Before* before, ClassMasks* m) {
   m->apostrophe = classes.mask<kApostrophe>();
   m->line_end = classes.mask<kLineEnd>();
   m->continuation = 0;
-  if constexpr (with_case) {
-    m->mark = 0;
+  if constexpr (detail != Detail::kNone) m->mark = 0;
+  if constexpr (detail == Detail::kCase) {
     m->lower = m->letter & text.mask<5>();
     m->upper = m->letter & ~m->lower;
     m->slash = classes.mask<kSlash>();
   }
+  if constexpr (detail == Detail::kSigns) {
+    m->ascii_letter = m->letter;
+    m->han_or_kana = 0;
+    m->other = text.at_least('!') & ~(high | text.equal(0x7F) | m->letter | m->number);
+  }
   uint64_t owed = 0;
-  if ((high | before->owed) != 0 && !add_multibyte_classes<with_case>(bytes, text, high, *before, &owed, m)) {
+  if ((high | before->owed) != 0 && !add_multibyte_classes<detail>(bytes, text, high, *before, &owed, m)) {
     return false;
   }
-  m->other = ~(m->letter | m->number | m->space);
+  if constexpr (detail == Detail::kSigns) {
+    m->odd = ~(m->letter | m->number | m->space | m->mark | m->other);
+    before->other = m->other >> 63;
+    before->han_or_kana = m->han_or_kana >> 63;
+  } else {
+    m->other = ~(m->letter | m->number | m->space);
+    if constexpr (detail == Detail::kCase) m->other &= ~m->mark;
+  }
   before->owed = owed;
   before->letter = m->letter >> 63;
   before->number = m->number >> 63;
   before->space = m->space >> 63;
-  if constexpr (with_case) {
-    m->other &= ~m->mark;
-    before->mark = m->mark >> 63;
+  if constexpr (detail != Detail::kNone) before->mark = m->mark >> 63;
+  if constexpr (detail == Detail::kCase) {
     before->upper = m->upper >> 63;
     before->lower = m->lower >> 63;
   }
   return true;
 }
 
-template <bool with_case>
+template <Detail detail>
 void keep_bits(uint64_t bits, ClassMasks* m) {
   for (uint64_t* mask : {&m->letter, &m->number, &m->space, &m->other, &m->line_end, &m->blank,
                          &m->apostrophe, &m->continuation}) {
     *mask &= bits;
   }
-  if constexpr (with_case) {
+  if constexpr (detail == Detail::kCase) {
     for (uint64_t* mask : {&m->mark, &m->upper, &m->lower, &m->slash}) *mask &= bits;
+  }
+  if constexpr (detail == Detail::kSigns) {
+    for (uint64_t* mask : {&m->mark, &m->ascii_letter, &m->han_or_kana, &m->odd}) *mask &= bits;
   }
 }
 
 // Classifies up to num_words words. Returns how many bytes, whole characters, have known classes.
-template <bool with_case>
+template <Detail detail>
 size_t classify_words(const uint8_t* text, size_t size, size_t num_words, ClassMasks* masks) {
   Before before;
   size_t word = 0;
   for (; word < num_words; ++word) {
     const size_t position = word * kWordBytes;
     if (size - position >= kWordBytes + kReadAhead) [[likely]] {
-      if (!classify<with_case>(text + position, &before, &masks[word])) break;
+      if (!classify<detail>(text + position, &before, &masks[word])) break;
     } else {
       PaddedWord padded{};
       std::memcpy(padded.bytes, text + position, size - position);
-      if (!classify<with_case>(padded.bytes, &before, &masks[word])) break;
+      if (!classify<detail>(padded.bytes, &before, &masks[word])) break;
     }
   }
   size_t known = word * kWordBytes < size ? word * kWordBytes : size;
@@ -288,7 +326,7 @@ size_t classify_words(const uint8_t* text, size_t size, size_t num_words, ClassM
   }
   if (word != 0 && known < word * kWordBytes) {
     const size_t last = word - 1;
-    keep_bits<with_case>(~uint64_t{0} >> (word * kWordBytes - known), &masks[last]);
+    keep_bits<detail>(~uint64_t{0} >> (word * kWordBytes - known), &masks[last]);
   }
   return known;
 }
@@ -350,10 +388,11 @@ Progress scan_words(const uint8_t* text, size_t size, size_t num_words, uint64_t
                     size_t capacity) {
   ClassMasks masks[kMaxWords + 1];
   uint64_t starts[kMaxWords];
-  const size_t known = classify_words<rules.cased>(text, size, num_words, masks);
+  const size_t known = classify_words<rules.detail>(text, size, num_words, masks);
   if (known == 0) return {0, false};
   num_words = (known + kWordBytes - 1) / kWordBytes;
   masks[num_words].space = 0;
+  if constexpr (rules.deepseek()) masks[num_words].number = masks[num_words].han_or_kana = 0;
   BoundaryAlgebra<rules, ContractionFinder<!rules.gpt2>> algebra(masks, num_words, starts, text, size);
   size_t limit = final_space(masks, known);  // boundaries after this position may be wrong
   uint64_t undecided = 0;
@@ -364,7 +403,9 @@ Progress scan_words(const uint8_t* text, size_t size, size_t num_words, uint64_t
     undecided = algebra.next();
   }
   if (undecided != 0) {
-    const size_t position = (word - 1) * kWordBytes + static_cast<size_t>(std::countr_zero(undecided)) - 1;
+    size_t position = (word - 1) * kWordBytes + static_cast<size_t>(std::countr_zero(undecided));
+    if (position == 0) return {0, true};
+    --position;
     limit = position < limit ? position : limit;
   }
   starts[0] &= ~uint64_t{1};
@@ -437,6 +478,8 @@ size_t scan_any(Pattern pattern, const uint8_t* text, size_t size, size_t begin,
       return scan_pattern<Pattern::kNanochat>(text, size, begin, ends, capacity);
     case Pattern::kTekken:
       return scan_pattern<Pattern::kTekken>(text, size, begin, ends, capacity);
+    case Pattern::kDeepseek:
+      return scan_pattern<Pattern::kDeepseek>(text, size, begin, ends, capacity);
     case Pattern::kCl100k2023:
     case Pattern::kLlama3:
     case Pattern::kBert:  // these have scanners of their own

@@ -1,6 +1,6 @@
 // DESCRIPTION
 // The character classes that split patterns refer to, for every code point of one pinned Unicode version. A
-// class is a set of bits; a character without bits is "other". A lookup is two dependent loads from 32 KB.
+// class is a set of bits. A lookup is two dependent loads from 32 KB.
 // generate_unicode_tables.py writes unicode_tables.cpp; it names its source and checks it.
 #pragma once
 
@@ -15,6 +15,7 @@ enum ClassBit : uint8_t {
   kMark = 8,    // M
   kUpper = 16,  // Lu, Lt
   kLower = 32,  // Ll; Lm and Lo are letters without a case bit
+  kSign = 64,   // P, S
 };
 
 inline constexpr uint32_t kMaxCodePoint = 0x10FFFF;
@@ -27,7 +28,7 @@ extern const uint8_t kLeaves[][256];  // the first is that of U+0000 to U+00FF
 // The same for U+0000 to U+FFFF, 64 characters to a row: bit code_point % 64 of
 // kRows[kRowOf64[code_point / 64]][k] is set if the character has class bit 1 << k.
 extern const uint16_t kRowOf64[1024];
-extern const uint64_t kRows[][6];
+extern const uint64_t kRows[][7];
 
 // code_point must be at most kMaxCodePoint. Internal linkage, because the sources that include it are
 // compiled for different processors.
