@@ -6,7 +6,8 @@ Every pipeline has two processes. The CPU seconds are those of its whole process
 Ours are the stages of `tokcore build`, writing Arrow shards. The script is the shortest that can be written by hand
 around zstandard, orjson, a library and pyarrow. It writes the same (int32, zstd 1), but without hashes and ledgers. All
 use the same tokenizer.json of 32,768 tokens, learned from the corpus before anything is measured. Their ids are
-compared.
+compared. With GPT-2's splits there is a trainer that is faster than rustbpe, gigabpe, so those builds have a table of
+their own; it learns from lines, so its merges, and the ids, differ a little.
 
 A long build does not notice fixed costs: start-up, Beam's where it is used, and the tokenizer's files. So each pipeline
 also builds from two files of one document each, one per process; ours with Beam if it makes the large build with it.
@@ -34,7 +35,8 @@ from measuring import Options, Result, Table, interleaved, measured, program, ti
 from peers import bpe_trainer, untrained_tokenizer
 
 from tokcore import Tokenizer
-from tokcore.text.patterns import PATTERNS
+from tokcore.text.byte_alphabet import to_printable_tokens
+from tokcore.text.patterns import DEFAULT_PATTERN, PATTERNS
 
 NUM_FILES = 16
 NUM_WORKERS = 2
@@ -76,12 +78,15 @@ def _ids_of(path: Path) -> Path:
     return path.with_suffix(".npz")
 
 
-def tokcore(work: str, source: str, learn: bool, stages: Sequence[str] = ("build",)) -> Result:
+def tokcore(
+    work: str, source: str, learn: bool, stages: Sequence[str] = ("build",), pattern: str = DEFAULT_PATTERN
+) -> Result:
     """Our stages, with the work folder's tokenizer or one that the build learns; source: a folder of inputs."""
     folder = Path(work)
     output = _fresh(folder / "tokcore-out")
     if learn:
         tokenizer = f"[learn]\nvocab_size = {VOCAB_SIZE}\nallow_smaller = true\n[special]\n"
+        tokenizer += f'[pretokenize]\npattern = "{pattern}"\n'
     else:
         tokenizer = f'[tokenizer]\nfrom = "{folder}/tokenizer.json"\n'
     build = folder / "build.toml"
@@ -129,6 +134,15 @@ def _load(encoder: str, work: str) -> None:
         import fastokens
 
         _encoder = fastokens.Tokenizer.from_file(f"{work}/tokenizer.json").encode_batch_flat
+    elif encoder == "gigatoken":
+        import gigatoken
+
+        quick = gigatoken.Tokenizer.from_json(Path(f"{work}/gigabpe.json").read_text())
+
+        def encode_quickly(documents: list[str]) -> tuple[bytes, bytes]:
+            return _join([np.asarray(one, np.int32) for one in quick.encode_batch(documents, parallel=False)])
+
+        _encoder = encode_quickly
     elif encoder != "none":
         import tokenizers
 
@@ -136,10 +150,14 @@ def _load(encoder: str, work: str) -> None:
 
         def encode(documents: list[str]) -> tuple[bytes, bytes]:
             ids = [one.ids for one in slow.encode_batch_fast(documents, add_special_tokens=False)]
-            offsets = np.concatenate([[0], np.cumsum([len(one) for one in ids])]).astype(np.int64)
-            return np.concatenate([np.array(one, np.int32) for one in ids]).tobytes(), offsets.tobytes()
+            return _join([np.array(one, np.int32) for one in ids])
 
         _encoder = encode
+
+
+def _join(ids: list[np.ndarray[Any, Any]]) -> tuple[bytes, bytes]:
+    offsets = np.concatenate([[0], np.cumsum([len(one) for one in ids])]).astype(np.int64)
+    return np.concatenate(ids).tobytes(), offsets.tobytes()
 
 
 def _encode_file(output: Path, path: Path) -> None:
@@ -198,6 +216,37 @@ def learn_tokenizers(work: str, source: str) -> Result:
     return rest | {"cpu": cost.cpu + rest["cpu"], "wall": cost.wall + rest["wall"]}
 
 
+def learn_gigabpe(work: str, source: str) -> Result:
+    """Train with gigabpe, which reads files of text, with GPT-2's splits; then the script around gigatoken."""
+    import gigabpe
+
+    folder = Path(work)
+    texts_folder = _fresh(folder / "gigabpe-texts")
+    texts_folder.mkdir()
+    with timed() as cost:
+        with multiprocessing.get_context("spawn").Pool(2) as pool:
+            files = pool.map(partial(_unpack, texts_folder), sorted((folder / source).glob("*.jsonl.zst")))
+            pool.close()
+            pool.join()
+        vocab, merges = gigabpe.train_bpe(files, VOCAB_SIZE, special_tokens=[], pretokenizer="bytelevel", threads=2)
+        for token in to_printable_tokens([bytes([i]) for i in range(256)]):
+            vocab.setdefault(token, len(vocab))  # it has none for bytes that do not occur
+        model = {"type": "BPE", "dropout": None, "unk_token": None, "fuse_unk": False, "byte_fallback": False}
+        model |= {"continuing_subword_prefix": None, "end_of_word_suffix": None, "vocab": vocab, "merges": merges}
+        level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+        content = {"version": "1.0", "added_tokens": [], "pre_tokenizer": level, "decoder": level, "model": model}
+        content |= dict.fromkeys(("truncation", "padding", "normalizer", "post_processor"))
+        (folder / "gigabpe.json").write_bytes(orjson.dumps(content))
+    rest = script(work, source, "gigatoken")
+    return rest | {"cpu": cost.cpu + rest["cpu"], "wall": cost.wall + rest["wall"]}
+
+
+def _unpack(folder: Path, path: Path) -> str:
+    target = folder / f"{path.name}.txt"
+    target.write_text("\n".join(record["text"] for record in _records(path)) + "\n")
+    return str(target)
+
+
 def learn_rustbpe(work: str, source: str) -> Result:
     """Train with rustbpe. The caller adds the cost of encoding, which the script with fastokens has measured."""
     import rustbpe
@@ -240,6 +289,10 @@ def tables(options: Options) -> list[Table]:
         whole: lambda source: measured(tokcore, 2, work=work, source=source, learn=True),
     }
     fast[FLOOR] = lambda source: measured(script, 2, work=work, source=source, encoder="none")
+    of_gpt2, gigabpe = "tokcore, whole build with gpt2", "gigabpe, then the script around gigatoken"
+    fast[of_gpt2] = lambda source: measured(tokcore, 2, work=work, source=source, learn=True, pattern="gpt2")
+    if version("gigabpe") and version("gigatoken"):
+        fast[gigabpe] = lambda source: measured(learn_gigabpe, 2, work=work, source=source)
     slow: dict[str, Callable[[str], Result]] = {}
     if version("fastokens"):
         fast[hand] = lambda source: measured(script, 2, work=work, source=source, encoder="fastokens")
@@ -264,6 +317,7 @@ def tables(options: Options) -> list[Table]:
     titles = {
         "JSON lines to token shards": (build, hand, "datatrove", FLOOR),
         "Count and learn from JSON lines": (learn, "rustbpe"),
+        "JSON lines to tokenizer and token shards, gpt2": (of_gpt2, gigabpe),
         "JSON lines to tokenizer and token shards": (whole, "rustbpe, then the script", "tokenizers, then datatrove"),
     }
     return [_table(title, note, size, results, names) for title, names in titles.items()]
