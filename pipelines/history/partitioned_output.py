@@ -76,6 +76,7 @@ def make_partitioned_output(
     learned = built.config.tokenizer
     # The size that was asked for, of which a corpus may give less.
     size = learned.vocab_size if isinstance(learned, LearnedConfig) else stored.spec.vocab_size
+    assert isinstance(size, int), "a list of sizes is the stage's that learns several"
     config = read_whole_config(output, built.config, size)
     bins = {key: tuple(map(Decimal, bounds)) for key, bounds in by.bins.items()}
     table = dataclasses.replace(
