@@ -71,8 +71,8 @@ DEFECTS = (
         "repeated-runs-overlap",
         "runs that begin within a repeated one count again",
         "_Runs.measure_repeated",
-        "at += n",
-        "at += 1",
+        "end = at + n",
+        "end = at + 1",
         in_tests("tokcore/test_quality_rules.py::test_measures_are_their_definitions"),
     ),
     Defect(

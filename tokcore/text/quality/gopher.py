@@ -114,8 +114,8 @@ class _Runs:
     """The runs of n words of a text, by numbers: equal runs have equal ones."""
 
     def __init__(self, words: Sequence[str]) -> None:
-        ids: dict[str, int] = {}
-        self._words = np.fromiter((ids.setdefault(word, len(ids)) for word in words), np.int64, len(words))
+        ids = {word: number for number, word in enumerate(dict.fromkeys(words))}
+        self._words = np.fromiter(map(ids.__getitem__, words), np.int64, len(words))
         self._num_ids = len(ids)
         self._ends = np.cumsum(np.fromiter(map(len, words), np.int64, len(words)))
         self._numbers = self._words  # of runs of self._n words
@@ -138,21 +138,22 @@ class _Runs:
 
         n: not less than in the call before.
         """
-        if not self._all_differ:
-            self._go_to(n)
-            self._all_differ = not len(self._numbers) or bool(np.bincount(self._numbers).max() == 1)
         if self._all_differ:
             return 0
-        numbers = self._numbers.tolist()
+        self._go_to(n)
+        # A run that comes once neither repeats one nor is repeated.
+        where = np.flatnonzero(np.bincount(self._numbers)[self._numbers] > 1)
+        self._all_differ = not len(where)
         seen: set[int] = set()
-        characters, at = 0, 0
-        while at < len(numbers):
-            if numbers[at] in seen:
+        characters, end = 0, 0
+        for at, number in zip(where.tolist(), self._numbers[where].tolist(), strict=True):
+            if at < end:
+                continue
+            if number in seen:
                 characters += self._measure(at)
-                at += n
+                end = at + n
             else:
-                seen.add(numbers[at])
-                at += 1
+                seen.add(number)
         return characters
 
     def _go_to(self, n: int) -> None:
