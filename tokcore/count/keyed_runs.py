@@ -49,8 +49,8 @@ def merge_keyed_rows(runs: Sequence[Iterable[Piece]]) -> Iterator[Piece]:
     >>> from tokcore.count.pretoken_rows import list_rows, make_rows
     >>> one, two = make_rows([(b"a", 1, 1)]), make_rows([(b"a", 2, 1), (b"b", 1, 1)])
     >>> merged = merge_keyed_rows([[("de", one), ("en", one)], [("en", two), ("fr", one)]])
-    >>> [(key, list_rows(rows)) for key, rows in merged]
-    [('de', [(b'a', 1, 1)]), ('en', [(b'a', 3, 2), (b'b', 1, 1)]), ('fr', [(b'a', 1, 1)])]
+    >>> [(key, *row) for key, rows in merged for row in list_rows(rows)]
+    [('de', b'a', 1, 1), ('en', b'a', 3, 2), ('en', b'b', 1, 1), ('fr', b'a', 1, 1)]
     """
     groups = [group_by_key(run) for run in runs]
     heads = {i: head for i, group in enumerate(groups) if (head := next(group, None)) is not None}
