@@ -159,8 +159,8 @@ DEFECTS = (
         "four-digits",
         "numbers are cut into groups of four",
         "rules_of",
-        "return {false, false, false, 3};",
-        "return {false, false, false, 4};",
+        "return {false, Detail::kNone, false, 3};",
+        "return {false, Detail::kNone, false, 4};",
         in_tests("tokcore/test_pretokenize.py::test_equals_reference"),
     ),
     Defect(
