@@ -96,12 +96,12 @@ def test_no_code_imports_a_shard_format_but_the_table():
 
 
 def test_every_shard_format_is_described():
-    text = (ROOT / "schemas" / "README.md").read_text()
+    text = (ROOT / "docs" / "reference" / "files.md").read_text()
     for one in SHARD_FORMATS.values():
         place = f"    {get_folder(one, 'SPLIT')}/[LANG/]SPLIT-ITEM-SHARD"
         (line,) = (line for line in text.splitlines() if line.startswith(place))
         assert all(suffix.rpartition(".")[2] in line for suffix in one.suffixes)
-        (heading,) = (line for line in text.splitlines() if line.lower().startswith(f"#### {one.name}: "))
+        (heading,) = (line for line in text.splitlines() if line.lower().startswith(f"### {one.name}: "))
         assert "SPLIT-ITEM-SHARD" in heading
 
 

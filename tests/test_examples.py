@@ -143,7 +143,7 @@ def test_the_python_of_the_readme_runs():
 
 
 def test_the_build_file_for_each_trainer_is_one(tmp_path):
-    page = (ROOT / "tokcore" / "README.md").read_text().split("### Your trainer\n")[1].split("\n### ")[0]
+    page = (ROOT / "docs" / "how-to" / "feed-a-trainer.md").read_text()
     blocks = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     named = []
     for number, block in enumerate(blocks):

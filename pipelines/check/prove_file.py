@@ -23,7 +23,7 @@ _MOST_NAMED = 3
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Proof:
-    """What `tokcore verify --prove` prints: schemas/README.md says how to check it."""
+    """What `tokcore verify --prove` prints: docs/reference/files.md says how to check it."""
 
     file: str  # below the output
     sha256: str  # of the file as stored; the root does not cover it

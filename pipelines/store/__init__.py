@@ -17,5 +17,5 @@ appears at once. json_lines: files with an object in each line.
 signs_of_life: which processes live, by names of files that change.
 parallel_requests: several requests at a time. redaction: no secret in a message. printable: no control character in
 one.
-crashpoints: places where the tests kill a build.
+out_of_reach: what a store may keep of removed files. crashpoints: places where the tests kill a build.
 """

@@ -126,7 +126,7 @@ def test_the_driver_is_told_of_everything_that_terraform_made():
 
 
 def test_the_runbook_names_what_terraform_has():
-    page = (FOLDER.parent / "README.md").read_text()
+    page = (FOLDER.parents[1] / "docs" / "how-to" / "dataflow.md").read_text()
     (told,) = re.findall(r"cat > my.auto.tfvars <<END\n(.*?)END\n", page, re.DOTALL)
     blocks = read_blocks()
     variables = {name.removeprefix("variable.") for name in blocks if name.startswith("variable.")}
@@ -141,7 +141,7 @@ def test_the_runbook_names_what_terraform_has():
 
 def test_the_runbook_builds_where_terraform_cleans_up():
     """Its output is a folder whose leftovers go; its build file lies in a bucket that keeps it."""
-    page = (FOLDER.parent / "README.md").read_text()
+    page = (FOLDER.parents[1] / "docs" / "how-to" / "dataflow.md").read_text()
     bucket = "gs://my-project-1-tokcore-output"
     outputs = set(re.findall(rf"(?:verify|gc|--output) {bucket}/(\S+)", page))
     outputs |= set(re.findall(rf'output = "{bucket}/([^"]+)"', page))
@@ -157,6 +157,6 @@ def test_the_runbook_sets_the_output_of_what_init_writes(tmp_path):
 
     (tmp_path / "en.jsonl").write_text('{"text": "a text"}\n')
     written = write_build_text(propose(str(tmp_path)), str(tmp_path / "build.toml"))
-    page = (FOLDER.parent / "README.md").read_text()
+    page = (FOLDER.parents[1] / "docs" / "how-to" / "dataflow.md").read_text()
     (found,) = re.findall(r"sed -i\.bak 's\|\^(.*?)\|", page)
     assert len(re.findall(f"^{found}", written, re.MULTILINE)) == 1

@@ -28,6 +28,11 @@ def test_every_example_prints_what_the_page_says(page, tmp_path):
         assert ran.is_as_told, f"$ {ran.command}\n{ran.printed}"
 
 
+def test_every_page_is_in_the_navigation():
+    text = (ROOT / "docs" / "site" / "zensical.toml").read_text()
+    assert {name(page) for page in PAGES} <= set(re.findall(r' = "([^"]+\.md)"', text))
+
+
 def test_the_tutorial_is_run():
     assert "tutorial.md" in map(name, RUN)
 
@@ -47,7 +52,7 @@ def test_what_is_only_read_names_commands_and_options_that_are_there(page):
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_each_part_of_a_build_file_could_stand_in_one(page, tmp_path):
     for number, (language, _, text) in enumerate(list_blocks(page)):
-        if language == "toml" and text.lstrip().startswith(("[", "version")):
+        if language == "toml" and text.lstrip().startswith(("[", "version")) and "[project" not in text:
             head = "" if "[build]" in text else 'version = 1\n[build]\noutput = "out"\n'
             head += "" if "[shards]" in text else "[shards]\nvalidation = 0.1\n"
             source = "" if "[[source]]" in text else '\n[[source]]\nlang = "en"\nfiles = "x.jsonl"\n'

@@ -353,6 +353,7 @@ def test_the_launcher_is_a_file_that_runs_anywhere(tmp_path):
 )
 def test_the_page_s_prices_are_those_that_beam_carries(amount, price):
     shown = f"${price:.6f}".rstrip("0")
-    row = next(line for line in (ROOT / "deploy" / "README.md").read_text().splitlines() if f"| {shown} for a " in line)
+    page = (ROOT / "docs" / "how-to" / "dataflow.md").read_text()
+    row = next(line for line in page.splitlines() if f"| {shown} for a " in line)
     assert f"| {amount:,} " in row
     assert row.endswith(f"| ${amount * price:.2f} |")

@@ -165,7 +165,7 @@ def test_a_trainer_blends_all_shards_of_a_split(corpus, name, split):
 
 
 def test_prefixes_can_be_made_absolute_and_languages_weighed(corpus, tmp_path):
-    """The commands of deploy/README.md."""
+    """The commands of docs/how-to/read-shards-elsewhere.md."""
     folder = corpus / "by-lang" / "shards" / "megatron"
     absolute = subprocess.run(
         ["sed", f"s| | {folder}/|", folder / "data_path.train"], capture_output=True, text=True, check=True

@@ -21,7 +21,7 @@ from tokcore_schemas.stage_table import SHARDS, STAGES, WHOLE
 
 EARLIER = ROOT / "tests" / "data" / "version_1"
 CHECKER = re.search(
-    r"```python\n(import hashlib, json, sys\n.*?)```", (ROOT / "schemas" / "README.md").read_text(), re.S
+    r"```python\n(import hashlib, json, sys\n.*?)```", (ROOT / "docs" / "reference" / "files.md").read_text(), re.S
 )
 
 
