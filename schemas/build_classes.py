@@ -342,21 +342,21 @@ class Learn:
     character_coverage: Number | None = None
     # for pathpiece: BPE is learned of so many times the size before tokens are dropped; 1: none is
     superset: Number | None = None
-    # for unigram and sentencepiece-bpe, as all to control_symbols: the most characters of a piece
+    # for unigram and sentencepiece-bpe: the most characters of a piece
     max_sentencepiece_length: int | None = None
-    # no piece has characters of two scripts
+    # for unigram and sentencepiece-bpe: no piece has characters of two scripts
     split_by_unicode_script: bool | None = None
-    # digits count as characters of another script than letters
+    # for unigram and sentencepiece-bpe: digits count as characters of another script than letters
     split_by_number: bool | None = None
-    # no piece crosses a space; false needs pre-tokens that do: pretokenize.regex
+    # for unigram and sentencepiece-bpe: no piece crosses a space; false needs pre-tokens that do: pretokenize.regex
     split_by_whitespace: bool | None = None
-    # each digit is a piece of its own
+    # for unigram and sentencepiece-bpe: each digit is a piece of its own
     split_digits: bool | None = None
-    # 256 pieces spell what no piece matches, which would be unknown
+    # for unigram and sentencepiece-bpe: 256 pieces spell what no piece matches, which would be unknown
     byte_fallback: bool | None = None
-    # texts that are always one piece
+    # for unigram and sentencepiece-bpe: texts that are always one piece
     user_defined_symbols: Sequence[str] | None = None
-    # special tokens after <unk>, <s> and </s>
+    # for unigram and sentencepiece-bpe: special tokens after <unk>, <s> and </s>
     control_symbols: Sequence[str] | None = None
     # a file with a Jinja chat template, for tokenizer_config.json; changes no id
     chat_template: str | None = None

@@ -501,17 +501,31 @@ class LearnTable:
     )
     max_sentencepiece_length: int = key(
         PieceOptions().max_sentencepiece_length,
-        "for unigram and sentencepiece-bpe, as all to control_symbols: the most characters of a piece",
+        "for unigram and sentencepiece-bpe: the most characters of a piece",
         least=1,
         most=512,
     )
-    split_by_unicode_script: bool = key(True, "no piece has characters of two scripts")
-    split_by_number: bool = key(True, "digits count as characters of another script than letters")
-    split_by_whitespace: bool = key(True, "no piece crosses a space; false needs pre-tokens that do: pretokenize.regex")
-    split_digits: bool = key(False, "each digit is a piece of its own")
-    byte_fallback: bool = key(True, "256 pieces spell what no piece matches, which would be unknown")
-    user_defined_symbols: tuple[str, ...] = key((), "texts that are always one piece", distinct=True)
-    control_symbols: tuple[str, ...] = key((), "special tokens after <unk>, <s> and </s>", distinct=True)
+    split_by_unicode_script: bool = key(
+        True, "for unigram and sentencepiece-bpe: no piece has characters of two scripts"
+    )
+    split_by_number: bool = key(
+        True, "for unigram and sentencepiece-bpe: digits count as characters of another script than letters"
+    )
+    split_by_whitespace: bool = key(
+        True,
+        "for unigram and sentencepiece-bpe: no piece crosses a space; false needs pre-tokens that do: "
+        "pretokenize.regex",
+    )
+    split_digits: bool = key(False, "for unigram and sentencepiece-bpe: each digit is a piece of its own")
+    byte_fallback: bool = key(
+        True, "for unigram and sentencepiece-bpe: 256 pieces spell what no piece matches, which would be unknown"
+    )
+    user_defined_symbols: tuple[str, ...] = key(
+        (), "for unigram and sentencepiece-bpe: texts that are always one piece", distinct=True
+    )
+    control_symbols: tuple[str, ...] = key(
+        (), "for unigram and sentencepiece-bpe: special tokens after <unk>, <s> and </s>", distinct=True
+    )
     chat_template: str | None = key(None, "a file with a Jinja chat template, for tokenizer_config.json; changes no id")
     max_length: int | None = key(
         None,
