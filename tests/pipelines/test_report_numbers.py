@@ -478,7 +478,21 @@ def test_money(report, documents, tokenizers):
     (model,) = told["models"]
     assert model["cache_bytes_per_token"] == 2 * 2 * 1 * 8 * 2
     assert model["embedding_parameters"] == {name: one.vocab_size * 16 for name, one in tokenizers.items()}
+    for name, one in tokenizers.items():
+        tokens = report["tokenizer"]["comparison"]["all"]["tokenizers"][name]["tokens_per_word"]["value"] * 1000
+        of = model["operations"][name]
+        assert of["layers"] == pytest.approx(2 * 12 * 16**2 * tokens, abs=1)  # two layers of width 16
+        assert of["attention"] == pytest.approx(2 * 2 * 16 * tokens**2, abs=1)
+        assert of["output"] == pytest.approx(16 * one.vocab_size * tokens, abs=1)
+    curve = report["tokenizer"]["curve"]
     row = report["tokenizer"]["comparison"]["all"]["tokenizers"][OWN]
+    words = 1000 * row["tokens_per_word"]["value"]
+    totals = {}
+    for place, size in enumerate(curve["sizes"]):
+        at, last = (sum(one["tokens"][where] for one in curve["languages"].values()) for where in (place, -1))
+        tokens = words * at / last
+        totals[size] = 2 * 12 * 16**2 * tokens + 2 * 2 * 16 * tokens**2 + 16 * size * tokens
+    assert model["cheapest_vocab_size"] == min(totals, key=totals.get)
     for perplexity, bits in zip(told["perplexities"], told["bits_per_byte"]["all"][OWN], strict=True):
         assert bits == pytest.approx(math.log2(perplexity) / row["bytes_per_token"]["value"], abs=1e-5)
     assert told["tokens_per_million_words"]["all"][OWN]["value"] == pytest.approx(

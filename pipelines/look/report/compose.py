@@ -111,7 +111,7 @@ def make_report(output: Output, wishes: Wishes, progress: StageProgress) -> dict
             "probes": probes,
         },
         "health": health,
-        "money": _tell_money(comparison, tokenizers, build, read, wishes.models),
+        "money": _tell_money(comparison, tokenizers, build, read, wishes.models, vocabulary["curve"]),
         "provenance": tell_origin(output),
     }
     return {**report, "verdict": judge(report, OWN)}
@@ -196,10 +196,11 @@ def _tell_money(
     build: BuildManifest,
     read: ShardPass,
     models: Sequence[ModelSize],
+    curve: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     vocab_sizes = {name: one.vocab_size for name, one in tokenizers.items()}
     lengths = {lang: (one.documents, one.tokens) for lang, one in build.languages.items() if lang in read.fits}
-    return tell_costs(comparison, vocab_sizes, lengths, read.fits, models)
+    return tell_costs(comparison, vocab_sizes, lengths, read.fits, models, curve)
 
 
 def _describe_tokenizer(tokenizer: Tokenizer) -> dict[str, Any]:

@@ -235,7 +235,33 @@ def _write_models(told: Mapping[str, Any], names: Sequence[str], spans: Sequence
             embeddings,
             note="Twice as many if the output layer has a table of its own.",
         ),
+        _write_operations(told, names),
     ]
+
+
+def _write_operations(told: Mapping[str, Any], names: Sequence[str]) -> Html:
+    rows: Rows = []
+    for model in told["models"]:
+        cells: list[Number] = []
+        for one in names:
+            of = model["operations"][one]
+            total = None if of is None else sum(of.values())
+            shares = [None if not total else of[key] / total for key in ("attention", "output")]
+            cells += [Number(None if total is None else total / 1e9, ",.1f"), *(Number(one, ".1%") for one in shares)]
+        rows.append([write_name(model["name"]), *cells, Number(model["cheapest_vocab_size"])])
+    heads = [
+        join([write_name(one), f": {what}"])
+        for one in names
+        for what in ("billion multiply-adds", "in attention", "in the output layer")
+    ]
+    return write_table(
+        f"One pass over a text of {told['words']:,} words",
+        ["model", *heads, "cheapest vocabulary of the curve"],
+        rows,
+        note="12 x layers x width² for each token, 2 x layers x width for each pair of tokens, and width x vocabulary "
+        "for each token. A larger vocabulary makes fewer tokens, and each costs more at the end. The cheapest is one "
+        "of the sizes at which the curve of this build's vocabulary was measured.",
+    )
 
 
 def _write_converter(report: Mapping[str, Any], names: Sequence[str]) -> Html:

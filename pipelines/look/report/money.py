@@ -12,6 +12,7 @@ from tokcore_pipelines.look.report.shard_pass import CONTEXTS
 
 _PERPLEXITIES = (2, 5, 10, 20, 50)
 _BYTES_OF_A_VALUE = 2  # 16 bits
+_WORDS = 1000  # of the text whose operations are counted
 
 
 class ModelSize(NamedTuple):
@@ -27,6 +28,21 @@ class ModelSize(NamedTuple):
     def cache_bytes_per_token(self) -> int:
         """Keys and values of one token in all layers, of 16 bits each."""
         return 2 * self.layers * self.kv_heads * self.head_size * _BYTES_OF_A_VALUE
+
+    def count_operations(self, tokens: float, vocab_size: int) -> dict[str, int]:
+        """Multiply-adds of one pass over a text: in all layers, in attention, in the output layer.
+
+        A layer has 12 width**2 parameters: four matrices for attention, and two of four times the width. Attention
+        takes width multiply-adds for each pair of tokens twice, for scores and for sums.
+
+        >>> parse_model_size("8B:32:4096:8:128").count_operations(1000, 100_000)
+        {'layers': 6442450944000, 'attention': 262144000000, 'output': 409600000000}
+        """
+        return {
+            "layers": round(12 * self.layers * self.width**2 * tokens),
+            "attention": round(2 * self.layers * self.width * tokens**2),
+            "output": round(self.width * vocab_size * tokens),
+        }
 
 
 MODEL_SIZES = (
@@ -55,8 +71,12 @@ def tell_costs(
     lengths: Mapping[str, tuple[int, int]],
     fits: Mapping[str, list[int]],
     models: Iterable[ModelSize],
+    curve: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """The section. lengths: language -> (documents, tokens) of the shards. vocab_sizes: tokenizer -> highest id + 1."""
+    """The section. lengths: language -> (documents, tokens) of the shards. vocab_sizes: tokenizer -> highest id + 1.
+
+    The first of these is the build's own, and curve the tokens that its vocabulary gives at smaller sizes.
+    """
     groups = {"all": comparison["all"], **comparison["languages"]}
     documents, tokens = (sum(column) for column in zip(*lengths.values(), strict=True)) if lengths else (0, 0)
     all_fits = [sum(column) for column in zip(*fits.values(), strict=True)] if fits else [0] * len(CONTEXTS)
@@ -70,7 +90,8 @@ def tell_costs(
             "all": _tell_documents(documents, tokens, all_fits),
             **{lang: _tell_documents(*lengths[lang], fits[lang]) for lang in sorted(lengths)},
         },
-        "models": [_tell_model(model, comparison["all"]["tokenizers"], vocab_sizes) for model in models],
+        "words": _WORDS,
+        "models": [_tell_model(model, comparison["all"]["tokenizers"], vocab_sizes, curve) for model in models],
         "bits_per_byte": {
             group: {name: _tell_bits(row["bytes_per_token"]["value"]) for name, row in about["tokenizers"].items()}
             for group, about in groups.items()
@@ -88,7 +109,9 @@ def _tell_documents(documents: int, tokens: int, fit: list[int]) -> dict[str, An
     }
 
 
-def _tell_model(model: ModelSize, rows: Mapping[str, Any], vocab_sizes: Mapping[str, int]) -> dict[str, Any]:
+def _tell_model(
+    model: ModelSize, rows: Mapping[str, Any], vocab_sizes: Mapping[str, int], curve: Mapping[str, Any] | None
+) -> dict[str, Any]:
     """What a model of this size costs. rows: tokenizer -> its row of the comparison over all languages."""
     cache_bytes = model.cache_bytes_per_token
     per_word = {name: row["tokens_per_word"]["value"] for name, row in rows.items()}
@@ -100,7 +123,26 @@ def _tell_model(model: ModelSize, rows: Mapping[str, Any], vocab_sizes: Mapping[
             name: None if tokens is None else round(tokens * 10**6 * cache_bytes) for name, tokens in per_word.items()
         },
         "embedding_parameters": {name: size * model.width for name, size in vocab_sizes.items()},
+        "operations": {
+            name: None if tokens is None else model.count_operations(tokens * _WORDS, vocab_sizes[name])
+            for name, tokens in per_word.items()
+        },
+        "cheapest_vocab_size": _find_cheapest(model, next(iter(per_word.values()), None), curve),
     }
+
+
+def _find_cheapest(model: ModelSize, tokens_per_word: float | None, curve: Mapping[str, Any] | None) -> int | None:
+    """Of the sizes of a vocabulary's curve, the one with the fewest operations; the smaller one of equal ones."""
+    if curve is None or not tokens_per_word:
+        return None
+    tokens = [sum(column) for column in zip(*(one["tokens"] for one in curve["languages"].values()), strict=True)]
+    if not tokens or not tokens[-1]:
+        return None
+    operations: dict[int, int] = {
+        size: sum(model.count_operations(tokens_per_word * number / tokens[-1] * _WORDS, size).values())
+        for size, number in zip(curve["sizes"], tokens, strict=True)
+    }
+    return min(operations, key=lambda size: (operations[size], size))
 
 
 def _scale(estimate: Mapping[str, float | None], factor: int) -> dict[str, float | None]:
