@@ -105,7 +105,7 @@ def _print_records(output: str, build: BuildManifest) -> None:
     read, documents = format_count(records.read, "record"), format_count(records.documents, "document")
     duplicates = records.num_duplicates
     filtered = f" + {records.num_filtered - duplicates:,} filtered" if records.num_filtered > duplicates else ""
-    filtered += f" + {duplicates:,} duplicates" if duplicates else ""
+    filtered += f" + {format_count(duplicates, 'duplicate')}" if duplicates else ""
     removed = f" + {records.removed:,} removed" if records.filtered and records.removed else ""
     say(f"{read} read = {documents} + {rejected:,} rejected{filtered}{removed}")
     for line in describe_filtered(_leave_out_duplicates(records.filtered or {})):
