@@ -6,6 +6,7 @@ field.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -14,9 +15,10 @@ import orjson
 from tokcore.files.canonical_json import MANIFEST_FORMAT
 
 # Canonical JSON has one spelling, with its keys sorted, and quotes inside of a string are escaped. So these stand where
-# the files begin, where they end, and between two of them, and nowhere else.
-_BEGIN = b'"files":['
+# the files begin, where they end, and between two of them, and nowhere else: settings may list files, too, such as
+# tables of attributes or test items, but no other list has entries that begin with "about".
 _END = f'],"format":"{MANIFEST_FORMAT}"'.encode()
+_BEGIN = re.compile(rb'"files":\[(?=\{"about":|%b)' % re.escape(_END))
 _BETWEEN = b'},{"about":'
 
 _BLOCK_BYTES = 1 << 18  # of JSON, read together: more would not stay in a processor's cache
@@ -36,7 +38,9 @@ def cut_manifest(data: bytes, block_bytes: int = _BLOCK_BYTES) -> CutManifest:
     >>> made.head["totals"], [*made.files]
     ({}, [{'about': {}, 'path': 'a'}])
     """
-    begin, end = data.index(_BEGIN) + len(_BEGIN), data.rindex(_END)
+    if (found := _BEGIN.search(data)) is None:
+        raise ValueError("not a manifest: it has no files")
+    begin, end = found.end(), data.rindex(_END)
     chunks = (data[at : min(end, at + _BLOCK_BYTES)] for at in range(begin, end, _BLOCK_BYTES))
     files = (entry for block in _cut_blocks(chunks, block_bytes) for entry in orjson.loads(b"[%b]" % block))
     return CutManifest(orjson.loads(data[:begin] + data[end:]), files)
@@ -49,9 +53,9 @@ class ManifestStream:
         """chunks: what may be one, of any lengths. Raises ValueError for what has no files."""
         self._chunks = iter(chunks)
         data = b""
-        while (begin := data.find(_BEGIN) + len(_BEGIN)) < len(_BEGIN):
+        while (found := _BEGIN.search(data)) is None:
             data += self._next()
-        self.before, self._rest = data[:begin], data[begin:]
+        self.before, self._rest = data[: found.end()], data[found.end() :]
         self.after = b""  # what follows the files, once these were cut
 
     def cut(self, block_bytes: int = _BLOCK_BYTES) -> Iterator[bytes]:

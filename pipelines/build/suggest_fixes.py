@@ -89,7 +89,10 @@ def suggest_fix(reason: str, settings: ReadSettings, seen: Peek | None, fields: 
         return _OTHERS.get(reason, "")
     named = getattr(settings, key)
     if is_template(named):
-        absent = [name for name in list_paths(named) if fields and all(field.name != name for field in fields)]
+        paths = list_paths(named)
+        if lists := [one.name for one in fields if one.name in paths and _is_list(one)]:
+            return f"{lists[0]!r} holds lists: write {{{lists[0]}[*]:, }} to join their texts"
+        absent = [name for name in paths if fields and all(field.name != name for field in fields)]
         which = f"No record has {absent[0]!r}. " if absent else ""
         return f"{which}{describe_fields(fields, settings)}: a field that may be missing is written {{name?}}"
     if settings.format in ("csv", "tsv") and len(fields) == 1:
@@ -123,6 +126,10 @@ def suggest_fix(reason: str, settings: ReadSettings, seen: Peek | None, fields: 
     if key in ("id", "group") and not guess:
         advice = f": set {key} to one of them, or remove it"
     return f"{describe_fields(fields, settings)}{advice}"
+
+
+def _is_list(field: Field) -> bool:
+    return field.kind in ("an array", "list", "large_list", "fixed_size_list")
 
 
 def _are_mostly_strings(values: Sequence[object]) -> bool:

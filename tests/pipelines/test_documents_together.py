@@ -92,6 +92,12 @@ def test_workers_engine_order_and_cuts_change_no_document(folder, by, tmp_path):
     assert mine.documents_digest == theirs.documents_digest
 
 
+def test_a_finished_build_is_found_again(folder, by):
+    done = build(folder / "build.toml", folder / "out")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "nothing to do: built on" in done.stdout
+
+
 def test_kills_change_no_byte(folder, by, tmp_path):
     for point in POINTS[by]:
         killed = build(

@@ -357,6 +357,18 @@ def test_a_cause_of_whole_files_names_one(tmp_path):
         run(build_of(tmp_path, 'lang = "ru"\nfiles = "?.jsonl*"'), tmp_path / "out")
 
 
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_a_template_over_a_list_is_told_to_join_it(tmp_path, suffix):
+    rows = [{"text": "x" * 200, "tags": ["a", "b"]}] * 20
+    if suffix == "jsonl":
+        write(tmp_path / "a.jsonl", jsonl(rows))
+    else:
+        pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    keys = f'lang = "en"\nfiles = "a.{suffix}"\ntext = "{{text}} {{tags?}}"'
+    with pytest.raises((ConfigError, StageError), match=r"'tags' holds lists: write \{tags\[\*\]:, \} to join their texts"):
+        run(build_of(tmp_path, keys), tmp_path / "out")
+
+
 def test_rejects_of_several_causes_are_listed(tmp_path):
     rows = [*({"text": "x" * 200} for _ in range(1500)), *({"text": 5} for _ in range(50))]
     write(tmp_path / "a.jsonl", jsonl(rows) + b"{}\n" * 50)

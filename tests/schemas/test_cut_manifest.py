@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokcore.files.canonical_json import write_canonical_json
-from tokcore_schemas.cut_manifest import cut_manifest
+from tokcore_schemas.cut_manifest import ManifestStream, cut_manifest
 
 # Texts that look like what stands between files.
 _TEXTS = st.one_of(
@@ -31,3 +31,16 @@ def test_files_are_those_of_the_manifest(block_bytes, files, names):
     cut = cut_manifest(write_canonical_json(made), block_bytes)
     assert [*cut.files] == files
     assert cut.head == {**made, "files": []} == orjson.loads(orjson.dumps(cut.head))
+
+
+@given(files=_FILES, size=st.integers(1, 60))
+def test_files_of_settings_are_not_those_of_the_manifest(files, size):
+    pin = {"sha256": "0" * 64, "size_bytes": 7, "uri": "scores.parquet"}
+    settings = {"attributes": {"fields": ["score"], "files": [pin]}, "filters": [{"field": "q", "files": []}]}
+    made = {"config": {"settings": [settings]}, "files": files, "format": "tokcore-manifest", "totals": {}}
+    data = write_canonical_json(made)
+    cut = cut_manifest(data)
+    assert ([*cut.files], cut.head["config"]) == (files, made["config"])
+    stream = ManifestStream(data[at : at + size] for at in range(0, len(data), size))
+    assert orjson.loads(b"[%b]" % b",".join(stream.cut())) == files
+    assert orjson.loads(stream.before + stream.after) == {**made, "files": []}
