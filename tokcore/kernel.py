@@ -1015,6 +1015,33 @@ def find_masked(presets: Sequence[str], texts: Texts) -> MaskedSpans:
     return MaskedSpans(*_inside.find_masked(chosen, *texts))
 
 
+class FoundStrings(NamedTuple):
+    """Where a batch of texts spells some strings, in order, without overlap."""
+
+    starts: Offsets  # int64[n], absolute in texts.data
+    ends: Offsets  # int64[n]
+    strings: Offsets  # int64[n], the number of the string
+    texts: Offsets  # int64[n], the number of the text
+
+
+class StringFinder:
+    """Finds where texts spell one of some strings: the leftmost, of several that begin there the longest.
+
+    Raises ValueError for a string that is empty, or equal to an earlier one.
+    """
+
+    def __init__(self, strings: Texts) -> None:
+        self._strings = strings
+        self._made: dict[str, _inside.StringFinder] = {}
+
+    def find(self, texts: Texts) -> FoundStrings:
+        """What the texts spell; after each string the search goes on."""
+        chosen = get_implementation()  # as Automaton does
+        if chosen not in self._made:
+            self._made[chosen] = _inside.StringFinder(*self._strings)
+        return FoundStrings(*self._made[chosen].find(*texts))
+
+
 def rank_merges(tokens: Texts) -> tuple[Ids, Ids, Ids]:
     """(left, right, result) of every way to make one of the tokens of two others, as positions in tokens.
 

@@ -77,6 +77,9 @@ def test_known_lists_run_as_patterns():
     known = PRE_TOKENIZERS["deepseek-v3"]
     assert StepList(known).native_name == Pretokenizer("steps", StepList(known).text).native_name == "deepseek"
     assert StepList([*known["pretokenizers"][:3]]).native_name is None
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
+    assert StepList(byte_level).native_name == "gpt2"
+    assert StepList(byte_level | {"add_prefix_space": True}).native_name is None
 
 
 behaviors = st.sampled_from(["Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous"])

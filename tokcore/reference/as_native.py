@@ -23,6 +23,7 @@ from tokcore.reference.reference import (
     NormalizingEncoder,
     PretokenEncoder,
     RowMerger,
+    StringFinder,
     WordpieceEncoder,
     assign_partitions,
     find_masked,

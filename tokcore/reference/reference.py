@@ -723,6 +723,33 @@ def find_masked(presets: int, data: Bytes, offsets: Offsets) -> tuple[Offsets, O
     return np.array(starts, np.int64), np.array(ends, np.int64), np.array(numbers, np.uint8), np.array(firsts, np.int64)
 
 
+class StringFinder:
+    """As tokcore.kernel.StringFinder: every string is tried at every place, the longest first."""
+
+    def __init__(self, data: Bytes, offsets: Offsets) -> None:
+        strings = list_texts(data, offsets)
+        for i, string in enumerate(strings):
+            if not string or string in strings[:i]:
+                raise ValueError(f"string {i}: is empty, or an earlier one is equal")
+        self._numbers = {string: number for number, string in enumerate(strings)}
+        self._sizes = sorted({*map(len, strings)}, reverse=True)
+
+    def find(self, data: Bytes, offsets: Offsets) -> tuple[Offsets, Offsets, Offsets, Offsets]:
+        """(starts, ends, numbers of strings, numbers of texts)."""
+        found: list[tuple[int, int, int, int]] = []
+        for number, (offset, text) in enumerate(zip(offsets.tolist(), list_texts(data, offsets), strict=False)):
+            start = 0
+            while start < len(text):
+                parts = (text[start : start + size] for size in self._sizes)
+                spelled = next((part for part in parts if part in self._numbers), None)
+                end = start + len(spelled or b"x")
+                if spelled is not None:
+                    found.append((offset + start, offset + end, self._numbers[spelled], number))
+                start = end
+        starts, ends, strings, texts = np.array(found, np.int64).reshape(-1, 4).T.copy()
+        return starts, ends, strings, texts
+
+
 class IdCounter:
     """As tokcore.kernel.IdCounter: a dictionary."""
 

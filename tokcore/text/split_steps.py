@@ -471,7 +471,7 @@ class StepList:
 
     @functools.cached_property
     def native_name(self) -> str | None:
-        """The pattern of the kernel that cuts as these steps do, of PATTERNS_OF_STEPS; None if there is none."""
+        """The pattern of the kernel that cuts as these steps do: gpt2, or of PATTERNS_OF_STEPS; None if none does."""
         return _name_known_lists().get(self.text)
 
     @property
@@ -499,7 +499,7 @@ class StepList:
 
 @functools.cache
 def _name_known_lists() -> dict[str, str]:
-    named = {}
+    named = {StepList([{"type": BYTES, "add_prefix_space": False, "use_regex": True}]).text: "gpt2"}
     for name, expressions in SPLITS_OF_STEPS.items():
         splits = [{"type": "Split", "pattern": {"Regex": one}, "behavior": "Isolated"} for one in expressions]
         named[StepList([*splits, {"type": BYTES, "add_prefix_space": False, "use_regex": False}]).text] = name

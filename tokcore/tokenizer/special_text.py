@@ -12,15 +12,17 @@ from typing import AnyStr, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tokcore import kernel
 from tokcore.errors import FormatError
 from tokcore.text.normalize import Normalizer
 from tokcore.text.split_steps import is_word_character
-from tokcore.text.texts import Offsets, Texts
+from tokcore.text.texts import Offsets, Texts, make_texts_from_strings
 from tokcore.text.unicode import find_ranges
 from tokcore.tokenizer.encoded_batch import Encoded, compute_starts
 from tokcore.tokenizer.tokenizer_spec import SpecialToken
 
 Flags = npt.NDArray[np.bool_]
+_NOWHERE: Offsets = np.zeros(0, np.int64)
 
 
 class SpecialSpan(NamedTuple):
@@ -30,6 +32,26 @@ class SpecialSpan(NamedTuple):
     end: int
     id: int
     text: int  # its number
+
+
+class SpecialSpans(NamedTuple):
+    """Many of them, in order: int64, a row for each."""
+
+    starts: Offsets
+    ends: Offsets
+    ids: Offsets
+    texts: Offsets
+
+    def where(self, flags: Flags) -> SpecialSpans:
+        """Those that these flags name."""
+        return self if flags.all() else SpecialSpans(*(column[flags] for column in self))
+
+    def rows(self) -> list[SpecialSpan]:
+        """One after the other."""
+        return [*map(SpecialSpan, *(column.tolist() for column in self))]
+
+
+_NO_SPANS = SpecialSpans(_NOWHERE, _NOWHERE, _NOWHERE, _NOWHERE)
 
 
 class Cut(NamedTuple):
@@ -113,7 +135,7 @@ class AddedTokens:
         if not self._normalized:
             return raw
         spans = self._find(raw.texts, self._normalized, allowed)
-        inner = _cut_around(raw.texts, [span for span in spans if raw.ids[span.text] < 0])
+        inner = _cut_around(raw.texts, spans.where(raw.ids[spans.texts] < 0))
         ids = np.where(raw.ids[inner.of] < 0, inner.ids, raw.ids[inner.of])
         return Cut(inner.texts, ids, raw.of[inner.of], raw.outer[inner.of], inner.outer, texts.num_texts)
 
@@ -180,20 +202,34 @@ class AddedTokens:
         if self._normalized:
             ids = self.cut(texts, self.special_ids).ids
             return [id for id in ids.tolist() if id >= 0]
-        return [span.id for span in self._fit(texts, find_special(texts, self._raw))]
+        spelled: list[int] = self._fit(texts, find_special(texts, self._raw)).ids.tolist()
+        return spelled
 
-    def _find(self, texts: Texts, known: Mapping[str, int], allowed: Mapping[str, int]) -> list[SpecialSpan]:
-        wanted = self._always.union(allowed.values())
+    def _find(self, texts: Texts, known: Mapping[str, int], allowed: Mapping[str, int]) -> SpecialSpans:
+        wanted = {*allowed.values()}
         if not self._always:
             known = {text: id for text, id in known.items() if id in wanted}
-        return self._fit(texts, [span for span in find_special(texts, known) if span.id in wanted])
+            return self._fit(texts, find_special(texts, known))
+        if not any(id in self._always or id in wanted for id in known.values()):
+            return _NO_SPANS
+        spans = (self._raw_finder if known is self._raw else self._normalized_finder).find(texts)
+        ordinary = [id for id in self.special_ids.values() if id not in wanted]
+        return self._fit(texts, spans.where(~np.isin(spans.ids, ordinary)) if ordinary else spans)
 
-    def _fit(self, texts: Texts, spans: list[SpecialSpan]) -> list[SpecialSpan]:
+    @functools.cached_property
+    def _raw_finder(self) -> _Finder:
+        return _Finder(self._raw)
+
+    @functools.cached_property
+    def _normalized_finder(self) -> _Finder:
+        return _Finder(self._normalized)
+
+    def _fit(self, texts: Texts, spans: SpecialSpans) -> SpecialSpans:
         """The spans with the white space that they take, less those that must be words of their own and are not."""
-        if not self._flagged:
+        if not self._flagged or not np.isin(spans.ids, [*self._flagged]).any():
             return spans
         fitted: list[SpecialSpan] = []
-        for span in spans:
+        for span in spans.rows():
             token = self._flagged.get(span.id)
             if token is None:
                 fitted.append(span)
@@ -214,7 +250,7 @@ class AddedTokens:
                 while (width := _find_white(text[end : end + 3], at_end=False)) > 0:
                     end += width
             fitted.append(span._replace(start=start + low, end=end + low))
-        return fitted
+        return SpecialSpans(*np.array(fitted, np.int64).reshape(-1, 4).T.copy())
 
 
 def _check_strips(tokens: Sequence[SpecialToken]) -> None:
@@ -246,23 +282,34 @@ def _is_word(text: npt.NDArray[np.uint8], place: int) -> bool:
     return bool(characters) and is_word_character(characters[place])
 
 
-def find_special(texts: Texts, allowed: Mapping[str, int]) -> list[SpecialSpan]:
+class _Finder:
+    """Finds added tokens (text -> id) in texts: the leftmost, of several the longest."""
+
+    def __init__(self, known: Mapping[str, int]) -> None:
+        self._ids: Offsets = np.array([*known.values()], np.int64)
+        self._finder = kernel.StringFinder(make_texts_from_strings([*known]))
+
+    def find(self, texts: Texts) -> SpecialSpans:
+        """Where they are spelled, in order."""
+        found = self._finder.find(texts)
+        return SpecialSpans(found.starts, found.ends, self._ids[found.strings], found.texts)
+
+
+def find_special(texts: Texts, allowed: Mapping[str, int]) -> SpecialSpans:
     """Where texts spell one of these added tokens (text -> id), in order: the leftmost, of several the longest."""
     if not allowed or not texts.size_bytes:
-        return []
-    everything = texts.data[texts.offsets[0] : texts.offsets[-1]].tobytes()
-    # Most batches spell none, and looking for one string is much faster than matching a pattern.
-    if len(allowed) <= 8 and not any(text.encode() in everything for text in allowed):
-        return []
-    matcher = _compile_matcher(tuple(allowed))
-    if matcher.search(everything) is None:
-        return []
-    spans = []
-    for i in range(texts.num_texts):
-        start = int(texts.offsets[i])
-        for match in matcher.finditer(texts.text(i)):
-            spans.append(SpecialSpan(start + match.start(), start + match.end(), allowed[match.group().decode()], i))
-    return spans
+        return _NO_SPANS
+    # Most batches spell none, and looking for one string is several times as fast as looking for all at once.
+    if len(allowed) <= 8:
+        everything = texts.data[texts.offsets[0] : texts.offsets[-1]].tobytes()
+        if not any(text.encode() in everything for text in allowed):
+            return _NO_SPANS
+    return _make_finder(tuple(allowed.items())).find(texts)
+
+
+@functools.lru_cache(maxsize=32)
+def _make_finder(allowed: tuple[tuple[str, int], ...]) -> _Finder:
+    return _Finder(dict(allowed))
 
 
 @functools.lru_cache(maxsize=32)
@@ -305,15 +352,15 @@ def _spell_trie(texts: Sequence[AnyStr], start: int, depth: int) -> AnyStr:
     return shared + "(?:" + "|".join(parts) + (")?" if ends_here else ")")
 
 
-def _cut_around(texts: Texts, spans: list[SpecialSpan]) -> Cut:
+def _cut_around(texts: Texts, spans: SpecialSpans) -> Cut:
     """The parts of texts around these spans; the texts themselves if there are none."""
     bounds = texts.offsets
     of = np.arange(texts.num_texts)
-    if spans:
-        ends = np.array([(span.start, span.end) for span in spans], np.int64)
-        bounds = np.unique(np.concatenate([bounds, ends.ravel()]))
+    if len(spans.ids):
+        bounds = np.sort(np.concatenate([bounds, spans.starts, spans.ends]), kind="stable")  # three runs
+        bounds = bounds[np.concatenate([[True], np.diff(bounds) > 0])]
         of = np.maximum(np.searchsorted(texts.offsets, bounds[:-1], side="right") - 1, 0)
     ids = np.full(len(of), -1, np.int64)
-    ids[np.searchsorted(bounds, [span.start for span in spans])] = [span.id for span in spans]
+    ids[np.searchsorted(bounds, spans.starts)] = spans.ids
     outer = np.arange(len(of)) - np.searchsorted(of, of)
     return Cut(Texts(texts.data, bounds), ids, of, outer, np.zeros_like(of), texts.num_texts)

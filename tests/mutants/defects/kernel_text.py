@@ -108,6 +108,22 @@ DEFECTS = (
         in_tests("tokcore/test_masking.py::test_what_a_preset_is"),
     ),
     Defect(
+        "shortest-added-token",
+        "of several added tokens that begin at a place the shortest is found",
+        "StringFinder::walk",
+        "if (node.string != kNone) longest = {begin, end, node.string};",
+        "if (node.string != kNone) return {begin, end, node.string};",
+        in_tests("tokcore/formats/test_added_tokens.py::test_the_longest_of_the_leftmost_is_found"),
+    ),
+    Defect(
+        "no-added-token-of-one-byte",
+        "an added token of one byte is not found unless a longer one begins with it",
+        "StringFinder::build",
+        "alone_[byte] = node.string != kNone;",
+        "alone_[byte] = false;",
+        in_tests("tokcore/formats/test_added_tokens.py::test_the_kernel_finds_strings_as_the_reference_does"),
+    ),
+    Defect(
         "no-limit-of-a-document",
         "plain JSON lines know no limit of a document",
         "JsonLines::accept",

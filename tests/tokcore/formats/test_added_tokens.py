@@ -8,6 +8,7 @@ import json
 import re
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import tokenizers
 from hypothesis import assume, example, given
@@ -16,11 +17,12 @@ from support.examples import examples
 from support.sentencepiece_models import METASPACE, make_tokenizer_json, train
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, trainers
 
+from tokcore import kernel
 from tokcore.errors import FormatError
 from tokcore.formats.tokenizers.exports import EXPORTS
 from tokcore.formats.tokenizers.huggingface import read_tokenizer_json
 from tokcore.look.explain import Explainer
-from tokcore.text.texts import make_texts_from_strings
+from tokcore.text.texts import Texts, make_texts_from_strings
 from tokcore.tokenizer.sampling import Randomness
 from tokcore.tokenizer.special_text import find_special
 from tokcore.tokenizer.tokenizer import Tokenizer
@@ -125,6 +127,19 @@ def test_ids_are_theirs(kind):
     assert [again.encode(text, add_special_tokens=False).ids for text in TEXTS] == expected
     named = json.loads(exports["special_tokens_map.json"]).get("additional_special_tokens", [])
     assert {*named} == {*ours.specials}
+
+
+@given(st.sampled_from([*KINDS]), st.integers(1, 3), st.data())
+@examples(60)
+def test_random_texts_of_parts_of_added_tokens(kind, threads, data):
+    theirs, ours = both(*KINDS[kind])
+    spelled = [token.content for token in KINDS[kind][1]]
+    part = st.sampled_from([*spelled, *(text[:-1] for text in spelled), " ", "\n", "a", "é", "e\u0301", "1 "])
+    texts = data.draw(st.lists(st.lists(part, max_size=9).map("".join), max_size=6))
+    expected = [theirs.encode(text, add_special_tokens=False).ids for text in texts]
+    for given_as in (texts, pa.array(texts, pa.string()), [text.encode() for text in texts]):
+        assert ours.encode_batch(given_as, threads).to_pylist() == expected
+    assert [ours.encode(text).tolist() for text in texts] == expected
 
 
 def test_a_token_that_takes_blanks_and_one_that_begins_with_them():
@@ -256,11 +271,39 @@ def test_the_longest_of_the_leftmost_is_found(texts, text):
     longest_first = "|".join(map(re.escape, sorted(texts, key=len, reverse=True)))
     spans = find_special(make_texts_from_strings([text]), {one: id for id, one in enumerate(texts)})
     data = text.encode()
-    assert [data[span.start : span.end].decode() for span in spans] == re.findall(longest_first, text)
-    assert [texts[span.id] for span in spans] == re.findall(longest_first, text)
+    assert [data[span.start : span.end].decode() for span in spans.rows()] == re.findall(longest_first, text)
+    assert [texts[id] for id in spans.ids] == re.findall(longest_first, text)
+
+
+@given(
+    st.lists(st.binary(min_size=1, max_size=4), min_size=1, max_size=8, unique=True),
+    st.lists(st.binary(max_size=12), max_size=4),
+    st.randoms(use_true_random=False),
+)
+@examples(200)
+def test_the_kernel_finds_strings_as_the_reference_does(strings, texts, chance):
+    """In any bytes, also where data goes on after a text."""
+    texts = [b"".join(chance.choices([*strings, *(one[:-1] for one in strings), text], k=6)) for text in texts]
+    finder, batch = kernel.StringFinder(make_texts_from_strings(strings)), make_texts_from_strings(texts)
+    for part in (batch, Texts(batch.data, batch.offsets[:-1] if texts else batch.offsets)):
+        found = [column.tolist() for column in finder.find(part)]
+        with kernel.force("reference"):
+            assert [column.tolist() for column in finder.find(part)] == found
+        number_of = {string: number for number, string in enumerate(strings)}
+        longest_first = re.compile(b"|".join(map(re.escape, sorted(strings, key=len, reverse=True))), re.DOTALL)
+        matches = [longest_first.findall(part.text(i)) for i in range(part.num_texts)]
+        assert found[2] == [number_of[match] for row in matches for match in row]
+        assert found[3] == [i for i, row in enumerate(matches) for _ in row]
+
+
+@pytest.mark.parametrize("name", [kernel.list_available()[0], "reference"])
+@pytest.mark.parametrize(("strings", "number"), [(["a", ""], 1), (["a", "b", "a", ""], 2)])
+def test_a_finder_refuses_strings_that_are_empty_or_equal(name, strings, number):
+    with kernel.force(name), pytest.raises(ValueError, match=f"string {number}: is empty, or an earlier one is equal"):
+        kernel.StringFinder(make_texts_from_strings(strings)).find(make_texts_from_strings(["a"]))
 
 
 def test_many_texts_that_begin_alike_are_found():
     texts = ["a" * size for size in range(1, 300)]
-    (span,) = find_special(make_texts_from_strings(["b" + "a" * 299]), {one: id for id, one in enumerate(texts)})
+    (span,) = find_special(make_texts_from_strings(["b" + "a" * 299]), {one: id for id, one in enumerate(texts)}).rows()
     assert (span.start, span.end, span.id) == (1, 300, 298)

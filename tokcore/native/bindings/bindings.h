@@ -37,6 +37,7 @@ void bind_muhash(nanobind::module_& module);
 void bind_pieces(nanobind::module_& module);
 void bind_rank_merges(nanobind::module_& module);
 void bind_sentencepiece(nanobind::module_& module);
+void bind_string_finder(nanobind::module_& module);
 void bind_token_table(nanobind::module_& module);
 void bind_varints(nanobind::module_& module);
 void bind_vocabulary_json(nanobind::module_& module);

@@ -22,6 +22,7 @@ NB_MODULE(_native, module) {
   tokcore::bind_pieces(module);
   tokcore::bind_rank_merges(module);
   tokcore::bind_sentencepiece(module);
+  tokcore::bind_string_finder(module);
   tokcore::bind_token_table(module);
   tokcore::bind_varints(module);
   tokcore::bind_vocabulary_json(module);
