@@ -21,6 +21,7 @@ RUNS = {
     "count_ids": 600,
     "drop_tokens": 300,
     "find_masks": 4000,
+    "find_strings": 4000,
     "json_lines": 4000,
     "learn": 150,
     "learn_characters": 60,
