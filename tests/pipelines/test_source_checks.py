@@ -365,7 +365,8 @@ def test_a_template_over_a_list_is_told_to_join_it(tmp_path, suffix):
     else:
         pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
     keys = f'lang = "en"\nfiles = "a.{suffix}"\ntext = "{{text}} {{tags?}}"'
-    with pytest.raises((ConfigError, StageError), match=r"'tags' holds lists: write \{tags\[\*\]:, \} to join their texts"):
+    said = r"'tags' holds lists: write \{tags\[\*\]:, \} to join their texts"
+    with pytest.raises((ConfigError, StageError), match=said):
         run(build_of(tmp_path, keys), tmp_path / "out")
 
 
