@@ -54,7 +54,7 @@ def run_page(page: Path, folder: Path) -> Iterator[Ran]:
         elif language == "python":
             _run([sys.executable, "-c", text], folder, check=True)
         elif language == "console":
-            for command, expected in re.findall(r"^\$ (.*(?:\\\n.*)*)\n((?:(?!\$ ).*\n)*)", text, re.MULTILINE):
+            for command, expected in re.findall(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", text, re.MULTILINE):
                 yield _run_command(command.replace("\\\n", " "), expected, folder)
 
 
