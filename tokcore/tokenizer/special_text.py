@@ -140,10 +140,11 @@ class AddedTokens:
         return Cut(inner.texts, ids, raw.of[inner.of], raw.outer[inner.of], inner.outer, texts.num_texts)
 
     def may_be_spelled(self, strings: Sequence[str | bytes]) -> bool:
-        """Whether one of the strings may spell a token that text always becomes. Several times as fast as cut()."""
-        if not self._always:
-            return False
-        return bool(self._normalized) or any(map(self._spells_always, strings))
+        """Whether one of the strings may spell a token that text always becomes. Several times as fast as cut().
+
+        Some are looked for in normalized text: strings that a normalizer changes are asked about once more after it.
+        """
+        return bool(self._always) and any(map(self._spells_always, strings))
 
     def may_spell_special(self, strings: Sequence[str]) -> bool:
         """Whether one of the strings may spell a special token. Several times as fast as cut()."""
@@ -172,7 +173,7 @@ class AddedTokens:
     @functools.cached_property
     def _always_matchers(self) -> tuple[str, re.Pattern[str], re.Pattern[bytes]]:
         """What all tokens that text always becomes begin with, and what finds one of them."""
-        texts = [text for text, id in self.ids.items() if id in self._always]
+        texts = [text for text, id in (*self._raw.items(), *self._normalized.items()) if id in self._always]
         first, last = min(texts), max(texts)  # what these two begin with, all do
         shared = sum(1 for _ in takewhile(bool, map(eq, first, last)))
         prefix = first[:shared]

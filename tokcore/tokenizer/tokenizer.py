@@ -575,12 +575,10 @@ class Tokenizer(Vocabulary):
         >>> tokenizer.encode_strings(["low", b"lower"]).ids.tolist()
         [257, 257, 259]
         """
-        shared = self._shared
-        if not shared.takes_most or shared.added.may_be_spelled(texts):
+        normalized = self._normalize_plain(texts)
+        if normalized is None:
             return self.encode_texts(make_texts_from_strings(texts), threads)
-        if not shared.takes_strings:
-            texts = shared.normalizer.apply_to_strings(texts)
-        return Encoded(*shared.encoder.encode_strings(texts, threads))
+        return Encoded(*self._shared.encoder.encode_strings(normalized, threads))
 
     def encode_texts(self, texts: Texts, threads: int = 1) -> Encoded:
         """The ids of each text; special-token text is ordinary. The same for any number of threads.
@@ -798,14 +796,23 @@ class Tokenizer(Vocabulary):
 
     def _encode_one(self, text: str | bytes, allowed: Mapping[str, int]) -> Ids:
         shared = self._shared
-        if not allowed and shared.takes_most and not shared.added.may_be_spelled([text]):
-            (text,) = shared.normalizer.apply_to_strings([text])
-            return shared.encoder.encode_text(text)
+        if not allowed and (normalized := self._normalize_plain([text])) is not None:
+            return shared.encoder.encode_text(normalized[0])
         if shared.takes_strings and shared.encoder_within is None:
             parts = shared.added.cut_text(text.encode() if isinstance(text, str) else bytes(text), allowed)
             if parts is not None:
                 return _join_parts(shared.encoder, parts)
         return self._encode_list([text], 1, allowed).ids
+
+    def _normalize_plain(self, texts: Sequence[str | bytes]) -> Sequence[str | bytes] | None:
+        """The texts, normalized, if the encoder takes them as they are then; None if they may spell an added token."""
+        shared = self._shared
+        if not shared.takes_most or shared.added.may_be_spelled(texts):
+            return None
+        if shared.takes_strings or not shared.normalizer.steps:
+            return texts
+        normalized = shared.normalizer.apply_to_strings(texts)
+        return None if normalized is not texts and shared.added.may_be_spelled(normalized) else normalized
 
     def _encode_list(self, texts: Sequence[str | bytes], threads: int, allowed: Mapping[str, int]) -> Encoded:
         if allowed:

@@ -220,6 +220,14 @@ DEFECTS = (
         in_tests("tokcore/test_tokenizer.py::test_special_text_is_ordinary_unless_allowed"),
     ),
     Defect(
+        "normalized-strings-not-asked",
+        "strings that spell an added token only once they are normalized are encoded without it",
+        "Tokenizer._normalize_plain",
+        "return None if normalized is not texts and shared.added.may_be_spelled(normalized) else normalized",
+        "return normalized",
+        in_tests("tokcore/formats/test_added_tokens.py::test_a_token_that_only_normalized_text_spells"),
+    ),
+    Defect(
         "shortest-special-token",
         "of two special tokens the shortest wins",
         "_spell_trie",

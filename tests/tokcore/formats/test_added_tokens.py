@@ -142,6 +142,14 @@ def test_random_texts_of_parts_of_added_tokens(kind, threads, data):
     assert [ours.encode(text).tolist() for text in texts] == expected
 
 
+def test_a_token_that_only_normalized_text_spells():
+    theirs, ours = both("NFC", [AddedToken("té")])
+    texts = ["a", "te\u0301", "t\u00e9"]
+    expected = [theirs.encode(text, add_special_tokens=False).ids for text in texts]
+    assert expected[1] == expected[2] == [ours.added["té"]]
+    assert [ours.encode(text).tolist() for text in texts] == ours.encode_batch(texts).to_pylist() == expected
+
+
 def test_a_token_that_takes_blanks_and_one_that_begins_with_them():
     with pytest.raises(FormatError, match="'a!' has rstrip, and '  ' begins with white space"):
         both(None, [AddedToken("a!", rstrip=True), AddedToken("  ")])
