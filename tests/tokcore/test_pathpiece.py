@@ -183,6 +183,11 @@ def test_another_token_may_begin_where_the_dropped_one_did():
     assert list_dropped("cd ab abc xy", {"abcd": 5, "xy": 1}, 3) == ["abc"]
 
 
+def test_a_loss_is_of_tokens_not_of_words():
+    """Without "abcd", five words take three tokens more each; without "xy", nine take one more each."""
+    assert list_dropped("abcd xy", {"abcd": 5, "xy": 9}, 1) == ["xy"]
+
+
 def test_a_quarter_goes_before_losses_are_computed_again():
     """Three of twelve have no loss, "abc" among them. Without it "ab" and "cd" cost 9, so the fourth is another one."""
     fillers = {f"{letter}!": count for count, letter in enumerate("klmnopq", 2)}

@@ -19,7 +19,7 @@ DEFECTS = (
         "WordEdges::for_each_loss",
         "if (without > fewest) action(token, without - fewest);",
         "if (without > fewest) action(token, 1);",
-        _DROPS,
+        in_tests("tokcore/test_pathpiece.py::test_a_loss_is_of_tokens_not_of_words"),
     ),
     Defect(
         "longer-token-forgotten",
