@@ -129,7 +129,7 @@ def suggest_fix(reason: str, settings: ReadSettings, seen: Peek | None, fields: 
 
 
 def _is_list(field: Field) -> bool:
-    return field.kind in ("an array", "list", "large_list", "fixed_size_list")
+    return field.kind in ("an array", "list")
 
 
 def _are_mostly_strings(values: Sequence[object]) -> bool:

@@ -1,4 +1,4 @@
-"""Watchers of outputs that are shuffled, mixed and packed: each batch makes them again, as a fresh build does."""
+"""Watchers of outputs of which each batch makes all again: shuffled, mixed, packed, deduplicated, partitioned."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import tokcore as package
 from tokcore.errors import ConfigError
 from tokcore_pipelines.build.read_log import read_log
 from tokcore_pipelines.check.verify import verify
+from tokcore_pipelines.history.compact_output import Compact
 from tokcore_pipelines.history.update_output import Update
 from tokcore_pipelines.watch.stream_steps import StreamSteps
 from tokcore_schemas.config import load_config
@@ -31,12 +32,12 @@ def build_here(folder, more):
     return folder
 
 
-def require_fresh(folder, gone=frozenset()):
+def require_fresh(folder, stages=("", "mixed", "packed")):
     """Assert that the newest commit has the shards, the mixture and the rows of a fresh build, in its order."""
     assert verify(str(folder / "out"), decode=None, base=str(folder)).problems == ()
     assert len(read_log(str(folder / "out")).parts()) == 1
     build_fresh(folder / "build.toml", folder / "fresh", folder / "out")
-    for stage in ("", "mixed", "packed"):
+    for stage in stages:
         mine, theirs = (package.open_shards(folder / place / stage, "all") for place in ("out", "fresh"))
         assert [ids.tolist() for ids in mine] == [ids.tolist() for ids in theirs]
     shutil.rmtree(folder / "fresh")
@@ -61,6 +62,21 @@ def test_each_batch_is_a_fresh_build(tmp_path):
         service.go_round()
         assert {"f-0", "f-1"} <= list_ids(tmp_path / "out")
         assert "e-1" not in list_ids(tmp_path / "out")
+
+
+@pytest.mark.parametrize("by", ["text", "line"])
+def test_duplicates_of_what_lands_are_dropped(tmp_path, by):
+    build_here(tmp_path, f'partition_by = ["lang"]\n[dedup]\nby = "{by}"\nprefer = ["source_order"]\n')
+    before = list_ids(tmp_path / "out")
+    with watching(tmp_path) as service:
+        shutil.copy(tmp_path / "en/a.jsonl", tmp_path / "en/e.jsonl")  # its documents are equal, and their keys
+        write_documents(tmp_path, "en/f.jsonl", 3)
+        service.go_round()
+        assert "files 2 new, 4 read again" in said(service)
+        require_fresh(tmp_path, stages=("",))
+    assert list_ids(tmp_path / "out") - before == {"f-0", "f-1", "f-2"}
+    compacted = Compact(str(tmp_path / "out"), base=str(tmp_path), options=WITHOUT_PROCESSES).run()
+    assert compacted.commit is None
 
 
 def test_a_changed_file_that_must_wait_holds_up_all(tmp_path):

@@ -16,7 +16,7 @@ from tokcore.text.quality.gopher import STOP_WORDS, GopherQuality, GopherRepetit
 from tokcore.text.quality.label_script import LabelScript, find_script
 from tokcore.text.quality.measures import Measure
 from tokcore.text.quality.rules import RULES
-from tokcore.text.quality.words import SIGNS, has_letter, split_words
+from tokcore.text.quality.words import SIGNS, count_sentences, has_letter, split_words
 
 DECISIONS = json.loads((Path(__file__).parents[1] / "data" / "datatrove_decisions.json").read_text())
 # Reasons of datatrove -> ours.
@@ -104,6 +104,21 @@ def test_no_text_breaks_a_rule(text):
             assert measure.is_kept == (measure.margin >= 0)
     # Words are the text, without its spaces.
     assert "".join(split_words(text)) == "".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("line", "num"),  # as datatrove 0.10.1 counts them, with spaCy's rules for English
+    [
+        ("Сокрытие немного улучшает защиту системы. Но бывают случаи.", 2),
+        ("Η Αθήνα είναι πόλη. Είναι και πρωτεύουσα.", 2),
+        ("서울은 수도이다. 부산은 항구이다.", 2),
+        ("שלום לכולם. מה שלומכם.", 2),
+        ("Он родился в США. Потом уехал.", 2),
+        ("Это писал А. Блок о городе.", 1),
+    ],
+)
+def test_a_full_stop_ends_sentences_in_other_alphabets(line, num):
+    assert count_sentences(line) == num
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,13 @@ _LETTER = rf"(?:[A-Za-z]|(?![{_SIGNS}])[\x80-\U0010ffff])"
 _PUNCTUATION = r"…,:;!?¿؟¡()\[\]{}<>_#*&。？！，、；：～·।،۔؛٪"
 _QUOTES = r"'\"”“`‘´’‚„»«「」『』（）〔〕【】《》〈〉〈〉⟦⟧"
 _ICONS = r"\u2190-\u2bff\u2e80-\u2e99\U0001f000-\U0001faff\xa6\xa9\xac\xae\xb0"
+# Letters after which a full stop is a word of its own: small ones of Latin, Greek and Cyrillic (with some capitals that
+# stand between them), and those of scripts without capitals, from Hebrew to Hangul; and two capitals.
+_SMALL = (
+    r"a-z\xdf-\u024f\u03ac-\u03ce\u0430-\u045f\u0490-\u04ff\u0591-\u05f4\u0620-\u06ff\u0900-\u0dff\u1100-\u137f"
+    r"\u3040-\u30fa\u30fc-\u30ff\u3400-\u9fff\uac00-\ud7af"
+)
+_CAPITAL = r"A-Z\xc0-\xde\u0391-\u03ab\u0400-\u042f"
 _CURRENCY = r"[$£€¥฿₽﷼₴₠-₱]"
 _UNITS = (
     "km²|km³|km/h|kmh|km|m/s|mph|m²|m³|dm²|dm³|dm|cm²|cm³|cm|mm²|mm³|mm|ha|µm|nm|yd|ft|kg|mg|µg|lb|oz|hPa|Pa|mbar|mb|MB|kb"
@@ -28,7 +35,7 @@ _UNITS = (
 _PREFIX = re.compile(rf"\.{{2,}}|[§%=—–]|\+(?![0-9])|[{_PUNCTUATION}{_QUOTES}{_ICONS}]|{_CURRENCY}")
 _SUFFIX = re.compile(
     rf"(?:\.{{2,}}|[—–]|[{_PUNCTUATION}{_QUOTES}{_ICONS}]|['’][sS]|(?<=[0-9])(?:\+|{_CURRENCY}|{_UNITS})"
-    rf"|(?<=[0-9a-z%²\-+{_QUOTES}{_PUNCTUATION}\xdf-\u024f])\.|(?<=[A-Z][A-Z])\.)\Z"
+    rf"|(?<=[0-9{_SMALL}%²\-+{_QUOTES}{_PUNCTUATION}])\.|(?<=[{_CAPITAL}][{_CAPITAL}])\.)\Z"
 )
 _INFIX = re.compile(
     rf"\.{{2,}}|…|[{_ICONS}]|(?<=[0-9])[+\-*^](?=[0-9-])|(?<=[a-z{_QUOTES}])\.(?=[A-Z{_QUOTES}])"
