@@ -424,8 +424,8 @@ class MixtureConfig:
     dtype: str = written_unless("")  # only where a format leaves the choice
     plugins: Plugins = written_unless(None)  # formats of other distributions
     metadata: tuple[tuple[str, str], ...] = written_unless(())  # as of ShardsConfig
-    # Language or source -> how often its documents came before an update that kept this, as COPIES or COPIES+CUT of
-    # MixtureShare; others come once. Then strategy, weights, tokens and max_epochs decide nothing.
+    # Language, source or partition -> how often its documents came before an update that kept this, as COPIES or
+    # COPIES+CUT of MixtureShare; others come once. Then strategy, weights, tokens and max_epochs decide nothing.
     kept: dict[str, str] | None = written_unless(None)
 
     @property

@@ -162,7 +162,7 @@ def _choose_sizes(config: MixtureConfig, shards: ShardsManifest, num_tokens: int
 
 
 def spell_copies(share: MixtureShare) -> str:
-    """How often the documents of a language or source come, as MixtureConfig.kept has it."""
+    """How often the documents of a language, source or partition come, as MixtureConfig.kept has it."""
     return f"{share.copies or 0}+{share.cut}" if share.cut else f"{share.copies or 0}"
 
 
@@ -176,10 +176,14 @@ def read_copies(spelled: str) -> Copies:
     return Copies(int(whole), int(cut or "0", 16))
 
 
+def list_mixed(made: MixtureManifest) -> Mapping[str, MixtureShare]:
+    """The receipt of each language, source or partition, whichever are mixed."""
+    return _choose_receipts(made.config, made.languages, made.totals.sources, made.totals.partitions or {})
+
+
 def _read_decision(made: MixtureManifest) -> Decision:
     """How a mixture was made, as its manifest says."""
-    shares = _choose_receipts(made.config, made.languages, made.totals.sources, made.totals.partitions or {})
-    chosen = {name: share for name, share in shares.items() if share.copies is not None}
+    chosen = {name: share for name, share in list_mixed(made).items() if share.copies is not None}
     return Decision(
         {name: share.tokens_wanted or 0 for name, share in chosen.items()},
         {name: read_copies(spell_copies(share)) for name, share in chosen.items()},

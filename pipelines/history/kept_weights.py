@@ -1,8 +1,8 @@
 """Weights of a mixture that follow from sizes: what a change of the documents moves then, and how that is kept away.
 
-Each language or source gets a share of the tokens, so where one grows or shrinks, documents of all others come more or
-less often. With kept weights each document comes as often as before, and only those that came or went make a
-difference.
+Each language, source or partition gets a share of the tokens, so where one grows or shrinks, documents of all others
+come more or less often. With kept weights each document comes as often as before, and only those that came or went make
+a difference.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Literal
 
 from tokcore.errors import ConfigError
 from tokcore_pipelines.build.commit import find_manifest, require_manifest
-from tokcore_pipelines.build.mix_corpus import spell_copies
+from tokcore_pipelines.build.mix_corpus import list_mixed, spell_copies
 from tokcore_pipelines.build.read_log import Log, locate_part
 from tokcore_pipelines.local.terminal import format_count, format_size
 from tokcore_pipelines.store.redaction import redact
@@ -57,8 +57,7 @@ def read_weights(log: Log) -> Mapping[str, str]:
     if log.build.config.mixed is None:
         raise ConfigError(f"--keep-weights: {redact(log.output)} has no [mixture], and no weights. Leave it out.")
     made = require_manifest(locate_part(log.output, log.parts()[-1]), MIXED)
-    shares = made.totals.sources if made.config.over == "sources" else made.languages
-    return {name: spell_copies(share) for name, share in shares.items()}
+    return {name: spell_copies(share) for name, share in list_mixed(made).items()}
 
 
 def _describe_size(log: Log, plan: Plan) -> str:

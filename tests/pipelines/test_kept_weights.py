@@ -113,6 +113,22 @@ def test_kept_weights_move_no_other_document(corpus):
     require_sound(corpus)
 
 
+def test_kept_weights_of_partitions(tmp_path):
+    folder = build_mixed(tmp_path, 'partition_by = ["lang"]\n' + TEMPERATURE + 'over = "lang"\n')
+    before = count_copies(folder)
+    kept = {name: share["copies"] for name, share in read_settings(folder)["totals"]["partitions"].items()}
+    assert set(kept) == {"lang=en", "lang=de", "lang=fr"}
+    assert len(set(before.values())) > 1
+    write_documents(folder, "en/e.jsonl", 40)
+    assert update(folder, "keep").why.kept_weights
+    require_sound(folder)
+    after = count_copies(folder)
+    assert {one: after[one] for one in after if not one.startswith("e-")} == before
+    assert {
+        name: int(spelled.partition("+")[0]) for name, spelled in read_settings(folder)["config"]["kept"].items()
+    } == kept
+
+
 def test_a_removal_keeps_weights_if_it_is_asked_to(corpus):
     before = count_copies(corpus)
     gone = {f"a-{i}" for i in range(12)} | {f"c-{i}" for i in range(5)}

@@ -1,6 +1,6 @@
 """Partitions: folders that shards are dealt to, by values that each document has: `topic=code/quality=3`.
 
-A document's partition follows from its language and metadata alone. folders are named as Hive and pyarrow name
+A document's partition follows from its language and metadata alone. Folders are named as Hive and pyarrow name
 them, so that what reads partitioned tables reads them, too. Leaves to others: who writes which shard.
 """
 
