@@ -50,8 +50,9 @@ def built(tmp_path_factory):
 @pytest.fixture
 def corpus(built, tmp_path):
     """A copy of it, whose input files have the times that were pinned."""
-    shutil.copytree(built, tmp_path / "copy")
-    return tmp_path / "copy"
+    copy = tmp_path / "parts" / "copy"  # what is below a folder of that name need not be a part
+    shutil.copytree(built, copy)
+    return copy
 
 
 def take_away(folder, *names) -> None:

@@ -394,7 +394,9 @@ class Tokenizer(Vocabulary):
         return file
 
     def export(self, to: str, path: str | PathLike[str], *, replace: bool = False) -> list[Path]:
-        """Write the files of another format: huggingface, tiktoken, gpt2, bert, byt5, sentencepiece or token_bytes.
+        """Write the files of another format.
+
+        to: huggingface, tiktoken, gpt2, bert, byt5, sentencepiece, tekken, gguf or token_bytes.
 
         Returns their paths.
 
