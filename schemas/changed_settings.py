@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 
@@ -135,8 +136,11 @@ def _spell_step(rule: MapRule) -> str:
 
 
 def _spell_rule(rule: FilterRule) -> str:
-    """A rule of [[filter]] as the build file has it, but for the items of a test."""
-    what = f'keep = "{rule.keep}"' if rule.keep else rule.rule or "ngram_overlap"
+    """A rule of [[filter]] as the build file has it; of the items of a test, the hash of what their files hold."""
+    what = f'keep = "{rule.keep}"' if rule.keep else rule.rule
+    if rule.overlap is not None:
+        held = hashlib.sha256(json.dumps(to_jsonable(rule.overlap.files)).encode()).hexdigest()
+        what = f"ngram_overlap n = {rule.overlap.n}, {rule.overlap.field} of items {held[:16]}"
     langs = f" langs {', '.join(rule.langs)}" if rule.langs else ""
     text = f"{what} {rule.parameters}{langs}".replace(" {}", "")
     return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 3]}..."

@@ -143,7 +143,7 @@ def test_an_expiry_is_no_state(corpus):
     assert expire(output, keep=9).commit is None
     assert expire(output, keep=2).commit.oldest == 3
     before = tree(corpus / "out")
-    assert expire(output, keep=2) == (None, 0, 0, 3)
+    assert expire(output, keep=2)[:4] == (None, 0, 0, 3)
     assert tree(corpus / "out") == before
     assert expire(output, keep=1).commit.oldest == 4
     with pytest.raises(ConfigError, match="--keep 0"):
@@ -323,5 +323,5 @@ def test_a_build_of_its_own_has_nothing_to_gain(tmp_path):
     build_corpus(tmp_path)
     before = tree(tmp_path / "out")
     assert compact_here(tmp_path).commit is None
-    assert expire(str(tmp_path / "out"), keep=1) == (None, 0, 0, 0)
+    assert expire(str(tmp_path / "out"), keep=1)[:4] == (None, 0, 0, 0)
     assert tree(tmp_path / "out") == before
