@@ -73,26 +73,21 @@ CODE_TOKENS = tuple(
 MAX_VOCAB_SIZE = 2**31 - 1  # ids are int32
 MAX_ROW_LENGTH = 2**26  # which every format holds as one document
 MAX_THETA = 1_000
-# Which the first outputs were built without.
-_LATER_KEYS = frozenset(
-    {
-        "end_of_word",
-        "follow_links",
-        "lang_map",
-        "max_length",
-        "memory_bytes",
-        "ngram_overlap",
-        "pad_to_multiple_of",
-        "splits",
-        "steps",
-    }
-)
+# Which the first outputs were built without -> what is there if it is not set.
+_LATER_KEYS: Mapping[str, object] = {
+    **dict.fromkeys(("end_of_word", "follow_links", "lang_map", "max_length", "memory_bytes", "ngram_overlap")),
+    **dict.fromkeys(("pad_to_multiple_of", "splits", "steps", "weights_file")),
+    "bins": {},
+    "max_partitions": 1000,
+    "partition_by": (),
+    "superset": DEFAULT_SUPERSET,
+}
 
 
 def _show_settings(table: Any) -> str:
     """All settings of a table. hash_settings has them, so a key that came later is there only if it is set."""
     every = {one.name: getattr(table, one.name) for one in dataclasses.fields(table)}
-    shown = {name: one for name, one in every.items() if one is not None or name not in _LATER_KEYS}
+    shown = {name: one for name, one in every.items() if name not in _LATER_KEYS or one != _LATER_KEYS[name]}
     return f"{type(table).__name__}({', '.join(f'{name}={one!r}' for name, one in shown.items())})"
 
 
@@ -666,6 +661,9 @@ class ShardsTable:
         "int32", "type of the ids in formats that leave the choice; uint16 is half the size, for at most 65,536 ids"
     )
 
+    def __repr__(self) -> str:
+        return _show_settings(self)
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ShuffleTable:
@@ -720,6 +718,9 @@ class MixtureTable:
         others=SHARD_FORMATS,
         distinct=True,
     )
+
+    def __repr__(self) -> str:
+        return _show_settings(self)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ import fairness
 import texts
 
 from tokcore import Tokenizer
+from tokcore.models.bpe import LearnedModel
 
 
 def test_all_parts_of_a_page_are_on_one_side(tmp_path: Path):
@@ -41,7 +42,7 @@ def test_english_is_among_the_languages_of_the_premium(tmp_path: Path, monkeypat
     for name, sentences in (("eng_Latn", "a b\nc d"), ("deu_Latn", "aa bb\ncc dd")):
         (tmp_path / f"{name}.txt.zst").write_bytes(zstandard.ZstdCompressor().compress(sentences.encode()))
     spec = fairness.Pretokenizer.named("gpt2").spec
-    model = fairness.LearnedModel(np.empty((0, 2), np.int64))
+    model = LearnedModel(np.empty((0, 2), np.int64))
     by_byte = Tokenizer(fairness.make_learned_spec(model, spec, (), ()))
     assert fairness.premiums(by_byte, tmp_path) == {"en": 1.0, "de": 10 / 6}
 

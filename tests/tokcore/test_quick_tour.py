@@ -1,4 +1,4 @@
-"""The five lines of Hugging Face's quick tour and ours, as tokcore/README.md has them side by side, give the same."""
+"""The five lines of Hugging Face's quick tour and ours, as a page has them side by side, give the same."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import tokcore
 
 def read_columns() -> tuple[list[str], list[str]]:
     """Their lines and ours."""
-    page = (ROOT / "tokcore" / "README.md").read_text()
-    section = page.split("### Beside Hugging Face's quick tour\n")[1].split("\n### ")[0]
+    page = (ROOT / "docs" / "how-to" / "use-a-tokenizer.md").read_text()
+    section = page.split("## Beside Hugging Face's quick tour\n")[1].split("\n## ")[0]
     rows = re.findall(r"^\| [a-z ,]+ \| `(.+?)` \| `(.+?)` \|$", section, re.MULTILINE)
     return [theirs for theirs, _ in rows], [ours for _, ours in rows]
 
