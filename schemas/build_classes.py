@@ -340,7 +340,7 @@ class Learn:
     layout: Literal["byt5", "canine"] | None = None
     # for character, unigram and sentencepiece-bpe: the share of the text that single characters cover
     character_coverage: Number | None = None
-    # for pathpiece: BPE is learned of so many times the size before tokens are dropped; 1: none is
+    # for pathpiece: size of the BPE from which tokens are dropped, as a multiple of vocab_size; 1: none is
     superset: Number | None = None
     # for unigram and sentencepiece-bpe: the most characters of a piece
     max_sentencepiece_length: int | None = None

@@ -490,7 +490,7 @@ class LearnTable:
     )
     superset: Decimal = key(
         DEFAULT_SUPERSET,
-        "for pathpiece: BPE is learned of so many times the size before tokens are dropped; 1: none is",
+        "for pathpiece: size of the BPE from which tokens are dropped, as a multiple of vocab_size; 1: none is",
         least=1,
         most=16,
     )
