@@ -15,7 +15,7 @@ from tokcore.formats.partition_names import Partitioning
 from tokcore.shards.partitions import find_fault
 from tokcore_pipelines.build.build import Build
 from tokcore_pipelines.build.stored import Stored
-from tokcore_pipelines.history.smaller_output import read_whole_config, require_this_release, require_whole
+from tokcore_pipelines.history.smaller_output import build_from, read_whole_config, require_whole
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.store.redaction import redact
@@ -82,15 +82,4 @@ def make_partitioned_output(
     table = dataclasses.replace(
         config.shards, by="plan", partition_by=by.keys, bins=bins, max_partitions=max_partitions
     )
-    build = Build(
-        dataclasses.replace(config, shards=table, build=dataclasses.replace(config.build, output=target)),
-        options or RunOptions(),
-        target,
-        progress or StageProgress(-1),
-        reuse=output,
-        chosen=stored.plan,
-    )
-    if config.tokenizer is not None:
-        build.take_tokenizer(stored.spec)
-    require_this_release(stored, build)
-    return build
+    return build_from(stored, dataclasses.replace(config, shards=table), target, stored.spec, options, progress)

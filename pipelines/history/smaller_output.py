@@ -12,6 +12,7 @@ from typing import Any
 
 from tokcore.errors import ConfigError
 from tokcore.tokenizer.smaller import make_smaller
+from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
 from tokcore_pipelines.build.build import Build
 from tokcore_pipelines.build.commit import read_run_facts, require_manifest
 from tokcore_pipelines.build.learn_settings import read_learn_config
@@ -57,16 +58,31 @@ def make_smaller_output(
     stored = Stored(output)
     smaller = make_smaller(stored.spec, vocab_size, field=OPTION)
     config = read_whole_config(output, built.config, vocab_size)
+    return build_from(stored, config, target, smaller.spec, options, progress)
+
+
+def build_from(
+    stored: Stored,
+    config: BuildConfig,
+    target: str,
+    spec: TokenizerSpec,
+    options: RunOptions | None,
+    progress: StageProgress | None,
+) -> Build:
+    """The build, to be run, of a new output whose shards follow from those of another one.
+
+    spec: its tokenizer, taken if config names one. Raises ConfigError for an output of another release.
+    """
     build = Build(
         dataclasses.replace(config, build=dataclasses.replace(config.build, output=target)),
         options or RunOptions(),
         target,
         progress or StageProgress(-1),
-        reuse=output,
+        reuse=stored.url,
         chosen=stored.plan,
     )
     if config.tokenizer is not None:
-        build.take_tokenizer(smaller.spec)
+        build.take_tokenizer(spec)
     require_this_release(stored, build)
     return build
 
