@@ -845,6 +845,14 @@ def learn_symbol_merges(
     return _inside.learn_symbols(symbols, offsets, counts, symbol_bytes, *rules)
 
 
+class Pieces(NamedTuple):
+    """Pieces of words: piece i is symbols[offsets[i]:offsets[i + 1]]."""
+
+    symbols: CodePoints  # uint32
+    offsets: Offsets  # int64, one more than there are pieces
+    counts: Counts  # uint64
+
+
 class FloorRound:
     """The next merges of words that do not fit in memory: all whose counts reach a floor, exact. See floor_round.h.
 
@@ -874,6 +882,20 @@ class FloorRound:
         self._inner.add_counts(*rows, counts)
 
     @property
+    def num_windows(self) -> int:
+        """Pairs of neighbours in all rows so far, each as often as its row: bytes are neighbours here, not symbols."""
+        return self._inner.num_windows()
+
+    @property
+    def bounds(self) -> Counts:
+        """uint64 [2**bound_bits]. Those of rounds over parts of the rows add up to bounds of all rows."""
+        return self._inner.bounds()
+
+    @bounds.setter
+    def bounds(self, sums: Counts) -> None:
+        self._inner.set_bounds(sums)
+
+    @property
     def highest_bound(self) -> int:
         """No pair has a higher count."""
         return self._inner.highest_bound()
@@ -885,6 +907,15 @@ class FloorRound:
     def add_pieces(self, rows: Texts, counts: Counts) -> None:
         """The rows are those that add_counts got, in the same order or another."""
         self._inner.add_pieces(*rows, counts)
+
+    @property
+    def pieces(self) -> Pieces:
+        """What is left of the rows so far."""
+        return Pieces(*self._inner.pieces())
+
+    def add_cut_pieces(self, pieces: Pieces) -> None:
+        """Those of another round of equal merges, cut once more. Raises ValueError for symbols that there are not."""
+        self._inner.add_cut_pieces(*pieces)
 
     @property
     def floor(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -13,7 +14,15 @@ from hypothesis import strategies as st
 from tokcore import kernel
 from tokcore.count.pretoken_rows import CountRows
 from tokcore.errors import LearnError
-from tokcore.learn.rounds import LEAST_BYTES, Round, RoundSizes, divide_memory, learn_in_rounds
+from tokcore.learn.rounds import (
+    LEAST_BYTES,
+    MergesSoFar,
+    Round,
+    RoundSizes,
+    divide_memory,
+    learn_in_rounds,
+    show_rows,
+)
 from tokcore.reference import reference
 from tokcore.text.byte_alphabet import ID_OF_BYTE
 from tokcore.text.texts import make_texts_from_strings
@@ -43,8 +52,12 @@ def learned_in_rounds(
 
     hear = (lambda one: None) if told is None else told.append
     with kernel.force(name):
-        columns = learn_in_rounds(read, sizes, num_merges, **{"min_count": 1} | options, on_round=hear)
-    return list(zip(*(column.tolist() for column in columns), strict=True))
+        found = learn_in_rounds(read, sizes, num_merges, **{"min_count": 1} | options, on_round=hear)
+    return list_merges(found)
+
+
+def list_merges(found: MergesSoFar) -> Merges:
+    return list(zip(found.left.tolist(), found.right.tolist(), found.counts.tolist(), strict=True))
 
 
 def learned_by_definition(counts: dict[bytes, int], num_merges: int = 1000, least: int = 1, longest: int = 0) -> Merges:
@@ -82,6 +95,66 @@ def test_any_table_in_any_room_gives_the_merges_of_learning_at_once(
             assert told == [] or told[-1].num_merges < len(expected) or told[-1].floor > max(1, least)
         else:
             assert found == expected
+
+
+def learned_by_parts(
+    parts: Sequence[dict[bytes, int]], sizes: RoundSizes, whole: RoundSizes, num_merges: int, least: int, longest: int
+) -> Merges:
+    """As several processes do it: each has some of the rows, and less room than the one that learns."""
+    so_far = MergesSoFar()
+    rows = [(make_texts_from_strings([*part]), np.array([*part.values()], np.uint64)) for part in parts]
+    while not so_far.is_over(num_merges, least):
+        first = [so_far.begin_round(sizes, longest) for _ in parts]
+        for one, own in zip(first, rows, strict=True):
+            show_rows(one, iter([CountRows(*own, own[1])]))
+        bounds = sum((one.bounds for one in first), np.zeros(2**sizes.bound_bits, np.uint64))
+        last = so_far.begin_round(whole, longest)
+        last.bounds = bounds
+        floor = so_far.guess_floor(last.highest_bound, num_merges, least)
+        second = [so_far.begin_round(sizes, longest) for _ in parts]
+        for one, own in zip(second, rows, strict=True):
+            one.bounds = bounds
+            one.begin_pieces(floor)
+            one.add_pieces(*own)
+        last.begin_pieces(max(one.floor for one in second))
+        for one in second:
+            last.add_cut_pieces(one.pieces)
+        so_far = so_far.learn(last, num_merges)
+    return list_merges(so_far)
+
+
+@example([{b"abab": 3}, {b"abab": 2, b"ba": 3}, {b"aaaa": 2, b"aaaaa": 1}], [1, 2], 1, 0)
+@given(
+    st.lists(tables, min_size=1, max_size=4),
+    st.tuples(st.integers(1, 12), st.integers(1, 20)),
+    st.integers(0, 4),
+    st.sampled_from([0, 0, 2, 3, 5]),
+)
+def test_any_dealing_of_the_rows_gives_the_merges_of_learning_at_once(
+    parts: list[dict[bytes, int]], sizes: Sequence[int], least: int, longest: int
+) -> None:
+    counts = sum(map(Counter, parts), Counter())  # a row may be in several parts
+    expected = learned_by_definition(counts, 60, least, longest)
+    room = make_sizes(counts, sizes)
+    for name in kernel.list_available() if max(map(len, counts), default=0) < 20 else kernel.list_available()[:1]:
+        with kernel.force(name):
+            try:
+                found = learned_by_parts(parts, room, room._replace(max_pieces=2 * sizes[1]), 60, least, longest)
+            except LearnError as error:
+                assert str(error).startswith("the memory is too small")  # noqa: PT017
+            else:
+                assert found == expected
+
+
+def test_pieces_of_unknown_symbols_are_refused() -> None:
+    for name in kernel.list_available():
+        with kernel.force(name):
+            one = MergesSoFar().begin_round(RoundSizes(4, 9, 99))
+            one.begin_pieces(1)
+            with pytest.raises(ValueError, match="not there yet"):
+                one.add_cut_pieces(
+                    kernel.Pieces(np.array([1, 256], np.uint32), np.array([0, 2]), np.array([1], np.uint64))
+                )
 
 
 def random_table(seed: int, num: int, letters: bytes, longest: int, top: int) -> dict[bytes, int]:

@@ -2,7 +2,8 @@
 
 A round finds all merges whose counts reach a floor, from what is left of the words when they are cut at rarer pairs
 (tokcore.kernel.FloorRound says why that is exact). The floor is as low as the memory allows; then comes the next round,
-with a lower one. So the merges, and their counts, are those of tokcore.learn.merges. Leaves to others: where words lie.
+with a lower one. So the merges, and their counts, are those of tokcore.learn.merges. Several processes may share a
+round: each has some of the words. Leaves to others: where words lie, and who does what.
 """
 
 from __future__ import annotations
@@ -53,6 +54,61 @@ def divide_memory(memory_bytes: int) -> RoundSizes:
     return RoundSizes(int(math.log2(max(memory_bytes, LEAST_BYTES) // 32)), pieces, pieces * _PIECE_SYMBOLS)
 
 
+class MergesSoFar(NamedTuple):
+    """What rounds have found. Begin with the defaults."""
+
+    left: kernel.Ids = np.zeros(0, np.int32)
+    right: kernel.Ids = np.zeros(0, np.int32)
+    counts: Counts = np.zeros(0, np.uint64)
+    known: int = _NO_FLOOR  # no pair is left whose count reaches it
+
+    def is_over(self, num_merges: int, min_count: int) -> bool:
+        """Whether there are that many merges, or no more."""
+        return len(self.left) >= num_merges or self.known <= max(1, min_count)
+
+    def begin_round(
+        self, sizes: RoundSizes, max_token_bytes: int = 0, threads: int = 1, ends_words: bool = False
+    ) -> kernel.FloorRound:
+        """A round that goes on from here."""
+        return kernel.FloorRound(self.left, self.right, ends_words, max_token_bytes, threads, *sizes)
+
+    def guess_floor(self, highest: int, num_merges: int, min_count: int) -> int:
+        """Where the pieces of the next round begin: below what is known, and at min_count at least.
+
+        highest: of its bounds. By guess, somewhat less than the last merge's count: counts fall by about the same
+        factor whenever the rank doubles, as the kernel's learner has it.
+        """
+        if len(self.counts) < 2:
+            guess = min(highest >> 10, self.known - 1)
+        else:
+            rank = len(self.counts)
+            factor = min(0.4, float(self.counts[-1]) / float(self.counts[(rank - 1) // 2]))
+            guess = int(0.7 * float(self.counts[-1]) * factor ** math.log2(num_merges / rank))
+            guess = min(guess, self.known // 4)
+        return max(1, min_count, guess)
+
+    def learn(self, one: kernel.FloorRound, num_merges: int, threads: int = 1) -> MergesSoFar:
+        """These and the merges of a round that has all pieces. Raises LearnError if its room is too small for any."""
+        floor = one.floor
+        found = one.learn(num_merges - len(self.left), threads)
+        if not len(found[0]) and floor >= self.known:
+            raise LearnError(
+                "the memory is too small to learn in: what is left of the pre-tokens around their most frequent pairs "
+                "does not fit."
+            )
+        joined = (np.concatenate([so_far, more]) for so_far, more in zip(self[:3], found, strict=True))
+        return MergesSoFar(*joined, known=floor)
+
+
+def show_rows(one: kernel.FloorRound, rows: Iterator[CountRows]) -> None:
+    """Show a round all its rows for the first time. Raises LearnError if their counts are too large to add up."""
+    try:
+        for some in rows:
+            one.add_counts(some.keys, some.counts)
+    except OverflowError as error:
+        raise LearnError(f"the counts of the table are too large: {error}. Divide them by a common factor.") from error
+
+
 def learn_in_rounds(
     read: Callable[[], Iterator[CountRows]],
     sizes: RoundSizes,
@@ -63,54 +119,24 @@ def learn_in_rounds(
     ends_words: bool = False,
     merges_done: npt.NDArray[np.int64] | None = None,
     on_round: Callable[[Round], None] = lambda told: None,
-) -> tuple[kernel.Ids, kernel.Ids, Counts]:
-    """(left, right, count) of up to num_merges merges, as kernel.learn_merges gives them from all rows at once.
+) -> MergesSoFar:
+    """Up to num_merges merges, as kernel.learn_merges gives them from all rows at once.
 
     read: gives the rows, each time the same ones. ends_words: the last byte of a pre-token is another symbol, as in
     tokcore.models.word_ends. on_round: hears of each round when it is over.
     Raises LearnError if counts are too large to add up, or sizes too small to find any merge.
     """
-    left, right = np.zeros(0, np.int32), np.zeros(0, np.int32)
-    counts = np.zeros(0, np.uint64)
-    least, known = max(1, min_count), _NO_FLOOR  # no pair is left whose count reaches what is known
-    number = 0
-    while len(left) < num_merges and known > least:
+    so_far, number = MergesSoFar(), 0
+    while not so_far.is_over(num_merges, min_count):
         number += 1
-        one = kernel.FloorRound(left, right, ends_words, max_token_bytes, threads, *sizes)
-        try:
-            for rows in read():
-                one.add_counts(rows.keys, rows.counts)
-        except OverflowError as error:
-            raise LearnError(
-                f"the counts of the table are too large: {error}. Divide them by a common factor."
-            ) from error
-        one.begin_pieces(max(least, _guess_floor(one.highest_bound, counts, num_merges, known)))
+        one = so_far.begin_round(sizes, max_token_bytes, threads, ends_words)
+        show_rows(one, read())
+        one.begin_pieces(so_far.guess_floor(one.highest_bound, num_merges, min_count))
         for rows in read():
             one.add_pieces(rows.keys, rows.counts)
-        floor, num_pieces = one.floor, one.num_pieces
-        found = one.learn(num_merges - len(left), threads)
-        if not len(found[0]) and floor >= known:
-            raise LearnError(
-                "the memory is too small to learn in: what is left of the pre-tokens around their most frequent pairs "
-                "does not fit."
-            )
-        left, right = np.concatenate([left, found[0]]), np.concatenate([right, found[1]])
-        counts = np.concatenate([counts, found[2]])
-        known = floor
+        num_pieces = one.num_pieces
+        so_far = so_far.learn(one, num_merges, threads)
         if merges_done is not None:
-            merges_done[0] = len(left)
-        on_round(Round(number, len(left), floor, num_pieces))
-    return left, right, counts
-
-
-def _guess_floor(highest: int, counts: Counts, num_merges: int, known: int) -> int:
-    """Where a round begins: at somewhat less than the last merge's count, by guess, but below what is known.
-
-    Counts fall by about the same factor whenever the rank doubles, as the kernel's learner has it.
-    """
-    if len(counts) < 2:
-        return min(highest >> 10, known - 1)
-    rank = len(counts)
-    factor = min(0.4, float(counts[-1]) / float(counts[(rank - 1) // 2]))
-    guess = int(0.7 * float(counts[-1]) * factor ** math.log2(num_merges / rank))
-    return min(guess, known // 4)
+            merges_done[0] = len(so_far.left)
+        on_round(Round(number, len(so_far.left), so_far.known, num_pieces))
+    return so_far

@@ -12,7 +12,7 @@ import numpy as np
 from tokcore.count.pretoken_rows import CountRows, Counts
 from tokcore.errors import FormatError, LearnError
 from tokcore.learn.merges import LearnedMerges, learn_rows
-from tokcore.learn.rounds import Round, divide_memory, learn_in_rounds
+from tokcore.learn.rounds import MergesSoFar, Round, divide_memory, learn_in_rounds
 from tokcore.models.bpe import LearnedModel, MergesModel, RanksModel, require_learned
 from tokcore.models.bpe_merges import find_merges_of_ranks
 from tokcore.models.model import (
@@ -104,7 +104,7 @@ class Bpe(ModelType):
         options: LearnOptions,
         on_round: Callable[[Round], None],
     ) -> Model:
-        left, right, counts = learn_in_rounds(
+        merges = learn_in_rounds(
             read,
             divide_memory(memory_bytes),
             self.count_merges(options),
@@ -115,8 +115,11 @@ class Bpe(ModelType):
             options.merges_done,
             on_round,
         )
-        pairs = np.stack([left, right], axis=1)
-        return name_ended(pairs, options) if options.end_of_word else _make_model(LearnedMerges(pairs, counts))
+        return self.make_of_merges(merges, options)
+
+    def make_of_merges(self, so_far: MergesSoFar, options: LearnOptions) -> Model:
+        pairs = np.stack([so_far.left, so_far.right], axis=1)
+        return name_ended(pairs, options) if options.end_of_word else _make_model(LearnedMerges(pairs, so_far.counts))
 
     def shorten(self, model: Model, options: LearnOptions) -> Model:
         if options.end_of_word:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from tokcore.count.pretoken_rows import CountRows, Counts
 from tokcore.errors import FormatError
 from tokcore.files.jsonable import Place
-from tokcore.learn.rounds import Round
+from tokcore.learn.rounds import MergesSoFar, Round
 from tokcore.models.sentencepiece.piece_options import PieceOptions
 from tokcore.models.token_decoders import GivenIds, TableDecoder
 from tokcore.text.patterns import DEFAULT_PATTERN
@@ -302,7 +302,7 @@ class ModelType(ABC):
         """
         return None
 
-    # Whether it learns the same where rows do not fit in memory: learn_in_rounds.
+    # Whether it learns the same where rows do not fit in memory: learn_in_rounds, make_of_merges.
     learns_in_rounds: bool = False
 
     @abstractmethod
@@ -326,6 +326,10 @@ class ModelType(ABC):
         and if the memory is too small.
         """
         raise NotImplementedError  # unless learns_in_rounds says otherwise, which callers ask first
+
+    def make_of_merges(self, so_far: MergesSoFar, options: LearnOptions) -> Model:
+        """What learn gives, of the merges that it finds: by rounds, elsewhere. Only if it learns_in_rounds."""
+        raise NotImplementedError  # as of learn_in_rounds
 
     def shorten(self, model: Model, options: LearnOptions) -> Model | None:
         """What learn gives from the same rows, made of a model that was learned for a larger vocab_size and no less.

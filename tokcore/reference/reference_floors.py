@@ -6,11 +6,14 @@ from collections import Counter
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
 from tokcore.count.pretoken_rows import Counts
 from tokcore.reference.arrays import Ids, list_texts
 from tokcore.reference.reference import learn_symbols, merge
 from tokcore.text.texts import Bytes, Offsets
+
+Symbols = npt.NDArray[np.uint32]
 
 
 class FloorRound:
@@ -38,6 +41,8 @@ class FloorRound:
         self._counts: Counter[tuple[int, int]] = Counter()
         self._pieces: Counter[tuple[int, ...]] = Counter()
         self._floor = 1
+        self._size = 2**bound_bits
+        self._bounds: list[int] | None = None  # of words elsewhere, too
 
     def add_counts(self, data: Bytes, offsets: Offsets, counts: Counts) -> None:
         for row, count in zip(list_texts(data, offsets), counts.tolist(), strict=True):
@@ -47,8 +52,20 @@ class FloorRound:
             for pair in pairwise(self._encode(row)):
                 self._counts[pair] += count
 
+    def num_windows(self) -> int:
+        return self._num_windows
+
+    def bounds(self) -> Counts:
+        sums = [0] * self._size
+        for pair, count in self._counts.items():
+            sums[self._find_place(pair)] += count
+        return np.array(sums, np.uint64)
+
+    def set_bounds(self, bounds: Counts) -> None:
+        self._bounds = bounds.tolist()
+
     def highest_bound(self) -> int:
-        return max(self._counts.values(), default=0)
+        return max(self._counts.values() if self._bounds is None else self._bounds, default=0)
 
     def begin_pieces(self, floor: int) -> None:
         self._floor = max(1, floor)
@@ -57,12 +74,19 @@ class FloorRound:
         for row, count in zip(list_texts(data, offsets), counts.tolist(), strict=True):
             if count:
                 self._add_cut(self._pieces, tuple(self._encode(row)), count)
-            while len(self._pieces) > self._max_pieces or sum(map(len, self._pieces)) > self._max_symbols:
-                self._floor += max(1, self._floor // 4)
-                fewer: Counter[tuple[int, ...]] = Counter()
-                for piece, of in self._pieces.items():
-                    self._add_cut(fewer, piece, of)
-                self._pieces = fewer
+            self._raise_floor()
+
+    def add_cut_pieces(self, symbols: Symbols, offsets: Offsets, counts: Counts) -> None:
+        if symbols.max(initial=0) >= len(self._lengths):
+            raise ValueError("a piece of symbols that are not there yet")
+        for (start, end), count in zip(pairwise(offsets.tolist()), counts.tolist(), strict=True):
+            self._add_cut(self._pieces, tuple(symbols[start:end].tolist()), count)
+            self._raise_floor()
+
+    def pieces(self) -> tuple[Symbols, Offsets, Counts]:
+        symbols = np.array([symbol for piece in self._pieces for symbol in piece], np.uint32)
+        offsets = np.cumsum([0, *map(len, self._pieces)]).astype(np.int64)
+        return symbols, offsets, np.array(list(self._pieces.values()), np.uint64)
 
     def floor(self) -> int:
         return self._floor
@@ -71,9 +95,7 @@ class FloorRound:
         return len(self._pieces)
 
     def learn(self, num_merges: int, threads: int) -> tuple[Ids, Ids, Counts]:
-        symbols = np.array([symbol for piece in self._pieces for symbol in piece], np.uint32)
-        offsets = np.cumsum([0, *map(len, self._pieces)]).astype(np.int64)
-        counts = np.array(list(self._pieces.values()), np.uint64)
+        symbols, offsets, counts = self.pieces()
         lengths = np.array(self._lengths, np.int64)
         done = np.zeros(1, np.int64)
         return learn_symbols(symbols, offsets, counts, lengths, num_merges, self._floor, self._longest, threads, done)
@@ -87,6 +109,17 @@ class FloorRound:
             word = merge(word, pair, first + rank)
         return word
 
+    def _raise_floor(self) -> None:
+        while len(self._pieces) > self._max_pieces or sum(map(len, self._pieces)) > self._max_symbols:
+            self._floor += max(1, self._floor // 4)
+            fewer: Counter[tuple[int, ...]] = Counter()
+            for piece, of in self._pieces.items():
+                self._add_cut(fewer, piece, of)
+            self._pieces = fewer
+
+    def _find_place(self, pair: tuple[int, int]) -> int:
+        return (pair[0] * 1_000_003 + pair[1]) % self._size
+
     def _add_cut(self, pieces: Counter[tuple[int, ...]], word: tuple[int, ...], count: int) -> None:
         start = 0
         for end in range(1, len(word) + 1):
@@ -99,4 +132,6 @@ class FloorRound:
     def _is_alive(self, left: int, right: int) -> bool:
         if self._longest and self._lengths[left] + self._lengths[right] > self._longest:
             return False
+        if self._bounds is not None:
+            return self._bounds[self._find_place((left, right))] >= self._floor
         return self._counts[left, right] >= self._floor

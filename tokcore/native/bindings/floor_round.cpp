@@ -39,12 +39,35 @@ class HeldFloorRound {
     if (!round_.add_counts(words))
       throw std::overflow_error("the pairs of the table are more than 2**63 - 1");
   }
+  uint64_t num_windows() const { return round_.num_windows(); }
+  OutputArray<uint64_t> bounds() const { return to_numpy(std::vector<uint64_t>(round_.bounds())); }
+  void set_bounds(InputArray<uint64_t> bounds) {
+    check_size("bounds", bounds, round_.bounds().size());
+    round_.set_bounds(bounds.data());
+  }
   uint64_t highest_bound() const { return round_.highest_bound(); }
   void begin_pieces(uint64_t floor) { round_.begin_pieces(std::max<uint64_t>(floor, 1)); }
   void add_pieces(InputArray<uint8_t> data, InputArray<int64_t> offsets, InputArray<uint64_t> counts) {
     const ByteWords words = words_of(data, offsets, counts);
     const nb::gil_scoped_release released;
     round_.add_pieces(words);
+  }
+  void add_cut_pieces(InputArray<uint32_t> symbols, InputArray<int64_t> offsets,
+                      InputArray<uint64_t> counts) {
+    check_ascending("offsets", offsets, symbols.shape(0));
+    check_size("counts", counts, offsets.shape(0) - 1);
+    const uint32_t* const end = symbols.data() + symbols.shape(0);
+    if (std::any_of(symbols.data(), end, [this](uint32_t symbol) { return symbol >= round_.num_symbols(); }))
+      throw std::invalid_argument("a piece of symbols that are not there yet");
+    const nb::gil_scoped_release released;
+    round_.add_pieces(SymbolWords{symbols.data(), offsets.data(), counts.data(), counts.shape(0)});
+  }
+  std::tuple<OutputArray<uint32_t>, OutputArray<int64_t>, OutputArray<uint64_t>> pieces() const {
+    const SymbolWords words = round_.pieces();
+    const auto num_symbols = words.offsets[words.num_words];
+    return {to_numpy(std::vector<uint32_t>(words.symbols, words.symbols + num_symbols)),
+            to_numpy(std::vector<int64_t>(words.offsets, words.offsets + words.num_words + 1)),
+            to_numpy(std::vector<uint64_t>(words.counts, words.counts + words.num_words))};
   }
   uint64_t floor() const { return round_.floor(); }
   size_t num_pieces() const { return round_.num_pieces(); }
@@ -100,9 +123,15 @@ void bind_floor_round(nb::module_& module) {
            nb::arg("max_token_bytes"), nb::arg("threads"), nb::arg("bound_bits"), nb::arg("max_pieces"),
            nb::arg("max_symbols"))
       .def("add_counts", &HeldFloorRound::add_counts, nb::arg("data"), nb::arg("offsets"), nb::arg("counts"))
+      .def("num_windows", &HeldFloorRound::num_windows)
+      .def("bounds", &HeldFloorRound::bounds)
+      .def("set_bounds", &HeldFloorRound::set_bounds, nb::arg("bounds"))
       .def("highest_bound", &HeldFloorRound::highest_bound)
       .def("begin_pieces", &HeldFloorRound::begin_pieces, nb::arg("floor"))
       .def("add_pieces", &HeldFloorRound::add_pieces, nb::arg("data"), nb::arg("offsets"), nb::arg("counts"))
+      .def("add_cut_pieces", &HeldFloorRound::add_cut_pieces, nb::arg("symbols"), nb::arg("offsets"),
+           nb::arg("counts"))
+      .def("pieces", &HeldFloorRound::pieces)
       .def("floor", &HeldFloorRound::floor)
       .def("num_pieces", &HeldFloorRound::num_pieces)
       .def("learn", &HeldFloorRound::learn, nb::arg("num_merges"), nb::arg("threads"));

@@ -112,6 +112,14 @@ void FloorRound::add_pieces(const ByteWords& words) {
   });
 }
 
+void FloorRound::add_pieces(const SymbolWords& words) {
+  for (size_t i = 0; i < words.num_words; ++i) {
+    const uint32_t* symbols = words.symbols + words.offsets[i];
+    size_t size = size_of(words, i);
+    while (!add_cut(*pieces_, symbols, size, words.counts[i])) raise_floor();
+  }
+}
+
 // Cuts a word and adds its pieces. False if there is no room; then symbols and size are what is left to add.
 bool FloorRound::add_cut(PieceTable& table, const uint32_t*& symbols, size_t& size, uint64_t count) const {
   size_t begin = 0;

@@ -7,6 +7,9 @@
 //   up. Pieces of one symbol vanish. When there is no room for more, the floor rises, and the pieces that are
 //   there are cut again.
 // - learn() learns from the pieces, with the floor as min_count.
+// Words may be dealt to several rounds of equal merges and bound_bits. Their bounds, added up number by
+// number, bound the counts of all words; set_bounds() puts the sums in their place. The pieces of all of
+// them, cut once more at the highest of their floors, are those of one round over all words.
 //
 // Why this is exact: counts of pairs never rise, so a pair below the floor is not merged while merges reach
 // the floor. Nor is a pair that a merge makes across a cut, which has no more windows than the pair cut
@@ -50,10 +53,18 @@ class FloorRound {
 
   // False if all windows, times their words' counts, are more than 2^63 - 1.
   [[nodiscard]] bool add_counts(const ByteWords& words);
+  uint64_t num_windows() const { return num_windows_; }  // of the words so far, times their counts
+  const std::vector<uint64_t>& bounds() const { return bounds_; }
+  // bounds: as many as there are.
+  void set_bounds(const uint64_t* bounds) { std::copy(bounds, bounds + bounds_.size(), bounds_.begin()); }
   // The highest bound of all.
   uint64_t highest_bound() const;
   void begin_pieces(uint64_t floor);  // at least 1
   void add_pieces(const ByteWords& words);
+  // The same for pieces of another round, as symbols.
+  void add_pieces(const SymbolWords& words);
+  SymbolWords pieces() const { return pieces_->words(); }
+  size_t num_symbols() const { return symbol_bytes_.size(); }  // that pieces may have
   uint64_t floor() const { return floor_; }
   size_t num_pieces() const { return pieces_->words().num_words; }
   // Of options, min_count and max_token_bytes are the round's. Once.
