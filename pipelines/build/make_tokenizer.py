@@ -15,10 +15,12 @@ import numpy as np
 
 from tokcore.errors import FormatError
 from tokcore.formats.tokenizers import vocabulary_files
+from tokcore.learn.rounds import MergesSoFar
 from tokcore.models import MODELS, LearnOptions
 from tokcore.tokenizer.tokenizer_spec import FILE_NAME, TokenizerSpec
 from tokcore_pipelines.build.commit import get_folder, require_manifest
 from tokcore_pipelines.build.identities import is_of_this_release
+from tokcore_pipelines.build.learn_together import learn_together
 from tokcore_pipelines.build.smaller_size import cut_tokenizer
 from tokcore_pipelines.build.stage import (
     BuildRun,
@@ -77,8 +79,11 @@ def make_tokenizer(run: BuildRun, imported: TokenizerSpec | None) -> TokenizerMa
     several = _make_tokenizers(run)
 
     def make(attempts: Attempts) -> Made[TokenizerTotals, MixedLanguage, TokenizerFile]:
-        run.take_turn(attempts)
         size = run.config.vocab_size
+        cut = merges = None
+        if imported is None and several is None and (cut := cut_tokenizer(run, key)) is None:
+            merges = learn_together(run, (size,), _list_counted(run), attempts)
+        run.take_turn(attempts)
         if imported is not None:
             learned = Learned({size: imported}, {}, {})
         elif several is not None:
@@ -88,7 +93,7 @@ def make_tokenizer(run: BuildRun, imported: TokenizerSpec | None) -> TokenizerMa
             spec = TokenizerSpec.from_json_bytes(storage.read_bytes(url), url, sha256)
             learned = Learned({size: spec}, chosen.mix, several.languages)
         else:
-            learned = cut_tokenizer(run, key) or learn_from(run, (size,), _list_counted(run), attempts)
+            learned = cut or learn_from(run, (size,), _list_counted(run), attempts, merges)
         spec = learned.specs[size]
         for why in list_untold(spec):
             run.progress.say(f"warning: {why}. The tokenizer has no tokenizer.json")
@@ -115,8 +120,9 @@ def _make_tokenizers(run: BuildRun) -> TokenizersManifest | None:
     key = StageKey(TOKENIZERS.name, config, name_inputs(require_manifest(run.output, COUNTS)))
 
     def make(attempts: Attempts) -> Made[TokenizersTotals, MixedLanguage, TokenizerFile]:
+        merges = learn_together(run, run.config.vocab_sizes, _list_counted(run), attempts)
         run.take_turn(attempts)
-        learned = learn_from(run, run.config.vocab_sizes, _list_counted(run), attempts)
+        learned = learn_from(run, run.config.vocab_sizes, _list_counted(run), attempts, merges)
         # Where the text gives no more tokens, two sizes may be one tokenizer.
         distinct = {spec.fingerprint: spec for spec in learned.specs.values()}
         specs = {f"{fingerprint}/": spec for fingerprint, spec in distinct.items()}
@@ -185,8 +191,17 @@ def _list_counted(run: BuildRun) -> CountedParts:
     return CountedParts((CountedPart(run.output, require_manifest(run.output, COUNTS)),))
 
 
-def learn_from(run: BuildRun, sizes: tuple[int, ...], counted: CountedParts, attempts: Attempts) -> Learned:
-    """Learn tokenizers of these sizes here, or have a worker of the engine do it. attempts: where that one writes."""
+def learn_from(
+    run: BuildRun,
+    sizes: tuple[int, ...],
+    counted: CountedParts,
+    attempts: Attempts,
+    merges: MergesSoFar | None = None,
+) -> Learned:
+    """Learn tokenizers of these sizes here, or have a worker of the engine do it. attempts: where that one writes.
+
+    merges: those of the largest size, if all slices have learned them.
+    """
     if not run.options.is_local:
         job = LearnJob(attempts, run.config, sizes, pin_parts(counted))
         learned_from = dataclasses.replace(counted, split=run.config.learned_splits)
@@ -195,7 +210,8 @@ def learn_from(run: BuildRun, sizes: tuple[int, ...], counted: CountedParts, att
     num_merges = _count_merges(run.config, max(sizes))
     with run.progress.stage("learn", num_merges, "merges", watch=lambda: int(merges_done[0])):
         reach("learn.begin")
-        learned = learn_tokenizers(run.config, sizes, counted, run.options.num_workers, run.progress, merges_done)
+        threads = run.options.num_workers
+        learned = learn_tokenizers(run.config, sizes, counted, threads, run.progress, merges_done, merges)
         reach("learn.learned")
     return learned
 

@@ -65,6 +65,14 @@ PACKING_POINTS = {
     "pack.group": "a group is packed, but not recorded",
 }
 
+# Slices reach these only if they learn together, where rows do not fit in memory.
+SHARED_LEARNING_POINTS = {
+    "learn.dealt": "the rows of some tables are dealt into parts, but not recorded",
+    "learn.bounds": "a part has counted its pairs in a round, and nothing is in a file",
+    "learn.pieces": "a part has cut its words in a round, and nothing is in a file",
+    "learn.merges": "the merges of a round are in memory",
+}
+
 # Learning from a commit reaches these, beside those of learning.
 LEARNING_POINTS = {"learn.published": "the files of a tokenizer have their names, but its manifest is not there"}
 
@@ -152,6 +160,7 @@ def make_killer(name: str, visit: int, signal_number: int = signal.SIGKILL) -> C
             **REPLACING_POINTS,
             **DEDUPING_POINTS,
             **MIXING_POINTS,
+            **SHARED_LEARNING_POINTS,
             **PACKING_POINTS,
             **LEARNING_POINTS,
             **COMMITTING_POINTS,

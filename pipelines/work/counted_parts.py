@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tokcore.count.pretoken_rows import CountRows
 from tokcore.count.pretoken_tables import read_table
@@ -46,6 +46,14 @@ class CountedParts:
         """(language, URL) of each count table, by language; of a language each part, split and source may have one."""
         found = [(entry.about.lang, urls.join(url, "counts", entry.path)) for url, entry in self._entries]
         return sorted(found, key=lambda one: one[0])
+
+    def list_weighted(self, weights: Mapping[str, int]) -> list[tuple[str, int, int]]:
+        """(URL, weight of its language, rows) of each table whose language has a weight."""
+        return [
+            (urls.join(url, "counts", entry.path), weights[entry.about.lang], entry.about.rows)
+            for url, entry in self._entries
+            if entry.about.lang in weights
+        ]
 
     def read_rows(self, lang: str) -> Iterator[CountRows]:
         """The rows of a language: those of its tables, those of the same pre-token added up."""

@@ -14,6 +14,7 @@ from tokcore.count.pretoken_tables import read_table
 from tokcore.count.sum_of_runs import merge_many_rows
 from tokcore.errors import LearnError
 from tokcore.learn import language_weights as mixing
+from tokcore.learn.rounds import MergesSoFar
 from tokcore.learn.weighted_rows import gather_rows, require_size
 from tokcore.models import MODELS, LearnOptions, Model
 from tokcore.models.bpe import require_bpe
@@ -62,11 +63,37 @@ def learn_tokenizers(
     threads: int,
     progress: StageProgress | None = None,
     merges_done: npt.NDArray[np.int64] | None = None,
+    merges: MergesSoFar | None = None,
 ) -> Learned:
     """Learn tokenizers of these sizes from committed count tables, all with the same weights of languages.
 
-    progress: shows how far reading the tables is. merges_done: see LearnOptions.
+    progress: shows how far reading the tables is. merges_done: see LearnOptions. merges: those of the largest size, if
+    they have been learned already.
     Raises LearnError if the tables cannot give a vocabulary, naming languages without documents.
+    """
+    counted, of_languages, mix = weigh_languages(config, counted)
+    progress = progress or StageProgress(-1)
+    options = _make_options(config, mix, threads, merges_done)
+    if merges is None:
+        models = _learn_from_tables(config, options, sizes, counted, mix.weights, progress)
+    else:
+        models = _learn_models(config, options, sizes, functools.partial(_make_of_merges, config, merges))
+    pattern, steps = _find_text_rules(config)
+    specs = {}
+    for size in sorted(sizes):
+        spec = make_learned_spec(models[size], pattern, steps, make_special_tokens(config))
+        specs[size] = dataclasses.replace(spec, chat_template=config.chat_template, max_length=config.learn.max_length)
+    if config.vocab_size in specs:
+        check_dtype_of(specs[config.vocab_size], config)
+    return Learned(specs, *_describe_mix(mix, of_languages))
+
+
+def weigh_languages(
+    config: BuildConfig, counted: CountedParts
+) -> tuple[CountedParts, dict[str, dict[str, int]], mixing.Mix]:
+    """(what is learned from, unit -> size per language, the weights of languages).
+
+    Raises LearnError if there is no text to learn from.
     """
     counted = dataclasses.replace(counted, split=config.learned_splits)
     of_languages = _measure_sizes(counted.languages, config.mix.unit)
@@ -77,27 +104,31 @@ def learn_tokenizers(
                 'without validation = true, or write count.splits = "all".'
             )
         raise LearnError("the corpus is empty: no text was counted. Check source.files and the rejects.")
-    mix = _mix_languages(config, of_languages, counted.languages)
-    progress = progress or StageProgress(-1)
+    return counted, of_languages, _mix_languages(config, of_languages, counted.languages)
+
+
+def find_rounds_options(config: BuildConfig, mix: mixing.Mix, size: int) -> LearnOptions:
+    """How a vocabulary of that size is learned, wherever it is."""
+    return dataclasses.replace(_make_options(config, mix, 1, None), vocab_size=size)
+
+
+def _learn_from_tables(
+    config: BuildConfig,
+    options: LearnOptions,
+    sizes: Sequence[int],
+    counted: CountedParts,
+    weights: Mapping[str, int],
+    progress: StageProgress,
+) -> dict[int, Model]:
     # Several models that are learned one by one share the rows; a single one may drop them when it has its own form.
-    rows = functools.partial(_weight_rows, config, counted, mix.weights, progress)
-    options = _make_options(config, mix, threads, merges_done)
+    rows = functools.partial(_weight_rows, config, counted, weights, progress)
     try:
         learn = functools.partial(_learn_from_rows, config, functools.cache(rows) if len(sizes) > 1 else rows)
-        models, too_little = _learn_models(config, options, sizes, learn), None
+        return _learn_models(config, options, sizes, learn)
     except TooLittleMemoryError as error:
         too_little = error.with_traceback(None)  # which holds rows
-    if too_little is not None:
-        weigh = functools.partial(_merge_tables, counted, mix.weights, progress)
-        models = _learn_from_disk(config, options, sizes, weigh, too_little, progress)
-    pattern, steps = _find_text_rules(config)
-    specs = {}
-    for size in sorted(sizes):
-        spec = make_learned_spec(models[size], pattern, steps, make_special_tokens(config))
-        specs[size] = dataclasses.replace(spec, chat_template=config.chat_template, max_length=config.learn.max_length)
-    if config.vocab_size in specs:
-        check_dtype_of(specs[config.vocab_size], config)
-    return Learned(specs, *_describe_mix(mix, of_languages))
+    weigh = functools.partial(_merge_tables, counted, weights, progress)
+    return _learn_from_disk(config, options, sizes, weigh, too_little, progress)
 
 
 def _learn_models(
@@ -125,6 +156,12 @@ def _learn_from_rows(
     model_type = MODELS[config.learn.model]
     shorter = None if larger is None else model_type.shorten(larger, options)
     return model_type.learn(rows, options) if shorter is None else shorter
+
+
+def _make_of_merges(config: BuildConfig, merges: MergesSoFar, options: LearnOptions, larger: Model | None) -> Model:
+    model_type = MODELS[config.learn.model]
+    shorter = None if larger is None else model_type.shorten(larger, options)
+    return model_type.make_of_merges(merges, options) if shorter is None else shorter
 
 
 def _learn_from_disk(

@@ -96,8 +96,8 @@ class MergesSoFar(NamedTuple):
                 "the memory is too small to learn in: what is left of the pre-tokens around their most frequent pairs "
                 "does not fit."
             )
-        joined = (np.concatenate([so_far, more]) for so_far, more in zip(self[:3], found, strict=True))
-        return MergesSoFar(*joined, known=floor)
+        left, right = np.concatenate([self.left, found[0]]), np.concatenate([self.right, found[1]])
+        return MergesSoFar(left, right, np.concatenate([self.counts, found[2]]), floor)
 
 
 def show_rows(one: kernel.FloorRound, rows: Iterator[CountRows]) -> None:

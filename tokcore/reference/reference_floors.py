@@ -41,7 +41,7 @@ class FloorRound:
         self._counts: Counter[tuple[int, int]] = Counter()
         self._pieces: Counter[tuple[int, ...]] = Counter()
         self._floor = 1
-        self._size = 2**bound_bits
+        self._size = 1 << bound_bits
         self._bounds: list[int] | None = None  # of words elsewhere, too
 
     def add_counts(self, data: Bytes, offsets: Offsets, counts: Counts) -> None:
@@ -62,10 +62,11 @@ class FloorRound:
         return np.array(sums, np.uint64)
 
     def set_bounds(self, bounds: Counts) -> None:
-        self._bounds = bounds.tolist()
+        self._bounds = [*map(int, bounds)]
 
     def highest_bound(self) -> int:
-        return max(self._counts.values() if self._bounds is None else self._bounds, default=0)
+        bounds: list[int] = [*self._counts.values()] if self._bounds is None else self._bounds
+        return max(bounds, default=0)
 
     def begin_pieces(self, floor: int) -> None:
         self._floor = max(1, floor)
@@ -118,7 +119,7 @@ class FloorRound:
             self._pieces = fewer
 
     def _find_place(self, pair: tuple[int, int]) -> int:
-        return (pair[0] * 1_000_003 + pair[1]) % self._size
+        return int(pair[0] * 1_000_003 + pair[1]) % self._size
 
     def _add_cut(self, pieces: Counter[tuple[int, ...]], word: tuple[int, ...], count: int) -> None:
         start = 0

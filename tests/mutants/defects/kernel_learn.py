@@ -70,6 +70,14 @@ DEFECTS = (
         in_tests("tokcore/test_rounds.py::test_a_large_table_takes_rounds_and_gives_the_same"),
     ),
     Defect(
+        "piece-of-a-part-lost",
+        "what is left of another round's piece is not added after the floor rose",
+        "FloorRound::add_pieces",
+        "while (!add_cut(*pieces_, symbols, size, words.counts[i])) raise_floor();",
+        "if (!add_cut(*pieces_, symbols, size, words.counts[i])) raise_floor();",
+        in_tests("tokcore/test_rounds.py::test_any_dealing_of_the_rows_gives_the_merges_of_learning_at_once"),
+    ),
+    Defect(
         "no-tie-break",
         "pairs of equal count are merged in any order",
         "Candidate::operator<",

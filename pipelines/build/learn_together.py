@@ -1,0 +1,148 @@
+"""Learning by all slices of a build, where the rows of its count tables do not fit in the memory of one host.
+
+The first slice that gets here decides, and records it; all of them then do the tasks of each round together.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Generator, Sequence
+from operator import attrgetter
+from typing import Any
+
+from tokcore.count.pretoken_tables import BLOCK_ROWS
+from tokcore.errors import LearnError
+from tokcore.learn.rounds import MergesSoFar, Round, divide_memory
+from tokcore.models import MODELS
+from tokcore_pipelines.build.stage import BuildRun
+from tokcore_pipelines.local.terminal import format_size
+from tokcore_pipelines.run.task import Step, do_steps
+from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.work.counted_parts import CountedParts
+from tokcore_pipelines.work.item_results import read_record, read_records
+from tokcore_pipelines.work.learn_from_disk import LEAST_BYTES, READ_BYTES, can_learn_from_disk, describe_round
+from tokcore_pipelines.work.learn_memory import find_learn_memory, find_row_bytes
+from tokcore_pipelines.work.learn_model import find_rounds_options, weigh_languages
+from tokcore_pipelines.work.learn_rounds import (
+    GatheredWords,
+    PartOfRound,
+    PartOfWords,
+    RoundMerges,
+    RoundsJob,
+    TableGroup,
+    bound_part,
+    choose_floor,
+    cut_part,
+    deal_tables,
+    gather_words,
+    learn_merges,
+    list_groups,
+    read_merges,
+)
+
+PLAN_KEY = "rounds"  # of the record
+MAX_BOUND_BITS = 24  # 128 MiB from each part in each round; more bounds would hardly cut more
+_DEALT_ROW_BYTES = 256  # of memory, for a row that waits to be dealt
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RoundsPlan:
+    """How all slices learn. Parts are a power of two; 0: the rows fit in memory, and one slice learns alone."""
+
+    parts: int = 0
+    part_bytes: int = 0  # of memory, for a part
+    host_bytes: int = 0  # of memory, for a host
+    threads: int = 1
+
+
+def learn_together(
+    run: BuildRun, sizes: tuple[int, ...], counted: CountedParts, attempts: Attempts
+) -> MergesSoFar | None:
+    """The merges of the largest size; None unless there are slices, and the rows do not fit in one host's memory.
+
+    Raises LearnError as learning does; what the tasks of slices raise.
+    """
+    if run.session is None or not can_learn_from_disk(run.config):
+        return None
+    learned_from, _, mix = weigh_languages(run.config, counted)
+    plan = attempts.result(PLAN_KEY, RoundsPlan)
+    if plan is None:
+        plan = attempts.record(PLAN_KEY, _plan(run, learned_from))
+    if not plan.parts:
+        return None
+    options = find_rounds_options(run.config, mix, max(sizes))
+    groups = list_groups(learned_from.list_weighted(mix.weights), plan.parts)
+    bits = min(MAX_BOUND_BITS, divide_memory(plan.part_bytes).bound_bits)
+    job = RoundsJob(
+        attempts,
+        len(groups),
+        plan.parts,
+        divide_memory(plan.part_bytes)._replace(bound_bits=bits),
+        divide_memory(plan.host_bytes)._replace(bound_bits=bits),
+        max(BLOCK_ROWS, plan.part_bytes // _DEALT_ROW_BYTES),
+        plan.threads,
+        MODELS[run.config.learn.model].count_merges(options),
+        options.min_count,
+        run.config.learn.min_documents,
+        options.max_token_bytes,
+        bool(options.end_of_word),
+    )
+    limit = format_size(plan.host_bytes + READ_BYTES)
+    run.progress.say(
+        f"note: the pre-tokens do not fit in the memory of one host ({limit}). All slices learn from them, in rounds: "
+        f"the same merges, in several times as long"
+    )
+    with run.progress.stage("learn"):
+        reach("learn.begin")
+        steps = make_steps(job, groups, lambda told: run.progress.say(describe_round(told)))
+        return do_steps(run.find_executor(attempts), steps, attempts)
+
+
+def _plan(run: BuildRun, counted: CountedParts) -> RoundsPlan:
+    """counted: what is learned from."""
+    available = find_learn_memory(run.config)
+    row_bytes = find_row_bytes(run.config, counted.most_rows, counted.most_bytes)
+    if available is None or row_bytes * counted.most_rows <= available.size_bytes:
+        return RoundsPlan()
+    assert run.session is not None
+    workers = run.options.num_workers
+    host_bytes = available.size_bytes - READ_BYTES
+    part_bytes = available.size_bytes // workers - READ_BYTES
+    if part_bytes < LEAST_BYTES:
+        workers, part_bytes = 1, host_bytes
+    if part_bytes < LEAST_BYTES:
+        return RoundsPlan()  # whoever learns says what is missing
+    parts = 1 << (run.session.share.of * workers - 1).bit_length()
+    return RoundsPlan(parts, part_bytes, host_bytes, run.options.num_workers)
+
+
+def _make_step(function: Callable[..., Any], job: RoundsJob, pieces: Sequence[Any]) -> Step:
+    return Step(function.__name__.replace("_", " "), function, (job,), pieces, attrgetter("key"), is_dealt=False)
+
+
+def make_steps(
+    job: RoundsJob, groups: list[TableGroup], on_round: Callable[[Round], None]
+) -> Generator[Step, bool, MergesSoFar]:
+    yield _make_step(deal_tables, job, groups)
+    parts = [PartOfWords(number) for number in range(job.num_parts)]
+    yield _make_step(gather_words, job, parts)
+    gathered = read_records(job.attempts, (part.key for part in parts), GatheredWords)
+    if not any(part.size_bytes for part in gathered):
+        raise LearnError(
+            f"learn.min_documents = {job.min_documents}: no pre-token is in that many documents. Lower it, or count "
+            f"more documents."
+        )
+    number, so_far = 0, MergesSoFar()
+    while not so_far.is_over(job.num_merges, job.min_count):
+        number += 1
+        last = PartOfRound("merges", number)
+        if job.attempts.result(last.key, RoundMerges) is None:
+            yield _make_step(bound_part, job, [PartOfRound("bounds", number, part.number) for part in parts])
+            yield _make_step(choose_floor, job, [PartOfRound("floor", number)])
+            yield _make_step(cut_part, job, [PartOfRound("pieces", number, part.number) for part in parts])
+            yield _make_step(learn_merges, job, [last])
+        made = read_record(job.attempts, last.key, RoundMerges)
+        on_round(Round(number, made.num, made.known, made.pieces))
+        so_far = read_merges(job, number)
+    return so_far
