@@ -1,6 +1,7 @@
-"""Learning by all slices of a build, where the rows of its count tables do not fit in the memory of one host.
+"""Learning by all slices of a build, or by workers of an engine, where rows do not fit in the memory of one host.
 
-The first slice that gets here decides, and records it; all of them then do the tasks of each round together.
+The first slice that gets here decides, and records it; all of them then do the tasks of each round together. On an
+engine learn.memory_bytes decides, which is the memory of a worker.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from tokcore_pipelines.work.learn_rounds import (
 
 PLAN_KEY = "rounds"  # of the record
 MAX_BOUND_BITS = 24  # 128 MiB from each part in each round; more bounds would hardly cut more
+_MAX_PARTS = 64  # on an engine
 _DEALT_ROW_BYTES = 256  # of memory, for a row that waits to be dealt
 
 
@@ -53,17 +55,18 @@ class RoundsPlan:
     parts: int = 0
     part_bytes: int = 0  # of memory, for a part
     host_bytes: int = 0  # of memory, for a host
-    threads: int = 1
+    threads: int = 1  # that learn from the pieces; 0: all that a worker may use
 
 
 def learn_together(
     run: BuildRun, sizes: tuple[int, ...], counted: CountedParts, attempts: Attempts
 ) -> MergesSoFar | None:
-    """The merges of the largest size; None unless there are slices, and the rows do not fit in one host's memory.
+    """The merges of the largest size; None unless there are several hosts, and the rows do not fit in one's memory.
 
     Raises LearnError as learning does; what the tasks of slices raise.
     """
-    if run.session is None or not can_learn_from_disk(run.config):
+    is_alone = run.session is None and (run.options.is_local or run.config.learn.memory_bytes is None)
+    if is_alone or not can_learn_from_disk(run.config):
         return None
     learned_from, _, mix = weigh_languages(run.config, counted)
     plan = attempts.result(PLAN_KEY, RoundsPlan)
@@ -88,10 +91,11 @@ def learn_together(
         options.max_token_bytes,
         bool(options.end_of_word),
     )
+    host = "slice" if run.session is not None else "worker"
     limit = format_size(plan.host_bytes + READ_BYTES)
     run.progress.say(
-        f"note: the pre-tokens do not fit in the memory of one host ({limit}). All slices learn from them, in rounds: "
-        f"the same merges, in several times as long"
+        f"note: the pre-tokens do not fit in the memory of one {host} ({limit}). All {host}s learn from them, in "
+        f"rounds: the same merges, in several times as long"
     )
     with run.progress.stage("learn"):
         reach("learn.begin")
@@ -101,20 +105,24 @@ def learn_together(
 
 def _plan(run: BuildRun, counted: CountedParts) -> RoundsPlan:
     """counted: what is learned from."""
-    available = find_learn_memory(run.config)
-    row_bytes = find_row_bytes(run.config, counted.most_rows, counted.most_bytes)
-    if available is None or row_bytes * counted.most_rows <= available.size_bytes:
+    size_bytes = run.config.learn.memory_bytes
+    if run.session is not None:
+        available = find_learn_memory(run.config)
+        size_bytes = None if available is None else available.size_bytes
+    needed = find_row_bytes(run.config, counted.most_rows, counted.most_bytes) * counted.most_rows
+    if size_bytes is None or needed <= size_bytes:
         return RoundsPlan()
-    assert run.session is not None
-    workers = run.options.num_workers
-    host_bytes = available.size_bytes - READ_BYTES
-    part_bytes = available.size_bytes // workers - READ_BYTES
-    if part_bytes < LEAST_BYTES:
-        workers, part_bytes = 1, host_bytes
+    host_bytes = size_bytes - READ_BYTES
+    if run.session is None:
+        hosts, part_bytes, threads = min(_MAX_PARTS, -(-needed // size_bytes)), host_bytes, 0
+    else:
+        threads = run.options.num_workers
+        hosts, part_bytes = run.session.share.of * threads, size_bytes // threads - READ_BYTES
+        if part_bytes < LEAST_BYTES:
+            hosts, part_bytes = run.session.share.of, host_bytes
     if part_bytes < LEAST_BYTES:
         return RoundsPlan()  # whoever learns says what is missing
-    parts = 1 << (run.session.share.of * workers - 1).bit_length()
-    return RoundsPlan(parts, part_bytes, host_bytes, run.options.num_workers)
+    return RoundsPlan(1 << (hosts - 1).bit_length(), part_bytes, host_bytes, threads)
 
 
 def _make_step(function: Callable[..., Any], job: RoundsJob, pieces: Sequence[Any]) -> Step:

@@ -24,6 +24,7 @@ from tokcore.count.pretoken_tables import join_blocks, read_table
 from tokcore.count.sum_of_runs import merge_many_rows
 from tokcore.errors import LearnError, LedgerError, StageError
 from tokcore.learn.rounds import MergesSoFar, RoundSizes, show_rows
+from tokcore_pipelines.local.cores import count_cores
 from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.crashpoints import reach
@@ -49,7 +50,7 @@ class RoundsJob:
     part_sizes: RoundSizes  # room of a part in a round
     whole_sizes: RoundSizes  # room of what is learned from
     dealt_rows: int  # that are held while tables are dealt
-    threads: int  # of the one task that learns
+    threads: int  # of the one task that learns; 0: all that it may use
     num_merges: int
     min_count: int
     min_documents: int
@@ -275,7 +276,7 @@ def learn_merges(job: RoundsJob, piece: PartOfRound) -> RoundMerges:
                 )
             )
         num_pieces = one.num_pieces
-        found = so_far.learn(one, job.num_merges, job.threads)
+        found = so_far.learn(one, job.num_merges, job.threads or count_cores())
         reach("learn.merges")
         left, right, counts = (_write(job, f"{piece.key}.columns", column) for column in found[:3])
         return RoundMerges(left, right, counts, found.known, len(found.left), num_pieces)

@@ -122,6 +122,25 @@ def test_the_same_bytes_as_from_memory(tmp_path, too_little, monkeypatch, name):
     assert not (tmp_path / "together/_attempts").exists()
 
 
+def test_workers_of_an_engine_learn_together_where_the_build_file_bounds_them(tmp_path, monkeypatch):
+    small_corpus(tmp_path)
+    path = build_file(tmp_path, settings="[learn]\nvocab_size = 400\n")
+    monkeypatch.setattr(learn_together, "READ_BYTES", 0)
+    monkeypatch.setattr(learn_together, "LEAST_BYTES", 1)
+    monkeypatch.setattr(learn_together, "find_row_bytes", lambda *_: 1 << 20)
+    seen = []
+    monkeypatch.setattr(learn_together, "describe_round", lambda told: seen.append(told) or "")
+    runner = ("--runner=FnApiRunner",)
+    run(path, tmp_path / "alone", runner=runner)
+    assert not seen
+    limited = build_file(
+        tmp_path, settings="[learn]\nvocab_size = 400\nmemory_bytes = 268_435_456\n", name="limited.toml"
+    )
+    run(limited, tmp_path / "together", runner=runner)
+    assert seen
+    assert tree(tmp_path / "together") == tree(tmp_path / "alone")
+
+
 def test_one_that_was_overtaken_finds_the_record_of_the_other(tmp_path, monkeypatch):
     """Its files are gone, as the round is over; without a record it would be an error."""
     attempts = Attempts(str(tmp_path / "out"), "tokenizer", "0" * 64)
