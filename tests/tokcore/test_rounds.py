@@ -220,6 +220,18 @@ def test_words_that_have_ends() -> None:
         assert len(told) > 1
 
 
+def test_pairs_that_are_about_equally_frequent_are_told_apart() -> None:
+    """A floor that is a quarter higher leaves no pair at all, so one in between is found."""
+    rnd = random.Random(5)
+    syllables = [a + b for a in "bcdfghklmnprstvz" for b in ("a", "e", "i", "o", "u", "an", "er", "il", "os")]
+    counts = {"".join(rnd.choices(syllables, k=rnd.randint(2, 7))).encode(): 1 for _ in range(20_000)}
+    texts, numbers = make_texts_from_strings(list(counts)), np.array(list(counts.values()), np.uint64)
+    expected = list(zip(*(column.tolist() for column in kernel.learn_merges(texts, numbers, 1000, 1)), strict=True))
+    told: list[Round] = []
+    assert learned_in_rounds(counts, RoundSizes(16, 3_000, 24_000), 1000, 5_000, told=told) == expected
+    assert len(told) < 10
+
+
 def test_room_that_is_too_small_is_said() -> None:
     """All pairs are as frequent as the first: the pieces are the words."""
     counts = {bytes([97 + i, 98 + i, 99 + i]): 7 for i in range(0, 20, 3)}

@@ -108,7 +108,7 @@ void FloorRound::begin_pieces(uint64_t floor) {
 
 void FloorRound::add_pieces(const ByteWords& words) {
   each_encoded(words, [&](const uint32_t* symbols, size_t size, uint64_t count) {
-    while (!add_cut(*pieces_, symbols, size, count)) raise_floor();
+    while (!add_cut(*pieces_, symbols, size, count, floor_)) raise_floor();
   });
 }
 
@@ -116,15 +116,16 @@ void FloorRound::add_pieces(const SymbolWords& words) {
   for (size_t i = 0; i < words.num_words; ++i) {
     const uint32_t* symbols = words.symbols + words.offsets[i];
     size_t size = size_of(words, i);
-    while (!add_cut(*pieces_, symbols, size, words.counts[i])) raise_floor();
+    while (!add_cut(*pieces_, symbols, size, words.counts[i], floor_)) raise_floor();
   }
 }
 
 // Cuts a word and adds its pieces. False if there is no room; then symbols and size are what is left to add.
-bool FloorRound::add_cut(PieceTable& table, const uint32_t*& symbols, size_t& size, uint64_t count) const {
+bool FloorRound::add_cut(PieceTable& table, const uint32_t*& symbols, size_t& size, uint64_t count,
+                         uint64_t floor) const {
   size_t begin = 0;
   for (size_t end = 1; end <= size; ++end) {
-    if (end < size && bound_of(symbols[end - 1], symbols[end]) >= floor_) continue;
+    if (end < size && bound_of(symbols[end - 1], symbols[end]) >= floor) continue;
     if (end - begin >= 2 && !table.add(symbols + begin, end - begin, count)) {
       symbols += begin;
       size -= begin;
@@ -135,22 +136,35 @@ bool FloorRound::add_cut(PieceTable& table, const uint32_t*& symbols, size_t& si
   return true;
 }
 
-// Raises the floor by quarters until a quarter of the room is free. Ends, as no bound reaches 2^63.
+// Raises the floor by quarters until a quarter of the room is free. Ends, as no bound reaches 2^63. If hardly
+// any piece is left then, the floor goes down again, by halves, as far as it can: where pairs are about
+// equally frequent, a quarter more would leave no pair to merge.
 void FloorRound::raise_floor() {
-  for (;;) {
-    floor_ += std::max<uint64_t>(1, floor_ / 4);
-    auto fewer = std::make_unique<PieceTable>(options_.max_pieces, options_.max_symbols);
-    const SymbolWords words = pieces_->words();
-    bool fits = true;
-    for (size_t i = 0; i < words.num_words && fits; ++i) {
-      const uint32_t* symbols = words.symbols + words.offsets[i];
-      size_t size = size_of(words, i);
-      fits = add_cut(*fewer, symbols, size, words.counts[i]) && !fewer->is_fuller_than(3);
+  uint64_t low = floor_;  // where they do not fit
+  std::unique_ptr<PieceTable> fewer;
+  while (!(fewer = cut_again(floor_ = low + std::max<uint64_t>(1, low / 4)))) low = floor_;
+  while (!fewer->is_fuller_than(1) && floor_ - low > 1) {
+    const uint64_t middle = low + (floor_ - low) / 2;
+    if (auto more = cut_again(middle)) {
+      fewer = std::move(more);
+      floor_ = middle;
+    } else {
+      low = middle;
     }
-    if (!fits) continue;
-    pieces_ = std::move(fewer);
-    return;
   }
+  pieces_ = std::move(fewer);
+}
+
+// The pieces cut at a higher floor; nullptr if less than a quarter of the room would be free.
+std::unique_ptr<PieceTable> FloorRound::cut_again(uint64_t floor) const {
+  auto fewer = std::make_unique<PieceTable>(options_.max_pieces, options_.max_symbols);
+  const SymbolWords words = pieces_->words();
+  for (size_t i = 0; i < words.num_words; ++i) {
+    const uint32_t* symbols = words.symbols + words.offsets[i];
+    size_t size = size_of(words, i);
+    if (!add_cut(*fewer, symbols, size, words.counts[i], floor) || fewer->is_fuller_than(3)) return nullptr;
+  }
+  return fewer;
 }
 
 Learned FloorRound::learn(LearnOptions options) {

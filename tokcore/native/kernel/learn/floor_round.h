@@ -94,8 +94,10 @@ class FloorRound {
   void encode(const ByteWords& words, size_t first, size_t last, Encoded& encoded) const;
   template <typename Action>
   void each_encoded(const ByteWords& words, Action action);
-  bool add_cut(PieceTable& table, const uint32_t*& symbols, size_t& size, uint64_t count) const;
+  bool add_cut(PieceTable& table, const uint32_t*& symbols, size_t& size, uint64_t count,
+               uint64_t floor) const;
   void raise_floor();
+  std::unique_ptr<PieceTable> cut_again(uint64_t floor) const;
 
   FloorRoundOptions options_;
   SymbolMerges merges_;
