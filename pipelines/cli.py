@@ -249,6 +249,8 @@ Shell completion, for bash (zsh and fish likewise):
   eval "$(_TOKCORE_COMPLETE=bash_source tokcore)"
 
 Results go to stdout, progress and errors to stderr.
+
+More: docs/index.md
 """
 )
 

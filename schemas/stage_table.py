@@ -53,6 +53,7 @@ class Stage(Generic[Made]):
     example: str = ""  # a value of that setting, as a build file has it
     why_gone: str = ""  # what has changed where a build has it no more, if that is not one setting
     does: str = ""  # what its command does, for the help; "": no command makes it alone
+    page: str = ""  # of the repository, on that
     done: str = ""  # what has been done then
     is_derived: bool = False  # made out of finished stages alone; its files are shards
     nouns: Literal["documents", "rows"] = "documents"  # what its shards hold, if it writes any
@@ -102,6 +103,7 @@ COUNTS = Stage(
     is_taken_over=True,
     why_gone="tokenizer.from was not set, now the tokenizer is imported and nothing is counted",
     does="Plan, then count pre-tokens for each language.",
+    page="docs/reference/counting.md",
     done="counted",
 )
 TOKENIZERS = Stage(
@@ -122,6 +124,7 @@ TOKENIZER = Stage(
     does="Learn the tokenizer from the count tables.\n\nOf an output with commits, learns from the tables of one: a "
     "further tokenizer, in tokenizers/FINGERPRINT. The output's own stays. An output, named in place of a build "
     "file, has settings of its own: those with which its tokenizer was learned.",
+    page="docs/how-to/change-the-tokenizer.md",
     done="learned",
 )
 SHARDS = Stage(
@@ -133,6 +136,7 @@ SHARDS = Stage(
     is_taken_over=True,
     does="Tokenize the corpus into shards.\n\nWith -o, tokenizes the documents of a commit into a new output, with any "
     "tokenizer of the output.",
+    page="docs/reference/encoding.md",
     done="encoded",
 )
 MIXED = Stage(
@@ -144,6 +148,7 @@ MIXED = Stage(
     asked_by="mixture.strategy",
     example='"temperature"',
     does="Write the training documents of the shards in other proportions, as [mixture] says.",
+    page="docs/reference/files.md",
     done="mixed",
     beside="provenance",
     is_derived=True,
@@ -157,6 +162,7 @@ PACKED = Stage(
     asked_by="pack.length",
     example="4096",
     does="Pack the documents of the mixture, or of the shards, into rows of one length, as [pack] says.",
+    page="docs/reference/files.md",
     done="packed",
     nouns="rows",
     beside="pieces",

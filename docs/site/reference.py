@@ -47,7 +47,12 @@ def describe_commands() -> str:
         command = load_command(name)
         assert command is not None
         lines += [f"### tokcore {name}", "", *_describe_command(name, command)]
+        lines += [f"More: [{_read_title(row.page)}](../../{row.page})", ""]
     return "\n".join(lines)
+
+
+def _read_title(page: str) -> str:
+    return (_ROOT / page).read_text().partition("\n")[0].removeprefix("# ")
 
 
 def _describe_command(name: str, command: click.Command) -> Iterator[str]:

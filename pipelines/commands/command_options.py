@@ -25,7 +25,12 @@ class _OfSlices(click.Option):
 
 
 class GroupedCommand(click.Command):
-    """A command whose help lists options below their headings, those of its own first."""
+    """A command whose help lists options below their headings, those of its own first, and ends with its page."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_epilog(ctx, formatter)
+        if page := list_rows()[self.name or ""].page:
+            formatter.write(f"\n  More: {page}\n")
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         listed: dict[str, list[tuple[str, str]]] = {"Options": []}

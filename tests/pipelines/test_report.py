@@ -186,6 +186,20 @@ def test_help_has_examples_and_fits_into_80_columns(name):
     assert all(len(line) <= WIDTH for line in shown.splitlines())
 
 
+@pytest.mark.parametrize("name", ["", *COMMANDS])
+def test_help_ends_with_a_page_that_is_there_and_names_the_command(name):
+    shown = CliRunner().invoke(commands, [*name.split(), "--help"], prog_name="tokcore").output
+    (page,) = re.findall(r"\n\n  More: (\S+\.md)\n$", shown)
+    text = (ROOT / page).read_text()
+    assert re.search(rf"\b{name or 'tokcore'}\b", text), page
+
+
+def test_a_word_that_is_no_command_gets_a_suggestion():
+    for word, meant in (("biuld", "'build'"), ("vocab_map", "'vocab-map'"), ("tokenise", "'tokenize'")):
+        shown = CliRunner().invoke(commands, [word], prog_name="tokcore")
+        assert (shown.exit_code, f"Did you mean {meant}" in shown.output) == (2, True), shown.output
+
+
 def test_options_of_engines_and_slices_have_headings_of_their_own():
     shown = CliRunner().invoke(commands, ["build", "--help"], prog_name="tokcore").output
     of = dict(zip(*[iter(re.split(r"(?m)^(Options|On [a-z ,]+):$", shown)[1:])] * 2, strict=True))
