@@ -16,11 +16,13 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 from clients.read import READERS
+from pages.trainers import build_for, list_trainers
 from stores.servers import start_s3
 
 import tokcore
@@ -44,7 +46,9 @@ def main(names: list[str]) -> int:
         environment = os.environ | store.environment | {"TOKCORE_CLIENTS_S3": store.fresh()}
         for name in names or READERS:
             try:
-                versions[name] = read(make_environment(name), name, shards, expected, environment)
+                python = make_environment(name)
+                versions[name] = read(python, name, shards, expected, environment)
+                read_as_the_page_says(python, name)
             except (subprocess.CalledProcessError, ValueError, IndexError) as error:
                 failed.append(name)
                 print(f"{name}: failed: {error}", flush=True)
@@ -107,6 +111,17 @@ def read(python: Path, name: str, shards: Path, expected: Path, environment: Map
     told = ", ".join(f"{package} {version}" for package, version in result["versions"].items())
     print(f"{name}: {told}: {numbers} {result['unit']} equal", flush=True)
     return str(result["versions"]["torch"])
+
+
+def read_as_the_page_says(python: Path, name: str) -> None:
+    """Run what docs/how-to/feed-a-trainer.md says over a build with its settings; prints how many ids it read."""
+    trainer = list_trainers()[name]
+    with tempfile.TemporaryDirectory() as folder:
+        ids = build_for(trainer, Path(folder))
+        done = subprocess.run(
+            [python, "-c", trainer.compared, ids], cwd=folder, check=True, stdout=subprocess.PIPE, text=True
+        )
+    print(f"{name}: the page's code runs, ids read: {done.stdout.strip() or 'none, a configuration'}", flush=True)
 
 
 def describe_torch(versions: Mapping[str, str]) -> str:
