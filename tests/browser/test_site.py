@@ -15,7 +15,7 @@ from support.builds import ROOT
 from support.installed_servers import give_up
 
 PAGES = ("index", "tutorial", "how-to/come-from-another-tool", "reference/commands", "reference/build-file")
-PAGES += ("reference/python", "reference/codes")
+PAGES += ("reference/python", "reference/codes", "how-to/feed-a-trainer", "how-to/run-on-an-engine", "changes")
 
 
 @pytest.fixture(scope="module")
