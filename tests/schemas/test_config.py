@@ -8,7 +8,7 @@ import json
 import re
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, get_origin
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -879,50 +879,6 @@ def test_the_schema_names_every_key():
         "description": "for temperature: shares p become p**alpha; 1 is natural, 0 makes languages equal",
     }
     json.dumps(schema, allow_nan=False)
-
-
-# -------------------------------------------------------------------------------------------------------- documentation
-
-
-def _type_in_words(setting: Any) -> str:
-    if setting.options:
-        return "list" if "tuple" in str(setting.kind) else "one of"
-    for kind, words in ((str, "string"), (int, "integer"), (bool, "boolean"), (Decimal, "number"), (object, "any")):
-        if setting.kind is kind:
-            return words
-    one = "integer" if "int" in str(setting.kind) else "string"
-    return f"{one} or list" if setting.limits.or_one else "list" if get_origin(setting.kind) is tuple else "table"
-
-
-def _default_in_words(setting: Any) -> str:
-    if setting.required:
-        return "required"
-    default = setting.default
-    if default is None or default == {}:
-        return ""
-    if isinstance(default, Decimal):
-        return spell_plain(default)
-    return json.dumps(list(default) if isinstance(default, tuple) else default)
-
-
-def readme_rows() -> list[str]:
-    """The rows of the table of settings in schemas/README.md."""
-    rows = []
-    for name, (_, table) in TABLES.items():
-        for key, setting in list_settings(table).items():
-            default = _default_in_words(setting)
-            code = default if default in ("", "required") else "`" + default.replace("|", "\\|") + "`"
-            options = f" ({' '.join(f'`{one}`' for one in setting.options)})" if setting.options else ""
-            place = {"special": f'special."TEXT".{key}', "metadata": f"metadata.NAME.{key}"}.get(name, f"{name}.{key}")
-            rows.append(f"| `{place}` | {_type_in_words(setting)} | {code} | {setting.text}{options} |")
-    return rows
-
-
-def test_the_readme_is_in_step():
-    lines = (ROOT / "schemas" / "README.md").read_text(encoding="utf-8").splitlines()
-    first = lines.index("| Key | Type | Default | Meaning |") + 2
-    rows = readme_rows()
-    assert lines[first : lines.index("", first)] == rows, "the table should be\n" + "\n".join(rows)
 
 
 def test_a_preset_is_what_it_stands_for():
