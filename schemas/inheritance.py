@@ -27,6 +27,8 @@ class Inheritance:
     gone: Mapping[int, bool]  # number of each other one there -> whether its files are as they were read
     thinned: Mapping[int, int] = dataclasses.field(default_factory=dict)  # the same of items with removed documents
     again: frozenset[str] = frozenset()  # the uris of the files that hold removed documents
+    # Of work items that are gone: uris of the files that the new part has as they were.
+    alike: frozenset[str] = frozenset()
 
     @property
     def first(self) -> int:
@@ -65,6 +67,18 @@ class ItemNotTakenOver:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ShuffledBefore:
+    """The shards of the part before, where a shuffle dealt the documents of all work items to them."""
+
+    sha256: str  # of their manifest
+    num_parts: int  # of the shuffle
+    num_tokens: int
+    leaving: tuple[str, ...]  # uris of the files whose documents leave
+    alike: tuple[str, ...]  # as of Inheritance
+    removed: Tombstones | None = None  # documents with one of these leave, too
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class InheritedSums:
     """The sums of the part before, and the items whose share in them is to be taken away."""
 
@@ -78,6 +92,7 @@ class InheritedSums:
     thinned: tuple[ThinnedItem, ...] = ()
     origins: dict[str, LanguageCounts] | None = written_unless(None)  # as of ItemCounted
     removed: Tombstones | None = None  # what the thinned items lack
+    shuffled: ShuffledBefore | None = written_unless(None)
 
 
 def make_inherited_key(number: int) -> str:

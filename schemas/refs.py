@@ -316,6 +316,31 @@ class ShufflePart:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class PartToSurvey:
+    """A piece of work of a part that takes over shuffled shards: a part of the shuffle that wrote them."""
+
+    number: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ShardSurveyed:
+    """A shuffled shard of the part before, and what of it stays."""
+
+    first: str  # places of its first and last document, hexadecimal
+    last: str
+    leaving_tokens: int  # of documents that leave
+    whole: ShardEncoded | None  # if all documents stay; its pre-tokens are in no shard
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PartSurveyed:
+    """The shards of a part of the shuffle before, in the order of the manifest."""
+
+    number: int
+    shards: tuple[ShardSurveyed, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class PartGathered:
     """A finished part of a shuffle."""
 

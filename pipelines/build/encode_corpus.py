@@ -189,8 +189,6 @@ def _make_job(
     spec = load_checked_spec(run.output, learned)
     job = make_encode_job(config, attempts, run.config.base, url, learned.file(FILE_NAME).sha256, spec)
     job = dataclasses.replace(job, max_partitions=run.config.shards.max_partitions)
-    if config.shuffle is not None:
-        return job
     inherits = tell_workers(run.inheritance, plan, attempts, config, spec.fingerprint)
     return dataclasses.replace(job, inherits=inherits, max_languages=run.config.build.max_languages)
 

@@ -65,7 +65,19 @@ def find_inheritance(
     found_gone = {item.number: not any(files[r.file].uri in changed for r in item.ranges) for item in gone}
     if not all(found_gone.values()) and not _are_tokens_exact(part):
         return None
-    return Inheritance(output, before, kept, found_gone, thinned, again)
+    alike = _list_alike(plan, before, files.values()) - again - {*fresh}
+    return Inheritance(output, before, kept, found_gone, thinned, again, alike)
+
+
+def _list_alike(plan: Plan, before: Plan, files: Iterable[InputFile]) -> frozenset[str]:
+    """The uris of those of some files of a plan that another plan reads in the same way, tombstones aside."""
+
+    def describe(file: InputFile, of: Plan) -> tuple[Any, ...]:
+        settings = dataclasses.replace(of.settings[file.settings], removed=None, as_before=False)
+        return file.size_bytes, file.version, settings
+
+    had = {file.uri: describe(file, before) for file in files}
+    return frozenset(file.uri for file in plan.files if file.uri in had and had[file.uri] == describe(file, plan))
 
 
 def require_undamaged(output: str) -> None:
@@ -158,5 +170,4 @@ def _are_tokens_exact(part: Stored) -> bool:
         return False
     is_sampled = counts is not None and counts.config.sample != "1"
     is_own = part.spec.fingerprint == shards.totals.fingerprint
-    is_shuffled = shards.config.shuffle is not None  # so shards are not those of work items
-    return is_own and part.spec.keeps_text and not is_sampled and not is_shuffled
+    return is_own and part.spec.keeps_text and not is_sampled

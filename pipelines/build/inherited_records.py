@@ -22,13 +22,15 @@ from tokcore_schemas.inheritance import (
     InheritedItem,
     InheritedSums,
     ItemNotTakenOver,
+    ShuffledBefore,
     ThinnedItem,
     make_inherited_key,
 )
 from tokcore_schemas.plan import AssignedRange, Assignment, Plan
 from tokcore_schemas.refs import LanguageCounts, RangeLedger, RejectRef, ShardRef, StoredFile
 from tokcore_schemas.shard_entries import list_item_shards
-from tokcore_schemas.stage_manifests import CountsConfig, ShardsConfig
+from tokcore_schemas.shuffle import choose_num_parts
+from tokcore_schemas.stage_manifests import CountsConfig, ShardsConfig, ShardsManifest
 from tokcore_schemas.stage_table import COUNTS, REJECTED, SHARDS
 
 
@@ -52,7 +54,8 @@ def tell_workers(
         return True
     reach("inherit.found")
     encodes = isinstance(config, ShardsConfig)
-    shards = list_item_shards(made) if made is not None else {}
+    is_shuffled = made is not None and made.config.shuffle is not None
+    shards = list_item_shards(made) if made is not None and not is_shuffled else {}
     ledgers, rejects = read_ledgers(inheritance.output), _read_rejects(inheritance.output)
     first = inheritance.first
 
@@ -75,6 +78,8 @@ def tell_workers(
     if inheritance.thinned:
         thinned = _list_thinned(inheritance, plan, ledgers, shards)
         less = dataclasses.replace(less, thinned=tuple(thinned), removed=plan.settings[0].removed)
+    if made is not None and is_shuffled:
+        less = dataclasses.replace(less, shuffled=_describe_shuffled(inheritance, made, plan))
     # Last, since it says that the others are there.
     attempts.record(SUMS_KEY, less)
     return True
@@ -98,6 +103,20 @@ def _list_thinned(
         yield ThinnedItem(Assignment(number, tuple(ranges)), of_ranges, tuple(shards.get(before, ())))
 
 
+def _describe_shuffled(inheritance: Inheritance, made: ShardsManifest, plan: Plan) -> ShuffledBefore:
+    """The shuffled shards of the part before, and which documents leave them."""
+    before = inheritance.before
+    files = {before.files[r.file].uri for number in inheritance.gone for r in before.items[number].ranges}
+    return ShuffledBefore(
+        sha256=made.as_input().sha256,
+        num_parts=choose_num_parts(made.totals.tokens, made.config.target_tokens),
+        num_tokens=made.totals.tokens,
+        leaving=tuple(sorted(files - inheritance.alike)),
+        alike=tuple(sorted(inheritance.alike)),
+        removed=plan.settings[0].removed if inheritance.again else None,
+    )
+
+
 def _is_made_alike(part: Stored, config: CountsConfig | ShardsConfig, fingerprint: str) -> bool:
     """Whether a stage of another part has this configuration, and for shards this tokenizer."""
     shards, counts = part.find(SHARDS), part.find(COUNTS)
@@ -119,8 +138,14 @@ def _make_inherited_sums(
     around = count_around(made.config) if made is not None else (0, 0)
     if encodes:
         assert made is not None
+        # What shuffled shards have is added up when they are gathered.
+        is_counted = made.config.shuffle is None
         of_shards = {
-            lang: LanguageCounts(one.documents, one.text_bytes, 0, 0, one.pretokens, one.tokens, 0, one.unknown or 0)
+            lang: LanguageCounts(
+                *(one.documents, one.text_bytes, 0, 0, one.pretokens),
+                num_tokens=one.tokens * is_counted,
+                num_unknown=(one.unknown or 0) * is_counted,
+            )
             for lang, one in made.languages.items()
         }
         return InheritedSums(inheritance.output, around, of_shards, dict(made.totals.special_text), {}, {}, gone)

@@ -15,6 +15,7 @@ from tokcore_pipelines.work.combining import Combining, add_up_counts, add_up_to
 from tokcore_pipelines.work.count_item import CountJob, find_or_count_item, make_item_key
 from tokcore_pipelines.work.encode_item import find_or_encode_item
 from tokcore_pipelines.work.encode_job import EncodeJob
+from tokcore_pipelines.work.gather_beside import gather_beside
 from tokcore_pipelines.work.gather_part import gather_part, make_part_key, make_parts
 from tokcore_pipelines.work.item_results import iterate_numbered, read_items, read_numbered, read_records
 from tokcore_pipelines.work.key_ranges import find_ranges, note_sample, require_ranges
@@ -40,10 +41,20 @@ from tokcore_pipelines.work.range_tables import (
 )
 from tokcore_pipelines.work.result_keys import make_shuffled_key, make_table_key
 from tokcore_pipelines.work.scatter_item import make_scatter_key, scatter_item
+from tokcore_pipelines.work.survey_shards import find_before, make_surveyed_key, survey_part
 from tokcore_pipelines.work.take_apart import ApartJob, take_item_apart, take_part_apart
 from tokcore_pipelines.work.token_count_runs import count_groups, find_group_key
 from tokcore_schemas.plan import Plan
-from tokcore_schemas.refs import ItemCounted, ItemEncoded, ItemScattered, PartGathered, RunRef, ShufflePart
+from tokcore_schemas.refs import (
+    ItemCounted,
+    ItemEncoded,
+    ItemScattered,
+    PartGathered,
+    PartSurveyed,
+    PartToSurvey,
+    RunRef,
+    ShufflePart,
+)
 from tokcore_schemas.shuffle import choose_num_buckets, choose_num_parts
 
 K = TypeVar("K")
@@ -109,16 +120,30 @@ def gather_steps(
 
     target_tokens: of a shard.
     """
-    num_parts = choose_num_parts(sum(run.tokens for item in scattered for run in item.runs), target_tokens)
+    num_tokens = sum(run.tokens for item in scattered for run in item.runs)
+    gather = gather_part
+    if job.inherits:
+        num_tokens += yield from _survey_steps(job)
+        gather = gather_beside
+    num_parts = choose_num_parts(num_tokens, target_tokens)
     result_key = make_shuffled_key(job.settings_sha256, plan)
     parts = make_parts(scattered, num_parts, choose_num_buckets(plan.size_bytes), result_key)
     combining = Combining(make_part_key, add_up_token_counts(num_parts))
-    step = Step("shuffle", gather_part, (job,), parts, name_by_number(make_part_key), combining=combining)
+    step = Step("shuffle", gather, (job,), parts, name_by_number(make_part_key), combining=combining)
     goes_on = yield from do_collected(step, job.attempts)
     gathered = read_numbered(job.attempts, num_parts, PartGathered, make_part_key)
     if not goes_on:
         yield _add_up_ids(job.attempts, [part.token_counts for part in gathered])
     return gathered
+
+
+def _survey_steps(job: EncodeJob) -> StepsOf[int]:
+    """Look at the shuffled shards that a part takes over; how many tokens of them stay."""
+    facts = find_before(job.attempts).facts
+    parts = [PartToSurvey(number) for number in range(facts.num_parts)]
+    yield Step("survey", survey_part, (job,), parts, name_by_number(make_surveyed_key))
+    surveyed = read_records(job.attempts, [make_surveyed_key(part.number) for part in parts], PartSurveyed)
+    return facts.num_tokens - sum(shard.leaving_tokens for part in surveyed for shard in part.shards)
 
 
 def apart_steps(job: ApartJob, pieces: Items | Sequence[ShufflePart]) -> StepsOf[list[PartGathered]]:

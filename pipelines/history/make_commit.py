@@ -50,7 +50,7 @@ _SCRATCH = "commit"  # in the folder of unfinished work
 
 
 def name_whole(config: StageConfigs) -> str:
-    """The table of a build file for which each change has all documents read again, into one part; "" if none is."""
+    """The table of a build file for which each change makes one part of all documents; "" if none is."""
     whole = {
         "[dedup]": config.dedup,  # which documents are duplicates follows from all of them
         "[shuffle]": config.shards.shuffle,  # any document may be in any shard

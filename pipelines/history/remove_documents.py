@@ -276,7 +276,7 @@ class Remove:
         """The parts of files that stay, without what was removed."""
         config = self._read_config(log)
         held = {one.file.uri: one for one in again}
-        if name_whole(log.build.config) and again:
+        if log.build.config.dedup is not None and again:
             lost = find_changed([one.file for one in again], config.base)
             self._require_few(log, lost)
             self._decode(config, lost, held)
@@ -294,12 +294,13 @@ class Remove:
         parts = plan(())
         lost = find_changed([held[uri].file for one in parts for uri in one.list_read()], config.base)
         if lost:
+            self._require_few(log, lost)
             self._decode(config, lost, held)
             parts = plan(lost)
         return parts
 
     def _require_few(self, log: Log, lost: Sequence[str]) -> None:
-        """Raise StageError where tokens cannot stand for files of an output that is made again as a whole."""
+        """Raise StageError where tokens cannot stand for so many files, or for any."""
         if log.build.config.dedup is not None and lost:
             why = "documents of theirs that were duplicates are in no shard"
         elif log.build.config.shards.shuffle is not None and len(lost) > MOST_DECODED:
@@ -307,9 +308,9 @@ class Remove:
         else:
             return
         raise StageError(
-            f"{name_some(lost)}: gone, or not as when {redact(self.output)} was built, and all files have to be read "
-            f"again; {why}. Put back what was read, or let `tokcore update` follow the files first (--vanished remove "
-            f"for those that are gone). Nothing was changed."
+            f"{name_some(lost)}: gone, or not as when {redact(self.output)} was built, and to be read again; {why}. "
+            f"Put back what was read, or let `tokcore update` follow the files first (--vanished remove for those that "
+            f"are gone). Nothing was changed."
         )
 
     def _decode(self, config: BuildConfig, lost: Sequence[str], held: Mapping[str, HeldFile]) -> None:

@@ -380,18 +380,22 @@ class Update:
     def _plan_parts(self, changes: Changes) -> list[NewPart]:
         """The parts that the changes make."""
         held = self.held
-        if not self.takes_over or self._is_whole:
+        if not self.takes_over or self.log.build.config.dedup is not None:
             plan = self._choose_files(changes.plan, changes.wanted)
             return [NewPart(plan, None)] if changes.wanted else []
         dropped: dict[str, list[str]] = {one.path: [] for one in self.log.parts() if one.path in changes.dropped}
         for uri in (*changes.changed, *changes.kept):
             dropped[held[uri].part].append(uri)
+        others = changes.new
+        if self._is_whole and dropped:  # one part has all files
+            [path] = dropped
+            dropped, others = {path: changes.wanted}, []
         in_dropped = {file.uri for path in dropped for file in held.parts[path]}
         return plan_new_parts(
             self.output,
             self.config.base,
             dropped,
-            changes.new,
+            others,
             lambda uris: self._choose_files(changes.plan, uris),
             listed={file.uri: (file.size_bytes, file.version) for file in changes.plan.files if file.uri in in_dropped},
             fresh=self._restored,

@@ -89,6 +89,7 @@ UPDATING_POINTS = {
 INHERITING_POINTS = {
     "inherit.found": "it is known which work items are taken over, and nothing is recorded",
     "inherit.shard": "a shard of another part has a second name, but its work item is not recorded",
+    "inherit.surveyed": "it is known which shuffled shards of a part stay as they are, but not recorded",
     "inherit.counts": "what is left of the counts is in files, but not recorded",
 }
 

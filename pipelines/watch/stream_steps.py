@@ -82,8 +82,8 @@ class StreamSteps:
             log = update.follow_log()
         if table := name_whole(log.build.config):
             raise ConfigError(
-                f"{redact(self.output)}: was built with {table}, so each change has all files read again, and batches "
-                f"cannot be made side by side. Watch it without an engine."
+                f"{redact(self.output)}: was built with {table}, so each change makes one part of all documents, and "
+                f"batches cannot be made side by side. Watch it without an engine."
             )
         return log
 

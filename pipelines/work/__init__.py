@@ -12,6 +12,7 @@ choose_splits: which of its documents are for validation.
 inherit_item: takes its results over from another part of the output instead. shards_without_removed: some of its
 documents, if others were removed. left_out_documents: what another part has, and the new one has not.
 scatter_item, gather_part, scattered_runs: the two passes of a shuffle, and what lies between them.
+survey_shards: which shuffled shards keep their documents. gather_beside: the second pass, out of these and new ones.
 take_apart: shards of a smaller vocabulary, out of those of a larger one.
 mix_part: mixtures, out of shuffled shards, which ordered_shards reads. pack_group: rows of one length, out of shards.
 derived_shards: how both read shards.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -33,3 +34,12 @@ class ShardSource(NamedTuple):
     def read_batches(self, shard: ShardRef) -> Iterator[TokenBatch]:
         """As tokcore_pipelines.store.stored_shards.read_batches."""
         return read_batches(self.output, shard, self.stage)
+
+
+@functools.lru_cache(maxsize=1)
+def list_shards_by_item(source: ShardSource) -> dict[int, list[ShardRef]]:
+    """Number of a work item, or of a part of a shuffle -> its shards, in the order of their names."""
+    found: dict[int, list[ShardRef]] = {}
+    for shard in source.list_shards():
+        found.setdefault(shard.facts.item, []).append(shard)
+    return found

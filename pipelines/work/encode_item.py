@@ -120,7 +120,7 @@ def _inherit_item(job: EncodeJob, assignment: Assignment, own: Inherited) -> Ite
         taken = thin_shards(job, own.item.output, assignment, own.item.shards, result_key)
     else:
         taken = take_over_shards(job.attempts, own.item.output, assignment.number, own.item.shards, result_key)
-    left = _subtract_leaving(job) if own.item.bears_sums else _Left({}, {}, ())
+    left = subtract_leaving(job, own)
     reach("encode.item")
     return ItemEncoded(
         item=assignment.number,
@@ -134,7 +134,7 @@ def _inherit_item(job: EncodeJob, assignment: Assignment, own: Inherited) -> Ite
     )
 
 
-class _Left(NamedTuple):
+class Left(NamedTuple):
     """What is left of the sums of another part, over all inherited items."""
 
     languages: dict[str, LanguageCounts]
@@ -142,7 +142,10 @@ class _Left(NamedTuple):
     ledgers: tuple[RangeLedger, ...]  # of files from which documents were removed
 
 
-def _subtract_leaving(job: EncodeJob) -> _Left:
+def subtract_leaving(job: EncodeJob, own: Inherited) -> Left:
+    """What an inherited item has of the sums; nothing if it is not the one that bears them."""
+    if not own.item.bears_sums:
+        return Left({}, {}, ())
     less = require_inherited_sums(job.attempts)
     tokenizer = load_job_tokenizer(job)
     spelled: Counter[str] = Counter()
@@ -150,9 +153,13 @@ def _subtract_leaving(job: EncodeJob) -> _Left:
     tokens: list[dict[str, LanguageCounts]] = []
     encode = tokenizer.encode_texts_with_special if job.config.special_text == "special" else tokenizer.encode_texts
     leaving = Leaving(less, job.base)
-    for _, batch, _ in leaving.read(lambda: tokenizer):
+    alike = frozenset(less.shuffled.alike if less.shuffled is not None else ())
+    for one in leaving.read(lambda: tokenizer):
+        batch = one.batch
         add_documents(tallies, batch)
         spelled.update(tokenizer.spelled_special(batch.texts))
+        if one.uri in alike:  # these stay in their shards
+            continue
         for part in cut_into_slices(batch.texts):
             texts = Texts(batch.texts.data, batch.texts.offsets[part.start : part.stop + 1])
             pretokens = encode(texts).pretokens
@@ -162,7 +169,7 @@ def _subtract_leaving(job: EncodeJob) -> _Left:
     for shards, removed in leaves:
         tokens = [add_up_languages([*tokens, *count_tokens(less.output, shards, removed, job.unknown)])]
     gone = add_up_languages([{lang: tally.freeze() for lang, tally in tallies.items()}, *tokens])
-    return _Left(
+    return Left(
         subtract_languages(less.languages, gone), subtract_counts(less.special_text, spelled), leaving.list_ledgers()
     )
 

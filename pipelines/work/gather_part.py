@@ -23,7 +23,7 @@ from tokcore_pipelines.work.shard_streams import ShardStreams
 from tokcore_pipelines.work.token_count_runs import write_id_run
 from tokcore_schemas.plan import Plan
 from tokcore_schemas.refs import ItemScattered, PartGathered, ScatteredRun, ShufflePart
-from tokcore_schemas.shuffle import choose_num_buckets, get_heads, get_interval
+from tokcore_schemas.shuffle import SPAN, choose_num_buckets, get_heads, get_interval
 
 # Ids that are sorted at a time: 128 MB, and about as much again while they are put in order.
 STEP_TOKENS = 1 << 25
@@ -76,18 +76,30 @@ def gather_part(job: EncodeJob, part: ShufflePart) -> PartGathered:
                 rest = documents if len(where) == len(of) else documents.take(where)
                 some = EncodedDocuments(rest.tokens, rest.pretokens, rest.places)
                 streams.write(some, [of[i] for i in where.tolist()])
-        shards, counts = streams.close()
+        return record_part(job, part.number, streams)
+
+
+def record_part(job: EncodeJob, number: int, streams: ShardStreams) -> PartGathered:
+    """Close the shards of a part, and record it."""
+    key = make_part_key(number)
+    shards, counts = streams.close()
     reach("encode.item")
     return job.attempts.record(
         key,
         PartGathered(
-            number=part.number,
+            number=number,
             languages=add_up_languages(one.languages for one in shards),
             shards=tuple(one.shard for one in shards),
             hashed=add_up_hashed(one.hashed for one in shards),
             token_counts=write_id_run(job.attempts, key, counts),
         ),
     )
+
+
+def list_buckets(start: int, end: int, num_buckets: int) -> range:
+    """The buckets of documents with heads from start to end, end excluded."""
+    length = SPAN // num_buckets
+    return range(start // length, -(-end // length))
 
 
 def gather_again(job: EncodeJob, plan: Plan, number: int, num_parts: int, result_key: str) -> PartGathered:
@@ -103,7 +115,7 @@ def _iterate_in_order(job: EncodeJob, part: ShufflePart) -> Iterator[Scattered]:
         found = []
         for run in runs:
             for documents in read_scattered(job.attempts, run):
-                first, last = _find_within(documents, start, end)
+                first, last = find_within(documents, start, end)
                 if last > first:
                     found.append(documents.slice(first, last))
         if not found:
@@ -131,7 +143,7 @@ def _make_steps(part: ShufflePart) -> Iterator[tuple[int, int, list[ScatteredRun
             yield low, high, runs
 
 
-def _find_within(documents: Scattered, start: int, end: int) -> tuple[int, int]:
+def find_within(documents: Scattered, start: int, end: int) -> tuple[int, int]:
     """Where the documents with heads from start to end, end excluded, begin and end. documents: in order."""
     heads = get_heads(documents.places)
     first = int(np.searchsorted(heads, np.uint64(start), side="left"))

@@ -105,18 +105,21 @@ def take_over_shards(
             for batch, digests in check_batches(output, shard, batches):
                 hashed.add(digests)
                 ids.add(batch.tokens, batch.offsets)
-            taken.append(_take_over_files(attempts, output, folder, number, shard, result_key))
+            name = spell_shard_name(shard.facts.split, number, int(shard.facts.shard.rpartition("-")[2]))
+            taken.append(take_over_files(attempts, output, folder, number, shard, name, result_key))
         reach("inherit.shard")
     attempts.sync()
     return TakenOver(tuple(taken), HashedDocuments(hashed.num_documents, hashed.hexdigest()), ids.take())
 
 
-def _take_over_files(
-    attempts: Attempts, output: str, folder: str, number: int, shard: ShardRef, result_key: str
+def take_over_files(
+    attempts: Attempts, output: str, folder: str, number: int, shard: ShardRef, name: str, result_key: str
 ) -> ShardRef:
-    """folder: on this machine, with the files, or copies of them."""
+    """Give a shard of another part of the output another name. number: of the work item or part that has it now.
+
+    folder: on this machine, with the files, or copies of them.
+    """
     old = shard.facts
-    name = spell_shard_name(old.split, number, int(old.shard.rpartition("-")[2]))
     facts = dataclasses.replace(old, shard=name, item=number, result_key=result_key)
 
     def take_over(file: StoredFile) -> StoredFile:

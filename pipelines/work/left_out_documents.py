@@ -6,30 +6,33 @@ They are read once for all items, so that the sums of the part before can be red
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from tokcore.shards.token_batch import count_in_rows
+from tokcore.shards.token_batch import TokenBatch, count_in_rows
 from tokcore.text.texts import make_texts_from_strings
 from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.reading.records import Batch
+from tokcore_pipelines.work.derived_shards import ShardSource
 from tokcore_pipelines.work.item_reader import ItemReader, keep_removed, mark_removed
-from tokcore_pipelines.work.read_shards import decode_texts, read_shard
+from tokcore_pipelines.work.read_shards import decode_texts, read_restored, read_shard
 from tokcore_schemas.inheritance import InheritedSums, ItemNotTakenOver, ThinnedItem
 from tokcore_schemas.plan import ReadSettings
 from tokcore_schemas.refs import LanguageCounts, RangeLedger, ShardRef
+from tokcore_schemas.stage_table import SHARDS
 from tokcore_schemas.tombstones import Tombstones
 
 
 class Read(NamedTuple):
-    """Documents, and how their file was read. split: empty where it follows from that and from their keys."""
+    """Documents of a file, and how it was read. split: empty where it follows from that and from their keys."""
 
     settings: ReadSettings
     batch: Batch
     split: str = ""
+    uri: str = ""
 
 
 class Leaving:
@@ -44,29 +47,41 @@ class Leaving:
 
     def read(self, load: Callable[[], Tokenizer]) -> Iterator[Read]:
         """The documents. load: gives the tokenizer, which is only asked for where files are gone."""
+        lost = []
         for gone in self._less.gone:
-            yield from self._read_gone(gone, load)
+            if gone.is_there:
+                for source, batch in ItemReader(gone.assignment, self._base):
+                    yield Read(source.settings, batch, uri=source.uri)
+            else:
+                lost.append(gone)
+        yield from self._read_lost(lost, load)
         for thinned in self._less.thinned:
             yield from self._read_removed(thinned)
 
-    def _read_gone(self, item: ItemNotTakenOver, load: Callable[[], Tokenizer]) -> Iterator[Read]:
-        """The documents of a gone item: from its files as they were read, or else as its tokens spell them."""
-        if item.is_there:
-            for source, batch in ItemReader(item.assignment, self._base):
-                yield Read(source.settings, batch)
+    def _read_lost(self, items: Sequence[ItemNotTakenOver], load: Callable[[], Tokenizer]) -> Iterator[Read]:
+        """The documents of gone items whose files are not as they were read: as their tokens spell them."""
+        if not items:
             return
         tokenizer = load()
-        settings_of = {one.uri: one.settings for one in item.assignment.ranges}
-        for shard in item.shards:
-            for tokens, _ in read_shard(self._less.output, shard):
-                found = defaultdict[ReadSettings, list[int]](list)
-                for uri, where in tokens.sources.by_label().items():
-                    found[settings_of[uri]] += where.tolist()
-                for settings, places in found.items():
-                    own = tokens.take(places)
-                    texts = make_texts_from_strings(decode_texts(tokenizer, own, self._less.around))
-                    batch = Batch(texts, None, own.langs, own.ordinals, [], own.num_documents)
-                    yield Read(settings, batch, shard.facts.split)
+        settings_of = {one.uri: one.settings for item in items for one in item.assignment.ranges}
+        for split, tokens in self._read_shards_of(items):
+            for uri, where in tokens.sources.by_label().items():
+                if uri not in settings_of:  # of a shuffled shard
+                    continue
+                own = tokens.take(where.tolist())
+                texts = make_texts_from_strings(decode_texts(tokenizer, own, self._less.around))
+                batch = Batch(texts, None, own.langs, own.ordinals, [], own.num_documents)
+                yield Read(settings_of[uri], batch, split, uri)
+
+    def _read_shards_of(self, items: Sequence[ItemNotTakenOver]) -> Iterator[tuple[str, TokenBatch]]:
+        """(split, documents) of shards that have all documents of these items; if shuffled, others, too."""
+        output, shuffled = self._less.output, self._less.shuffled
+        if shuffled is None:
+            for shard in (shard for item in items for shard in item.shards):
+                yield from ((shard.facts.split, tokens) for tokens, _ in read_shard(output, shard))
+            return
+        for shard in ShardSource(output, SHARDS.name, shuffled.sha256).list_shards():
+            yield from ((shard.facts.split, tokens) for tokens in read_restored(output, shard))
 
     def _read_removed(self, item: ThinnedItem) -> Iterator[Read]:
         """The documents that are removed now. Those that were before are in no sum."""
@@ -76,7 +91,7 @@ class Leaving:
             self._num_removed[source.file] += removed.texts.num_texts
             self._removed_bytes[source.file] += removed.texts.size_bytes
             if removed.texts.num_texts:
-                yield Read(source.settings, removed)
+                yield Read(source.settings, removed, uri=source.uri)
 
     def list_ledgers(self) -> tuple[RangeLedger, ...]:
         """The ledgers of files from which documents were removed, without these. The first range has all of a file."""

@@ -47,17 +47,22 @@ class OrderedShards:
         of = of or self._num_parts
         start, end = get_interval(number, of)
         for shard in self._parts.get(number * self._num_parts // of, []):
-            provenance = self._get_provenance(shard)
-            heads = get_heads(provenance.places)
-            first = int(np.searchsorted(heads, np.uint64(start), side="left"))
-            last = int(np.searchsorted(heads, np.uint64(end - 1), side="right"))
-            if first == last:
-                continue
-            for at, batch in self._get_cursor(reader, shard).read(first, last):
-                named = provenance.restore(batch, at)
-                yield shard.facts.split, named, provenance.places[at : at + batch.num_documents]
+            for batch, places in self.read_shard(shard, start, end, reader):
+                yield shard.facts.split, batch, places
 
-    def _get_provenance(self, shard: ShardRef) -> Provenance:
+    def read_shard(self, shard: ShardRef, start: int, end: int, reader: int = 0) -> Iterator[tuple[TokenBatch, Places]]:
+        """The same of one shard: documents with heads from start to end, end excluded."""
+        provenance = self.get_provenance(shard)
+        heads = get_heads(provenance.places)
+        first = int(np.searchsorted(heads, np.uint64(start), side="left"))
+        last = int(np.searchsorted(heads, np.uint64(end - 1), side="right"))
+        if first == last:
+            return
+        for at, batch in self._get_cursor(reader, shard).read(first, last):
+            yield provenance.restore(batch, at), provenance.places[at : at + batch.num_documents]
+
+    def get_provenance(self, shard: ShardRef) -> Provenance:
+        """Where the documents of a shard came from, and their places."""
         stem = shard.facts.stem
         if stem not in self._provenances:
             path = get_provenance_path(stem)

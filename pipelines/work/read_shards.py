@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 
 from tokcore.errors import StageError
+from tokcore.formats.provenance import hide_provenance
 from tokcore.shards.token_batch import ShardContent, TokenBatch, compute_document_digests
 from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.store import urls
@@ -42,6 +43,21 @@ def check_batches(
             f"{redact(urls.join(output, 'shards', find_main_files(shard)[0].path))}: its documents are not those that "
             f"were committed. `tokcore repair` makes the file again"
         )
+
+
+def read_restored(url: str, shard: ShardRef) -> Iterator[TokenBatch]:
+    """The documents of a shuffled shard with the records that they came from. Raises as read_shard does."""
+    restored: list[TokenBatch] = []
+
+    def hide() -> Iterator[TokenBatch]:
+        first = 0
+        for batch in read_batches(url, shard, names_sources=True):
+            restored.append(batch)
+            yield hide_provenance(batch, first)
+            first += batch.num_documents
+
+    for _ in check_batches(url, shard, hide()):
+        yield restored.pop()
 
 
 def decode_texts(tokenizer: Tokenizer, tokens: TokenBatch, around: tuple[int, int]) -> list[bytes]:

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tokcore.formats.provenance import hide_provenance
 from tokcore.shards.labels import label_strings
 from tokcore.shards.token_batch import TokenBatch
 from tokcore.text.texts import make_texts_from_strings
@@ -23,10 +22,9 @@ from tokcore_pipelines.reading.input_range import Batch, Meter
 from tokcore_pipelines.reading.records import BATCH_BYTES, BATCH_RECORDS
 from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.manifests import read_manifest
-from tokcore_pipelines.store.stored_shards import read_batches
 from tokcore_pipelines.store.tokenizers import load_tokenizer
 from tokcore_pipelines.work.read_plan import read_plan
-from tokcore_pipelines.work.read_shards import check_batches, count_around, decode_texts, read_shard
+from tokcore_pipelines.work.read_shards import count_around, decode_texts, read_restored, read_shard
 from tokcore_schemas.commit_log import OWN, PARTS
 from tokcore_schemas.plan import AssignedRange
 from tokcore_schemas.refs import ShardRef
@@ -111,7 +109,7 @@ def _decode_shard(part: _Part, shard: ShardRef, r: AssignedRange) -> Iterator[_D
     """The documents of a range that are in a shard, by ordinal."""
     if part.shuffled is not None:
         # Sorted here: a shuffled shard has few of a range.
-        yield from sorted(_decode_batches(part, _read_restored(part.url, shard), r), key=lambda one: one.ordinal)
+        yield from sorted(_decode_batches(part, read_restored(part.url, shard), r), key=lambda one: one.ordinal)
         return
     # A work item reads one range of a file at most, so all that its shards have of this file is of this range.
     yield from _decode_batches(part, (batch for batch, _ in read_shard(part.url, shard)), r)
@@ -131,21 +129,6 @@ def _decode_batches(part: _Part, batches: Iterable[TokenBatch], r: AssignedRange
             found.metadata.to_pylist() if found.metadata is not None else itertools.repeat({})
         )
         yield from map(_Document, found.ordinals.tolist(), texts, found.ids, found.langs, own)
-
-
-def _read_restored(url: str, shard: ShardRef) -> Iterator[TokenBatch]:
-    """The documents of a shuffled shard with the records that they came from. Raises as read_shard does."""
-    restored: list[TokenBatch] = []
-
-    def hide() -> Iterator[TokenBatch]:
-        first = 0
-        for batch in read_batches(url, shard, names_sources=True):
-            restored.append(batch)
-            yield hide_provenance(batch, first)
-            first += batch.num_documents
-
-    for _ in check_batches(url, shard, hide()):
-        yield restored.pop()
 
 
 @functools.lru_cache(maxsize=4)

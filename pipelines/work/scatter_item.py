@@ -20,8 +20,14 @@ from tokcore_pipelines.local.worker import report_progress
 from tokcore_pipelines.reading.input_range import Batch
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.work.choose_splits import choose_splits
-from tokcore_pipelines.work.encode_item import cut_into_slices, encode_texts, load_job_tokenizer
+from tokcore_pipelines.work.encode_item import (
+    cut_into_slices,
+    encode_texts,
+    load_job_tokenizer,
+    subtract_leaving,
+)
 from tokcore_pipelines.work.encode_job import EncodeJob, Positions
+from tokcore_pipelines.work.inherit_item import Inherited, find_inherited, require_inherited_sums
 from tokcore_pipelines.work.item_reader import ItemReader, write_rejects_to
 from tokcore_pipelines.work.scattered_runs import Scattered, join_scattered, write_scattered
 from tokcore_schemas.plan import Assignment
@@ -51,6 +57,12 @@ def scatter_item(
     if (done := job.attempts.result(key, ItemScattered)) is not None:
         report_progress("read", assignment.size_bytes)
         return done
+    alike: frozenset[str] = frozenset()
+    if job.inherits:
+        if (own := find_inherited(job.attempts, assignment)) is not None:
+            return job.attempts.record(key, _inherit_item(job, assignment, own))
+        if (shuffled := require_inherited_sums(job.attempts).shuffled) is not None:
+            alike = frozenset(shuffled.alike)
     tokenizer = load_job_tokenizer(job)
     spelled: Counter[str] = Counter()
     with contextlib.ExitStack() as stack:
@@ -63,6 +75,8 @@ def scatter_item(
             for part in cut_into_slices(batch.texts):
                 texts = Texts(batch.texts.data, batch.texts.offsets[part.start : part.stop + 1])
                 spelled.update(tokenizer.spelled_special(texts))
+                if source.uri in alike:  # its documents are taken from the shards that have them
+                    continue
                 first = spills.count_ahead(texts.num_texts)
                 if first == texts.num_texts:
                     continue
@@ -86,6 +100,20 @@ def scatter_item(
             special_text=dict(sorted(spelled.items())),
             rejects=rejects.stored(""),
         ),
+    )
+
+
+def _inherit_item(job: EncodeJob, assignment: Assignment, own: Inherited) -> ItemScattered:
+    """The record of an item whose documents are in shards of the part before, from which they are gathered."""
+    left = subtract_leaving(job, own)
+    reach("encode.item")
+    return ItemScattered(
+        item=assignment.number,
+        ledgers=(*own.item.ledgers, *left.ledgers),
+        languages=left.languages,
+        runs=(),
+        special_text=left.special_text,
+        rejects=own.rejects,
     )
 
 

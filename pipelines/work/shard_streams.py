@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -85,6 +85,16 @@ class ShardStreams:
             else:
                 where.append(i)
         return np.asarray(where, np.int64)
+
+    def is_open(self, stream: Stream) -> bool:
+        """Whether the next document of a stream goes to a shard that has some."""
+        return stream in self._sequences and self._sequences[stream].open is not None
+
+    def take_over(self, stream: Stream, make: Callable[[int], ShardEncoded]) -> None:
+        """Append a finished shard, with counts of ids. make: gives it, of its number in the stream. None is open."""
+        self.unfinished([stream])
+        done = self._sequences[stream].done
+        done.append(make(len(done)))
 
     def write(self, some: EncodedDocuments, streams: Sequence[Stream]) -> None:
         """Write each document to the open shard of its stream."""

@@ -28,7 +28,7 @@ from tokcore_pipelines.local.worker import report_progress
 from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.crashpoints import reach
-from tokcore_pipelines.work.derived_shards import ShardSource
+from tokcore_pipelines.work.derived_shards import ShardSource, list_shards_by_item
 from tokcore_pipelines.work.encode_job import EncodeJob, Stream
 from tokcore_pipelines.work.gather_part import STEP_DOCUMENTS, STEP_TOKENS, WRITTEN_DOCUMENTS, make_part_key
 from tokcore_pipelines.work.hashed_documents import add_up_hashed
@@ -70,7 +70,7 @@ def take_item_apart(job: ApartJob, assignment: Assignment) -> PartGathered:
         result_key = make_shards_key(job.encode.settings_sha256, assignment)
         with _Writing(job, assignment.number, result_key) as writing:
             streams: dict[Stream, list[ShardRef]] = {}
-            for shard in _list_shards(job.source).get(assignment.number, []):
+            for shard in list_shards_by_item(job.source).get(assignment.number, []):
                 streams.setdefault((shard.facts.folder, shard.facts.split), []).append(shard)
             for split in sorted({split for _, split in streams}):
                 own = [_read_stream(job, shards) for (_, of), shards in streams.items() if of == split]
@@ -192,15 +192,6 @@ def _iterate_by_place(job: ApartJob, part: ShufflePart) -> Iterator[Scattered]:
 @functools.lru_cache(maxsize=1)
 def _open_ordered(source: ShardSource, num_parts: int) -> OrderedShards:
     return OrderedShards(source, num_parts)
-
-
-@functools.lru_cache(maxsize=1)
-def _list_shards(source: ShardSource) -> dict[int, list[ShardRef]]:
-    """Number of a work item -> its shards, in the order of their names."""
-    found: dict[int, list[ShardRef]] = {}
-    for shard in source.list_shards():
-        found.setdefault(shard.facts.item, []).append(shard)
-    return found
 
 
 def _load_replacer(job: ApartJob) -> IdReplacer | None:

@@ -269,7 +269,7 @@ DEFECTS = (
         "part-by-planned-bytes",
         "the number of parts follows from the number of buckets, which follows from stored bytes",
         "gather_steps",
-        "num_parts = choose_num_parts(sum(run.tokens for item in scattered for run in item.runs), target_tokens)",
+        "num_parts = choose_num_parts(num_tokens, target_tokens)",
         "num_parts = choose_num_buckets(plan.size_bytes)",
         in_tests("pipelines/test_shuffle.py"),
     ),
