@@ -113,17 +113,24 @@ def take_over_shards(
 
 
 def take_over_files(
-    attempts: Attempts, output: str, folder: str, number: int, shard: ShardRef, name: str, result_key: str
+    attempts: Attempts,
+    output: str,
+    folder: str,
+    number: int,
+    shard: ShardRef,
+    name: str,
+    result_key: str,
+    stage: str = "shards",
 ) -> ShardRef:
     """Give a shard of another part of the output another name. number: of the work item or part that has it now.
 
-    folder: on this machine, with the files, or copies of them.
+    folder: on this machine, with the files, or copies of them. stage: that wrote them.
     """
     old = shard.facts
     facts = dataclasses.replace(old, shard=name, item=number, result_key=result_key)
 
     def take_over(file: StoredFile) -> StoredFile:
-        url = urls.join(output, "shards", file.path)
+        url = urls.join(output, stage, file.path)
         return attempts.take_over(url, file, file.path.replace(old.stem, facts.stem), f"{folder}/{file.path}")
 
     return ShardRef(facts, shard.content_sha256, tuple(run_at_once(take_over, shard.files, MOST_FILES)))

@@ -14,18 +14,34 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tokcore.formats.pieces import PiecesWriter, get_pieces_path
+from tokcore.formats.pieces import Pieces, PiecesFile, PiecesWriter, get_pieces_path
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.shards.token_batch import TokenBatch
 from tokcore.train.packed_rows import PackSettings, Part, RowBatch, make_rows
 from tokcore_pipelines.local.free_memory import freeing_memory
 from tokcore_pipelines.store.crashpoints import reach
-from tokcore_pipelines.work.derived_shards import ShardSource
+from tokcore_pipelines.store.stored_shards import copy_shard_if_remote
+from tokcore_pipelines.work.derived_shards import ShardSource, list_shards_by_item, require_file
 from tokcore_pipelines.work.encode_job import ShardJob
+from tokcore_pipelines.work.inherit_item import take_over_files
 from tokcore_pipelines.work.new_shard import NewShard, ShardSequence, begin_facts
-from tokcore_schemas.pack_groups import list_streams, list_windows
-from tokcore_schemas.refs import GroupPacked, PackedSums, PackGroup, ShardRef
+from tokcore_pipelines.work.read_shards import read_shard
+from tokcore_schemas.pack_groups import list_groups, list_streams, list_windows
+from tokcore_schemas.refs import GroupPacked, PackedSums, PackGroup, ShardRef, spell_shard_name
 from tokcore_schemas.stage_manifests import PackedConfig
+
+
+class PackedBefore(NamedTuple):
+    """The rows of the part whose place this one takes, made in the same way."""
+
+    source: ShardSource  # what they were made from
+    rows: ShardSource  # they themselves
+
+    @property
+    def config(self) -> PackedConfig:
+        """How they were packed."""
+        config: PackedConfig = self.rows.read_manifest().config
+        return config
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -35,6 +51,7 @@ class PackJob(ShardJob[PackedConfig]):
     source: ShardSource
     padding: int  # id that fills rows
     result_key: str
+    before: PackedBefore | None = None  # what may be taken over
 
     @property
     def rows(self) -> PackSettings:
@@ -54,6 +71,8 @@ def pack_group(job: PackJob, group: PackGroup) -> GroupPacked:
     key = make_group_key(group.number)
     if (done := job.attempts.result(key, GroupPacked)) is not None:
         return done
+    if (taken := _take_over(job, group)) is not None:
+        return job.attempts.record(key, taken)
     with contextlib.ExitStack() as stack:
 
         def begin(number: int) -> _RowShard:
@@ -67,6 +86,75 @@ def pack_group(job: PackJob, group: PackGroup) -> GroupPacked:
         packed = GroupPacked(group.number, tuple(shards.close()), sums)
     reach("pack.group")
     return job.attempts.record(key, packed)
+
+
+# ----------------------------------------------------------------------------------------------------------- taken over
+
+
+class _Stretch(NamedTuple):
+    """Some of a shard of the stream: what determines the rows that are made of it."""
+
+    place: str
+    content_sha256: str
+    start: int  # of documents, or of ids where documents are concatenated
+    end: int
+
+
+def describe_group(config: PackedConfig, own: Sequence[_Own], group: PackGroup) -> tuple[object, ...]:
+    """What determines the rows of a group under equal settings. own: the shards of its stream."""
+    stretches = []
+    for one in own:
+        facts = one.shard.facts
+        if config.strategy == "concatenate":  # an empty document at an end may belong to either group
+            first, num = one.first_token, facts.tokens
+            touches = first <= group.end and group.start <= first + num
+        else:
+            first, num = one.first_document, facts.documents
+            touches = first < group.end and group.start < first + num
+        if touches:
+            stretches.append(_Stretch(facts.place, one.shard.content_sha256, group.start - first, group.end - first))
+    return group.folder, group.split, group.end - group.start, group.is_last, *stretches
+
+
+@functools.lru_cache(maxsize=1)
+def _index_before(before: PackedBefore) -> dict[tuple[object, ...], int]:
+    """What determines the rows of each group of the part before -> its number there."""
+    shards, config = before.source.list_shards(), before.config
+    streams = {key: list_own(own) for key, own in list_streams(shards).items()}
+    groups = list_groups(shards, config)
+    return {describe_group(config, streams[one.folder, one.split], one): one.number for one in groups}
+
+
+def _take_over(job: PackJob, group: PackGroup) -> GroupPacked | None:
+    """A group out of the part before, if that has one of the same documents; else None.
+
+    Raises StageError if its rows are damaged.
+    """
+    if job.before is None:
+        return None
+    number = _index_before(job.before).get(describe_group(job.config, _list_own(job, group), group))
+    if number is None:
+        return None
+    rows, taken, sums = job.before.rows, [], PackedSums(0, 0, 0, 0, 0, 0)
+    for shard in list_shards_by_item(rows).get(number, []):
+        for _ in read_shard(rows.output, shard, rows.stage):
+            pass
+        require_file(rows, shard, get_pieces_path(shard.facts.stem))
+        with copy_shard_if_remote(rows.output, shard, rows.stage) as folder:
+            pieces = PiecesFile(f"{folder}/{get_pieces_path(shard.facts.stem)}").read()
+            sums += _sum_up_pieces(pieces, shard.facts.documents, shard.facts.tokens, job.config.length)
+            name = spell_shard_name(group.split, group.number, int(shard.facts.shard.rpartition("-")[2]))
+            taken.append(
+                take_over_files(
+                    *(job.attempts, rows.output, folder, group.number, shard, name, job.result_key), rows.stage
+                )
+            )
+        reach("inherit.shard")
+    job.attempts.sync()
+    return GroupPacked(group.number, tuple(taken), sums)
+
+
+# --------------------------------------------------------------------------------------------------------------- packed
 
 
 def iterate_group(job: PackJob, group: PackGroup) -> Iterator[RowBatch]:
@@ -92,7 +180,11 @@ class _Own(NamedTuple):
 
 def _list_own(job: PackJob, group: PackGroup) -> list[_Own]:
     """The shards of the stream. Raises StageError if the manifest is not the one that the stage was started with."""
-    shards = list_streams(job.source.list_shards())[group.folder, group.split]
+    return list_own(list_streams(job.source.list_shards())[group.folder, group.split])
+
+
+def list_own(shards: Sequence[ShardRef]) -> list[_Own]:
+    """The shards of a stream, and where each begins."""
     own, documents, tokens = [], 0, 0
     for shard in shards:
         own.append(_Own(shard, documents, tokens))
@@ -150,12 +242,15 @@ def _cut_end(batch: TokenBatch, num: int) -> TokenBatch:
 
 def sum_up(rows: RowBatch, length: int) -> PackedSums:
     """What is in some rows. length: ids of a full row."""
-    pieces, num = rows.pieces, rows.rows.num_documents
+    return _sum_up_pieces(rows.pieces, rows.rows.num_documents, rows.rows.num_tokens, length)
+
+
+def _sum_up_pieces(pieces: Pieces, num_rows: int, num_ids: int, length: int) -> PackedSums:
     tokens = int(pieces.lengths.sum())
     documents = int((pieces.starts == 0).sum())
     # Of a document that is cut, this is the second piece alone.
     cut = int(((pieces.starts > 0) & (pieces.starts <= length)).sum())
-    return PackedSums(num, documents, len(pieces.rows), cut, tokens, rows.rows.num_tokens - tokens)
+    return PackedSums(num_rows, documents, len(pieces.rows), cut, tokens, num_ids - tokens)
 
 
 class _RowShard:

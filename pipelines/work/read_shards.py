@@ -21,16 +21,16 @@ def count_around(config: ShardsConfig) -> tuple[int, int]:
     return len(config.prepend), len(config.append)
 
 
-def read_shard(output: str, shard: ShardRef) -> Iterator[tuple[TokenBatch, list[bytes]]]:
-    """The documents of a shard of an output, and their digests.
+def read_shard(output: str, shard: ShardRef, stage: str = "shards") -> Iterator[tuple[TokenBatch, list[bytes]]]:
+    """The documents of a shard of an output, and their digests. stage: that wrote it.
 
     Raises StageError, after the last, unless they are those that its manifest names.
     """
-    return check_batches(output, shard, read_batches(output, shard))
+    return check_batches(output, shard, read_batches(output, shard, stage), stage)
 
 
 def check_batches(
-    output: str, shard: ShardRef, batches: Iterable[TokenBatch]
+    output: str, shard: ShardRef, batches: Iterable[TokenBatch], stage: str = "shards"
 ) -> Iterator[tuple[TokenBatch, list[bytes]]]:
     """As read_shard, of these documents."""
     content = ShardContent()
@@ -40,7 +40,7 @@ def check_batches(
         yield batch, digests
     if content.hexdigest() != shard.content_sha256:
         raise StageError(
-            f"{redact(urls.join(output, 'shards', find_main_files(shard)[0].path))}: its documents are not those that "
+            f"{redact(urls.join(output, stage, find_main_files(shard)[0].path))}: its documents are not those that "
             f"were committed. `tokcore repair` makes the file again"
         )
 

@@ -12,17 +12,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tokcore.errors import StageError
 from tokcore.formats.provenance import get_provenance_path
 from tokcore.kernel import IdCounter
 from tokcore.shards.documents_digest import DocumentsDigest
 from tokcore.shards.token_batch import TokenBatch, count_in_rows
 from tokcore_pipelines.local.free_memory import freeing_memory
-from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.crashpoints import reach
-from tokcore_pipelines.store.redaction import redact
-from tokcore_pipelines.work.derived_shards import ShardSource, list_shards_by_item
+from tokcore_pipelines.work.derived_shards import ShardSource, list_shards_by_item, require_file
 from tokcore_pipelines.work.encode_job import EncodeJob
 from tokcore_pipelines.work.inherit_item import require_inherited_sums
 from tokcore_pipelines.work.item_reader import LanguageTally, mark_removed
@@ -78,7 +75,7 @@ def survey_part(job: EncodeJob, part: PartToSurvey) -> PartSurveyed:
 
 def _survey_shard(job: EncodeJob, before: Before, ordered: OrderedShards, shard: ShardRef) -> ShardSurveyed:
     output, stem = before.source.output, shard.facts.stem
-    _require_provenance(output, shard)
+    require_file(before.source, shard, get_provenance_path(stem))
     provenance = ordered.get_provenance(shard)
     tallies = defaultdict[str, LanguageTally](LanguageTally)
     ids, hashed, at, leaving_tokens, num_leaving = IdCounter(), DocumentsDigest(), 0, 0, 0
@@ -106,12 +103,3 @@ def _survey_shard(job: EncodeJob, before: Before, ordered: OrderedShards, shard:
         write_id_run(job.attempts, f"surveyed-{stem}", ids.take()),
     )
     return ShardSurveyed(first, last, 0, whole)
-
-
-def _require_provenance(output: str, shard: ShardRef) -> None:
-    """Raise StageError if the file that says where documents came from has other bytes than were committed."""
-    path = get_provenance_path(shard.facts.stem)
-    [file] = [file for file in shard.files if file.path == path]
-    url = urls.join(output, SHARDS.name, path)
-    if storage.compute_sha256(url) != file.sha256:
-        raise StageError(f"{redact(url)}: its bytes are not those that were committed")

@@ -532,7 +532,7 @@ DEFECTS = (
         "_StreamBeside._can_take_over",
         "and first_new == next_new",
         "and True",
-        in_tests("pipelines/test_shuffled_parts.py::test_documents_that_come_change_few_shards"),
+        in_tests("pipelines/test_shards_taken_over.py::test_documents_that_come_change_few_shards"),
     ),
     Defect(
         "shards-begin-anywhere",
@@ -540,7 +540,7 @@ DEFECTS = (
         "_StreamBeside._can_take_over",
         "and not self._streams.is_open(self._stream)",
         "and True",
-        in_tests("pipelines/test_shuffled_parts.py::test_a_document_that_goes_changes_its_own_part_alone"),
+        in_tests("pipelines/test_shards_taken_over.py::test_a_document_that_goes_changes_its_own_part_alone"),
     ),
     Defect(
         "last-shard-stays",
@@ -548,7 +548,7 @@ DEFECTS = (
         "_StreamBeside._can_take_over",
         "(after is None and next_new == len(self._new))",
         "after is None",
-        in_tests("pipelines/test_shuffled_parts.py::test_more_parts_and_fewer"),
+        in_tests("pipelines/test_shards_taken_over.py::test_more_parts_and_fewer"),
     ),
     Defect(
         "documents-stay-with-their-files",
@@ -556,7 +556,15 @@ DEFECTS = (
         "Before.mark_leaving",
         "uri in self.leaving for uri",
         "False for uri",
-        in_tests("pipelines/test_shuffled_parts.py::test_a_file_that_vanished_takes_its_documents_along"),
+        in_tests("pipelines/test_shards_taken_over.py::test_a_file_that_vanished_takes_its_documents_along"),
+    ),
+    Defect(
+        "groups-by-size",
+        "rows are taken over though some of their documents are others",
+        "describe_group",
+        "_Stretch(facts.place, one.shard.content_sha256, ",
+        '_Stretch(facts.place, "", ',
+        in_tests("pipelines/test_shards_taken_over.py::test_rows_of_the_same_documents"),
     ),
     Defect(
         "source-of-the-held-out",
