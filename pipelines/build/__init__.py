@@ -22,6 +22,7 @@ What all stages share:
   differs from this build. missing_files: are all files there? replace_stages: `--replace`. reuse_output: `--from`.
   smaller_size: the same, where the other output has a larger vocabulary.
 - inherited_items: what a part takes over from the one whose place it takes. inherited_records: as its workers are told.
+  derived_before: which mixture and rows it may take over.
 
 What outputs hold, read back:
 - stored: what a build left, each manifest read once. output: what an output holds, all parts added up.

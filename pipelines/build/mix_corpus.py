@@ -12,6 +12,7 @@ from tokcore.errors import LedgerError
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.train.document_shares import Copies, choose_copies, count_wanted, share_tokens
 from tokcore_pipelines.build.commit import require_manifest
+from tokcore_pipelines.build.derived_before import DerivedBefore, find_derived_before
 from tokcore_pipelines.build.shard_files import list_shard_files
 from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, name_inputs, run_stage
 from tokcore_pipelines.build.stored import Stored
@@ -20,11 +21,13 @@ from tokcore_pipelines.run.task import Step, do_steps, name_by_number
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.store.tokenizers import load_checked_spec
+from tokcore_pipelines.work.derived_shards import ShardSource
 from tokcore_pipelines.work.item_results import read_records
 from tokcore_pipelines.work.language_totals import format_ratio
 from tokcore_pipelines.work.make_jobs import make_mix_job
 from tokcore_pipelines.work.mix_part import (
     Group,
+    MixedBefore,
     MixJob,
     count_part,
     make_measured_key,
@@ -74,9 +77,22 @@ def mix_corpus(run: BuildRun) -> MixtureManifest | None:
     def make(attempts: Attempts) -> Made[MixtureTotals, MixtureShare, ShardFacts | CorpusAbout]:
         spec = load_checked_spec(run.output, learned)
         job = make_mix_job(config, attempts, run.output, shards, spec, make_table_key(key.identity))
+        if (found := find_derived_before(run, config, MIXED.name, shards)) is not None:
+            job = dataclasses.replace(job, before=_describe_before(found))
         return _mix(run, shards, job)
 
     return run_stage(run, key, make)
+
+
+def _describe_before(found: DerivedBefore) -> MixedBefore:
+    """A mixture whose parts may be taken over."""
+    decided, config = _read_decision(found.made), found.source.config
+    return MixedBefore(
+        ShardSource.of(found.output, found.source),
+        ShardSource.of(found.output, found.made),
+        choose_num_parts(found.source.totals.tokens, config.target_tokens),
+        *(decided.num_parts, decided.num_segments, decided.copies),
+    )
 
 
 def _mix(

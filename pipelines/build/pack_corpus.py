@@ -8,7 +8,8 @@ from collections.abc import Generator, Sequence
 
 from tokcore.errors import LedgerError
 from tokcore.formats.shard_facts import ShardFacts
-from tokcore_pipelines.build.commit import find_manifests, require_manifest
+from tokcore_pipelines.build.commit import require_manifest
+from tokcore_pipelines.build.derived_before import find_derived_before
 from tokcore_pipelines.build.shard_files import list_shard_files
 from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, name_inputs, run_stage
 from tokcore_pipelines.build.stored import Stored
@@ -32,7 +33,7 @@ from tokcore_schemas.stage_manifests import (
     PackedTotals,
     ShardsManifest,
 )
-from tokcore_schemas.stage_table import MIXED, PACKED, SHARDS, STAGES, TOKENIZER
+from tokcore_schemas.stage_table import MIXED, PACKED, SHARDS, TOKENIZER
 
 
 def pack_corpus(run: BuildRun) -> PackedManifest | None:
@@ -54,27 +55,12 @@ def pack_corpus(run: BuildRun) -> PackedManifest | None:
         spec = load_checked_spec(run.output, learned)
         append, result_key = shards.config.append, make_table_key(key.identity)
         job = make_pack_job(config, attempts, run.output, packed_from, append, spec, result_key)
-        job = dataclasses.replace(job, before=_find_before(run, shards, packed_from, job))
+        if (found := find_derived_before(run, config, PACKED.name, packed_from)) is not None:
+            before = PackedBefore(*(ShardSource.of(found.output, one) for one in (found.source, found.made)))
+            job = dataclasses.replace(job, before=before)
         return _pack(run, packed_from, job)
 
     return run_stage(run, key, make)
-
-
-def _find_before(
-    run: BuildRun, shards: ShardsManifest, packed_from: ShardsManifest | MixtureManifest, job: PackJob
-) -> PackedBefore | None:
-    """The rows of the part whose place this one takes, if they were packed in the same way by this release."""
-    if run.inheritance is None:
-        return None
-    output = run.inheritance.output
-    found = find_manifests(output, (SHARDS, STAGES[packed_from.stage], PACKED))
-    made, source = found.get(PACKED.name), found.get(packed_from.stage)
-    if made is None or source is None or found[SHARDS.name].config != shards.config or made.config != job.config:
-        return None
-    is_own = made.totals.fingerprint == job.settings.fingerprint and made.inputs[source.stage] == source.as_input()
-    if not is_own or StageKey(made.stage, made.config, made.inputs).identity != made.identity:
-        return None
-    return PackedBefore(ShardSource.of(output, source), ShardSource.of(output, made))
 
 
 def _pack(

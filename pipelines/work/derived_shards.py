@@ -42,7 +42,7 @@ class ShardSource(NamedTuple):
         return read_batches(self.output, shard, self.stage)
 
 
-@functools.lru_cache(maxsize=1)
+@functools.lru_cache(maxsize=4)
 def list_shards_by_item(source: ShardSource) -> dict[int, list[ShardRef]]:
     """Number of a work item, or of a part of a shuffle -> its shards, in the order of their names."""
     found: dict[int, list[ShardRef]] = {}

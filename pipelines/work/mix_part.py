@@ -16,7 +16,7 @@ import numpy as np
 
 from tokcore.errors import FormatError
 from tokcore.formats.partition_names import Partitioning
-from tokcore.formats.provenance import Places, hide_provenance
+from tokcore.formats.provenance import Places, get_provenance_path, hide_provenance
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.shards.labels import repeat_label
 from tokcore.shards.partitions import label_partitions
@@ -27,10 +27,13 @@ from tokcore_pipelines.local.open_files import allow_open_files
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.store.manifests import read_manifest
 from tokcore_pipelines.store.pinned_inputs import read_pinned_files
-from tokcore_pipelines.work.derived_shards import ShardSource
+from tokcore_pipelines.store.stored_shards import copy_shard_if_remote
+from tokcore_pipelines.work.derived_shards import ShardSource, list_shards_by_item, require_file
 from tokcore_pipelines.work.encode_job import Positions, ShardJob, Stream
+from tokcore_pipelines.work.inherit_item import take_over_files
 from tokcore_pipelines.work.new_shard import NewShard, ShardSequence, begin_facts, name_provenance
 from tokcore_pipelines.work.ordered_shards import OrderedShards
+from tokcore_pipelines.work.read_shards import read_shard
 from tokcore_pipelines.work.scattered_runs import find_order
 from tokcore_schemas.copies import NUM_CELLS, find_cells, get_tails, place_copies, reverse_copy
 from tokcore_schemas.refs import (
@@ -49,6 +52,17 @@ _WRITTEN_DOCUMENTS = 4096
 Group = tuple[str, str, str]  # (language, name of the source or "", partition or "")
 
 
+class MixedBefore(NamedTuple):
+    """The mixture of the part whose place this one takes, made in the same way but for what is decided."""
+
+    source: ShardSource  # the shuffled shards
+    mixed: ShardSource
+    num_source_parts: int
+    num_parts: int
+    num_segments: int
+    copies: Mapping[str, Copies]
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class MixJob(ShardJob[MixtureConfig]):
     """What every worker of the stage needs to know."""
@@ -64,6 +78,7 @@ class MixJob(ShardJob[MixtureConfig]):
     num_parts: int = 0
     num_segments: int = 0
     copies: Mapping[str, Copies] = dataclasses.field(default_factory=dict)  # of languages, or of sources
+    before: MixedBefore | None = None  # what may be taken over
 
     def find_copies(self, group: Group) -> Copies:
         """How often the training documents of a group come. Raises FormatError for an unknown one."""
@@ -187,6 +202,8 @@ def mix_part(job: MixJob, part: MixPart) -> PartMixed:
     key = make_mixed_key(part.number)
     if (done := job.attempts.result(key, PartMixed)) is not None:
         return done
+    if (taken := _take_over_part(job, part)) is not None:
+        return job.attempts.record(key, taken)
     tally = Tally()
     if job.partitioning is not None:
         allow_open_files()
@@ -234,12 +251,8 @@ def iterate_part(job: MixJob, number: int, tally: Tally) -> Iterator[Mixed]:
     """The documents of a part of the mixture in order, some at a time; the tally is complete at the end."""
     names = read_source_names(job.source.output, job.plan_sha256)
     shards = OrderedShards(job.source, job.num_source_parts)
-    num_segments, per_part = job.num_segments, job.num_segments // job.num_parts
-    most = max([1, *(one.most for one in job.copies.values())])
-    for segment in range(number * per_part, (number + 1) * per_part):
-        copies_of: dict[int, list[int]] = {}
-        for copy in range(most):
-            copies_of.setdefault(segment ^ reverse_copy(copy, num_segments), []).append(copy)
+    num_segments = job.num_segments
+    for segment, copies_of in _list_segments(job, number):
         found: list[Mixed] = []
         for source, copies in copies_of.items():
             for split, batch, places in shards.read(source, num_segments, reader=source ^ segment):
@@ -255,6 +268,17 @@ def iterate_part(job: MixJob, number: int, tally: Tally) -> Iterator[Mixed]:
         # A few at a time, because writers copy what they get.
         for first in range(0, len(ordered.places), _WRITTEN_DOCUMENTS):
             yield ordered.slice(first, min(first + _WRITTEN_DOCUMENTS, len(ordered.places)))
+
+
+def _list_segments(job: MixJob, number: int) -> Iterator[tuple[int, dict[int, list[int]]]]:
+    """(segment of a part of the mixture, segment of the shuffle that it is made of -> numbers of copies)."""
+    num_segments, per_part = job.num_segments, job.num_segments // job.num_parts
+    most = max([1, *(one.most for one in job.copies.values())])
+    for segment in range(number * per_part, (number + 1) * per_part):
+        copies_of: dict[int, list[int]] = {}
+        for copy in range(most):
+            copies_of.setdefault(segment ^ reverse_copy(copy, num_segments), []).append(copy)
+        yield segment, copies_of
 
 
 def _choose_documents(
@@ -305,6 +329,72 @@ def deal_documents(job: MixJob, some: Mixed) -> Iterator[tuple[Stream, Mixed]]:
             own = where[some.is_validation[where] == wanted]
             if len(own):
                 yield (folder, split), some if len(own) == len(some.places) else some.take(own)
+
+
+# ----------------------------------------------------------------------------------------------------------- taken over
+
+
+def _take_over_part(job: MixJob, part: MixPart) -> PartMixed | None:
+    """A part out of the mixture before, if that has the same documents there; else None.
+
+    Raises StageError if its shards are damaged.
+    """
+    before = job.before
+    if before is None or (before.num_parts, before.num_segments) != (job.num_parts, job.num_segments):
+        return None
+    as_before = dataclasses.replace(job, copies=before.copies)
+    own, theirs = ([*_list_segments(one, part.number)] for one in (job, as_before))
+    read = {source for segments in (own, theirs) for _, copies_of in segments for source in copies_of}
+    if not {source * job.num_source_parts // job.num_segments for source in read} <= _find_equal_parts(job):
+        return None
+    names, tally = read_source_names(job.source.output, job.plan_sha256), Tally()
+    ordered = OrderedShards(job.source, job.num_source_parts)
+    for (segment, copies_of), (_, had) in zip(own, theirs, strict=True):
+        for source in {**copies_of, **had}:
+            for split, batch, places in ordered.read(source, job.num_segments, reader=source ^ segment):
+                told = (split, batch, places)
+                chosen = [*_choose_documents(job, *told, copies_of.get(source, ()), names, tally)]
+                if job.copies == before.copies:
+                    continue
+                others = [*_choose_documents(as_before, *told, had.get(source, ()), names, Tally())]
+                if [(copy, where.tolist()) for copy, where in chosen] != [(c, w.tolist()) for c, w in others]:
+                    return None
+    taken = []
+    for shard in list_shards_by_item(before.mixed).get(part.number, []):
+        for _ in read_shard(before.mixed.output, shard, before.mixed.stage):
+            pass
+        require_file(before.mixed, shard, get_provenance_path(shard.facts.stem))
+        with copy_shard_if_remote(before.mixed.output, shard, before.mixed.stage) as folder:
+            told_of = (job.attempts, before.mixed.output, folder, part.number, shard, shard.facts.shard)
+            taken.append(take_over_files(*told_of, job.result_key, before.mixed.stage))
+        reach("inherit.shard")
+    job.attempts.sync()
+    return PartMixed(part.number, tuple(taken), tally.sum_up())
+
+
+def _find_equal_parts(job: MixJob) -> frozenset[int]:
+    """The parts of the shuffle that have the shards that they had."""
+    assert job.before is not None
+    if job.before.num_source_parts != job.num_source_parts:
+        return frozenset()
+    return _compare_parts(job.source, job.before.source, job.num_source_parts)
+
+
+@functools.lru_cache(maxsize=1)
+def _compare_parts(source: ShardSource, before: ShardSource, num_parts: int) -> frozenset[int]:
+    described = (
+        {number: [_describe_shard(shard) for shard in shards] for number, shards in list_shards_by_item(one).items()}
+        for one in (source, before)
+    )
+    own, theirs = described
+    return frozenset(number for number in range(num_parts) if own.get(number) == theirs.get(number))
+
+
+def _describe_shard(shard: ShardRef) -> tuple[str, str, str]:
+    """Which documents a shuffled shard has, and where each came from."""
+    path = get_provenance_path(shard.facts.stem)
+    [provenance] = [file.content_sha256 for file in shard.files if file.path == path]
+    return shard.facts.place, shard.content_sha256, provenance
 
 
 class _MixedShard:

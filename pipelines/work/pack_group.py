@@ -71,7 +71,7 @@ def pack_group(job: PackJob, group: PackGroup) -> GroupPacked:
     key = make_group_key(group.number)
     if (done := job.attempts.result(key, GroupPacked)) is not None:
         return done
-    if (taken := _take_over(job, group)) is not None:
+    if (taken := _take_over_group(job, group)) is not None:
         return job.attempts.record(key, taken)
     with contextlib.ExitStack() as stack:
 
@@ -125,7 +125,7 @@ def _index_before(before: PackedBefore) -> dict[tuple[object, ...], int]:
     return {describe_group(config, streams[one.folder, one.split], one): one.number for one in groups}
 
 
-def _take_over(job: PackJob, group: PackGroup) -> GroupPacked | None:
+def _take_over_group(job: PackJob, group: PackGroup) -> GroupPacked | None:
     """A group out of the part before, if that has one of the same documents; else None.
 
     Raises StageError if its rows are damaged.

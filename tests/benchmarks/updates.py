@@ -1,10 +1,13 @@
 """What changes of an output cost, beside building it again: PYTHONPATH=tests python tests/benchmarks/updates.py
 
     [--files 2000] [--megabytes 1000] [--range-bytes 4000000] [--workers 2] [--tables shuffle,mixture,pack]
+    [--target-tokens 10000000] [--keep-weights]
 
 Builds a corpus, then makes each change in an output of its own: none, 1 % more files, 1 % fewer, 1 % in new versions,
 100 documents taken out that lie side by side, and 100 that lie anywhere. With --tables the output
-is shuffled, mixed or packed, and each change makes all of it again. Seconds are those of the command, CPU seconds those
+is shuffled, mixed or packed, and each change makes one part of all of it. What of it is taken over follows from the
+size of shards, which --target-tokens sets: a large output has many parts of the shuffle, and so has a small one with
+small shards. Seconds are those of the command, CPU seconds those
 of its workers, too. Bytes are
 those that the command and its workers read and wrote by system calls, less those of the command that finds nothing to
 do. The last column has the bytes of shards that were written, and did not get a second name.
@@ -82,10 +85,11 @@ def list_ids(folder: Path, anywhere: bool, num: int = 100) -> list[str]:
     return found[:num]
 
 
-def make_changes(folder: Path, more: list[bytes]) -> dict[str, Callable[[], list[str]]]:
+def make_changes(folder: Path, more: list[bytes], kept: list[str]) -> dict[str, Callable[[], list[str]]]:
     """Name of a change -> what makes it and gives the command that follows it. more: the files that come.
 
-    Weights of a mixture follow from sizes, so updates are told to move them.
+    kept: the option that keeps weights of a mixture; without it updates are told to move them, as they follow from
+    sizes.
     """
     build, files = str(folder / "build.toml"), sorted((folder / "in").glob("*.jsonl"))
     one_percent = files[len(files) // 2 :][: len(more)]
@@ -93,17 +97,17 @@ def make_changes(folder: Path, more: list[bytes]) -> dict[str, Callable[[], list
     def write(paths: list[Path]) -> list[str]:
         for path, data in zip(paths, more, strict=True):
             path.write_bytes(data)
-        return ["update", build, "--all"]
+        return ["update", build, *(kept or ["--all"])]
 
     def unlink() -> list[str]:
         for path in one_percent:
             path.unlink()
-        return ["update", build, "--all", "--vanished", "remove"]
+        return ["update", build, *(kept or ["--all"]), "--vanished", "remove"]
 
     def remove(anywhere: bool) -> list[str]:
         ids = folder / "ids.txt"
         ids.write_text("\n".join(list_ids(folder, anywhere)) + "\n")
-        return ["remove", str(folder / "out"), "--ids", str(ids)]
+        return ["remove", str(folder / "out"), "--ids", str(ids), *kept]
 
     return {
         "nothing changed": lambda: ["update", build],
@@ -123,8 +127,12 @@ def main() -> None:
     parser.add_argument("--range-bytes", type=int, default=4_000_000)
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--tables", default="", help=f"some of {','.join(TABLES)}")
+    parser.add_argument("--target-tokens", type=int, default=10_000_000)
+    parser.add_argument("--keep-weights", action="store_true")
     options = parser.parse_args()
-    tables = "".join(TABLES[name] for name in filter(None, options.tables.split(",")))
+    kept = ["--keep-weights"] if options.keep_weights else []
+    tables = f"[shards]\ntarget_tokens = {options.target_tokens}\n"
+    tables += "".join(TABLES[name] for name in filter(None, options.tables.split(",")))
     size_bytes, few = int(options.megabytes * 1e6 / options.files), max(1, options.files // 100)
     workers = ["--workers", str(options.workers), "--quiet"]
     with tempfile.TemporaryDirectory() as place:
@@ -138,7 +146,7 @@ def main() -> None:
         shards = count_shards(base / "out")
         rows: list[list[object]] = [["build", *_show(full, Cost(0, 0, 0, 0)), f"{shards / 1e6:,.0f}"]]
         idle = Cost(0, 0, 0, 0)
-        for name in make_changes(base, made[-few:]):
+        for name in make_changes(base, made[-few:], kept):
             folder = Path(place) / "changed"
             # Times of files are pinned, so they are kept.
             subprocess.run(["cp", "-a", "--link", base, folder], check=True)
@@ -148,7 +156,7 @@ def main() -> None:
                 path.unlink()
                 path.write_bytes(data)
                 os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
-            command = make_changes(folder, made[-few:])[name]()
+            command = make_changes(folder, made[-few:], kept)[name]()
             cost = measure(*command, *(workers if command[0] == "update" else workers[:2]))
             idle = idle if idle.read_bytes else cost
             rows.append([name, *_show(cost, idle), f"{count_shards(folder / 'out', 'parts/*/') / 1e6:,.1f}"])

@@ -13,8 +13,12 @@ from support.removals import SOURCES, remove_here, write_documents
 from support.updates import update_here
 from support.whole_outputs import require_fresh
 
+from tokcore_pipelines.build.commit import find_manifest
 from tokcore_pipelines.build.read_log import locate_part, read_log
+from tokcore_pipelines.store.stored_shards import read_batches
 from tokcore_schemas import pack_groups
+from tokcore_schemas.shard_entries import list_named_shards
+from tokcore_schemas.stage_table import SHARDS
 
 # Shards of two or three documents, eight of which are a part of the shuffle.
 SETTINGS = """
@@ -35,6 +39,7 @@ KINDS = {
     "concatenated": PACK + 'strategy = "concatenate"\n',
     "packed": PACK,
     "both": SHUFFLE + PACK,
+    "mixed": SHUFFLE + '[mixture]\nstrategy = "weights"\nweights = { en = 2.5, de = 0.5 }\nmax_epochs = 2\n',
 }
 
 
@@ -190,3 +195,43 @@ def test_rows_of_the_same_documents(corpus):
     require_fresh(corpus)
     remove_here(corpus, {"a-1"})  # near the beginning
     require_fresh(corpus, {"a-1"})
+
+
+@pytest.mark.parametrize("built", ["mixed"], indirect=True)
+def test_intervals_of_a_mixture(corpus):
+    remove_here(corpus, {"b-7"})
+    shared = list_shared_parts(corpus)
+    assert 0 < len(shared) < count_parts(corpus / "out", "mixed")
+    require_fresh(corpus, {"b-7"})
+
+
+@pytest.mark.parametrize("built", ["mixed"], indirect=True)
+def test_intervals_that_draw_other_documents_of_the_same(corpus):
+    """Half of the documents of one interval go, so those of others come more often."""
+    output = str(corpus / "out")
+    shards = list_named_shards(find_manifest(output, SHARDS))
+    first = [shard for shard in shards if shard.facts.item == 0]
+    held = [one for shard in first for batch in read_batches(output, shard) for one in batch.ids]
+    gone = {*held[::2]}
+    assert len(gone) > 10
+    remove_here(corpus, gone)
+    assert count_parts(corpus / "out", "mixed") > len(list_shared_parts(corpus))
+    require_fresh(corpus, gone)
+
+
+def list_shared_parts(folder: Path, stage: str = "mixed") -> list[int]:
+    """The numbers of the parts of the newest commit whose files all have a second name, which are as they were."""
+    (part,) = read_log(str(folder / "out")).parts()
+    before, after = folder / "out", Path(locate_part(str(folder / "out"), part))
+    files: tuple[dict[int, list[object]], ...] = ({}, {})
+    links: dict[int, bool] = {}
+    for place, own in zip((before, after), files, strict=True):
+        for key, paths in list_files(place, stage).items():
+            for path in paths:
+                number = int(path.name.split("-")[1])
+                own.setdefault(number, []).append((key, path.read_bytes()))
+                if place == after:
+                    links[number] = links.get(number, True) and path.stat().st_nlink > 1
+    shared = [number for number, is_shared in sorted(links.items()) if is_shared]
+    assert all(files[0][number] == files[1][number] for number in shared)
+    return shared

@@ -425,9 +425,9 @@ DEFECTS = (
     Defect(
         "padding-counts-as-tokens",
         "padding is not counted apart",
-        "sum_up",
-        "tokens, rows.rows.num_tokens - tokens)",
-        "rows.rows.num_tokens, 0)",
+        "_sum_up_pieces",
+        "tokens, num_ids - tokens)",
+        "num_ids, 0)",
         in_tests("pipelines/test_pack.py::test_every_id_of_every_document_is_in_one_row"),
     ),
     Defect(
@@ -565,6 +565,14 @@ DEFECTS = (
         "_Stretch(facts.place, one.shard.content_sha256, ",
         '_Stretch(facts.place, "", ',
         in_tests("pipelines/test_shards_taken_over.py::test_rows_of_the_same_documents"),
+    ),
+    Defect(
+        "intervals-by-shards-alone",
+        "an interval of a mixture is taken over though other documents of the same shards are drawn for it",
+        "_take_over_part",
+        "if job.copies == before.copies:",
+        "if True:",
+        in_tests("pipelines/test_shards_taken_over.py::test_intervals_that_draw_other_documents_of_the_same"),
     ),
     Defect(
         "source-of-the-held-out",
