@@ -54,6 +54,10 @@ class Reason:
     reason: str = written_unless("")  # of a removal or a restoration, as whoever asked for it gave it
     by: str = written_unless("")  # and who that was
     kept_weights: bool = written_unless(False)  # documents come in the mixture as often as before, whatever sizes are
+    # Of an output of which each commit is one part: its shards, with those of its mixture and rows, and how many of
+    # them have the bytes that they had.
+    shards: int = written_unless(0)
+    shards_as_before: int = written_unless(0)
 
     def describe_files(self) -> str:
         """What became of files, in words; empty if nothing did.

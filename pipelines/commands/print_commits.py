@@ -106,8 +106,10 @@ def _describe_reason(why: dict[str, Any]) -> str:
     files = Reason(**why).describe_files() if "new" in why else ""
     documents = f"{format_count(why['removed'], 'document')} removed" if why.get("removed") else ""
     restored = f"{format_count(why['restored'], 'tombstone')} taken back" if why.get("restored") else ""
+    num, same = why.get("shards", 0), why.get("shards_as_before", 0)
+    shards = f"made {num - same:,} of {format_count(num, 'shard')} again" if num else ""
     weights = "weights of the mixture kept" if why.get("kept_weights") else ""
     reason = f"for {make_printable(why['reason'])!r}" if why.get("reason") else ""
     by = f"by {make_printable(why['by'])}" if why.get("by") else ""
-    told = "; ".join(filter(None, (documents, restored, files, weights, " ".join(filter(None, (reason, by))))))
+    told = "; ".join(filter(None, (documents, restored, files, shards, weights, " ".join(filter(None, (reason, by))))))
     return f"{why['command']}: {told}" if told else str(why["command"])

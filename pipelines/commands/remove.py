@@ -131,5 +131,7 @@ def _print_cost(cost: RemovalCost) -> None:
         say("its weights follow from sizes, so other documents move, too: --keep-weights lets them come as they do")
     if cost.rows:
         say(f"in packed form they are in {format_count(cost.rows, 'row')}")
+    again, num = cost.shards_again, cost.shards_in_all
+    say(f"would make again at most {again:,} of {format_count(num, 'shard')}")
     took = f", about {format_number(cost.cpu_seconds)} s of CPU time" if cost.cpu_seconds is not None else ""
     say(f"{format_size(cost.read_bytes)} of input would be read again{took}")

@@ -12,6 +12,7 @@ from tokcore_pipelines.build.commit import find_manifest, find_manifests, read_r
 from tokcore_pipelines.history.find_removed import FoundDocument, find_removed
 from tokcore_pipelines.history.kept_weights import follows_sizes
 from tokcore_pipelines.history.make_commit import NewPart
+from tokcore_pipelines.history.shards_as_before import count_written
 from tokcore_pipelines.local.pool import Workers
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.store import urls
@@ -32,6 +33,8 @@ class RemovalCost:
     moves_weights: bool  # whether other documents come more or less often in a mixture then
     rows: int  # packed ones that hold some
     read_bytes: int  # of input files, as stored, that would be read again
+    shards_again: int  # token shards that would be written again, at most
+    shards_in_all: int  # of the parts that would be made again
     cpu_seconds: int | None  # by what the stages took that are there; None: their run.json does not say
 
 
@@ -49,15 +52,19 @@ def estimate_removal(
     with contextlib.closing(Workers(options, ())) as workers:
         mixed = [*find_removed(mixtures, removed, workers)]
     read_bytes = sum(_count_read(one) for one in parts)
+    hit = {(url, one.shard) for url, one in found}
+    left = count_written(urls_of_parts, hit, parts)
     return RemovalCost(
         tokens=sum(one.tokens for _, one in found),
-        shards=len({(url, one.shard) for url, one in found}),
+        shards=len(hit),
         mixed_documents=len(mixed),
         mixed_shards=len({(url, one.shard) for url, one in mixed}),
         moves_weights=bool(mixed) and not keep_weights and any(follows_sizes(made.config) for _, made in mixtures),
         rows=sum(_count_rows(url, removed) for url in urls_of_parts),
         read_bytes=read_bytes,
-        cpu_seconds=_estimate_seconds(urls_of_parts, read_bytes),
+        shards_again=left.of - left.same,
+        shards_in_all=left.of,
+        cpu_seconds=_estimate_seconds(urls_of_parts, read_bytes, (left.of - left.same) / max(1, left.of)),
     )
 
 
@@ -90,10 +97,17 @@ def _list_rows(file: PiecesFile, removed: Tombstones) -> Iterator[int]:
             yield row
 
 
-def _estimate_seconds(urls_of_parts: Sequence[str], read_bytes: int) -> int | None:
-    """CPU seconds, as if work took as long for each byte as it did when these parts were made."""
+def _estimate_seconds(urls_of_parts: Sequence[str], read_bytes: int, written: float) -> int | None:
+    """CPU seconds, as if work took as long for each byte as it did when these parts were made.
+
+    written: share of the shards that would be written again.
+    """
     stored_bytes = sum(require_manifest(url, PLAN).totals.stored_bytes for url in urls_of_parts)
     made = ((url, name) for url in urls_of_parts for name in find_manifests(url, STAGES.values()))
-    facts = [read_run_facts(url, name) for url, name in made if not STAGES[name].is_plain]
-    took = [one.seconds * one.workers for one in facts if one.seconds is not None and one.workers is not None]
-    return math.ceil(sum(took) * read_bytes / stored_bytes) if took and stored_bytes else None
+    facts = [(name, read_run_facts(url, name)) for url, name in made if not STAGES[name].is_plain]
+    took = [
+        one.seconds * one.workers * (written if STAGES[name].is_derived else read_bytes / max(1, stored_bytes))
+        for name, one in facts
+        if one.seconds is not None and one.workers is not None
+    ]
+    return math.ceil(sum(took)) if took and stored_bytes else None

@@ -39,6 +39,7 @@ from tokcore_pipelines.history.make_commit import (
 from tokcore_pipelines.history.named_documents import describe_missing, find_lang, match_files, match_sources
 from tokcore_pipelines.history.removal_cost import RemovalCost, estimate_removal
 from tokcore_pipelines.history.removed_duplicates import find_with_duplicates, refuse_of_duplicates, take_back
+from tokcore_pipelines.history.shards_as_before import count_as_before
 from tokcore_pipelines.local.pool import Workers
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
@@ -171,6 +172,7 @@ class Remove:
             done = done._replace(documents=num_documents)
             reach("remove.built")
             vanished = len(holding.files)
+            as_before = count_as_before(log, added, holding.dropped)
             reason = Reason(
                 "remove",
                 vanished=vanished,
@@ -179,6 +181,8 @@ class Remove:
                 reason=self.reason,
                 by=self.by,
                 kept_weights=self.keep_weights,
+                shards=as_before.of,
+                shards_as_before=as_before.same,
             )
             restored, equal = beside.restored, beside.equal
             commit = create_commit(

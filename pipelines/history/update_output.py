@@ -34,6 +34,7 @@ from tokcore_pipelines.history.make_commit import (
     plan_new_parts,
 )
 from tokcore_pipelines.history.restored_files import list_restored_files
+from tokcore_pipelines.history.shards_as_before import count_as_before
 from tokcore_pipelines.history.small_parts import build_parts
 from tokcore_pipelines.local.pool import Workers
 from tokcore_pipelines.local.progress import StageProgress
@@ -199,6 +200,7 @@ class Update:
         added = build_parts(self._builder, parts, self.measured)
         reach("update.built")
         read_again = {*changes.kept} & {uri for one in parts for uri in one.list_read()}
+        as_before = count_as_before(self._log, added, changes.dropped)
         reason = Reason(
             "update",
             new=len(changes.new),
@@ -206,6 +208,8 @@ class Update:
             vanished=len(changes.vanished),
             read_again=len(read_again),
             kept_weights=self.config.kept_weights is not None,
+            shards=as_before.of,
+            shards_as_before=as_before.same,
         )
         commit = create_commit(self._log, reason, added, changes.dropped)
         if commit is not None:

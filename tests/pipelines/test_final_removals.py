@@ -72,7 +72,7 @@ def test_a_dry_run_tells_what_would_change(corpus):
             pieces = shard.find_pieces().read()
             rows += len({int(row) for row, one in zip(pieces.rows, pieces.ids, strict=True) if one in GONE})
         assert cost.rows == rows > 0
-        assert cost.read_bytes == sum(path.stat().st_size for path in (*files, corpus / "en/b.jsonl"))
+        assert cost.read_bytes < sum(path.stat().st_size for path in (*files, corpus / "en/b.jsonl"))
         assert not remove(corpus, dry_run=True, keep_weights=True).cost.moves_weights
     else:
         assert (cost.mixed_documents, cost.mixed_shards, cost.rows, cost.moves_weights) == (0, 0, 0, False)
@@ -84,6 +84,7 @@ def test_a_dry_run_tells_what_would_change(corpus):
     assert remove(corpus, dry_run=True).cost.cpu_seconds is None
     (corpus / "gone.txt").write_text("\n".join(GONE))
     said = tokcore("remove", corpus / "out", "--ids", corpus / "gone.txt", "--base", corpus, "--dry-run").stdout
+    assert f"would make again at most {cost.shards_again} of {cost.shards_in_all} shards" in said
     assert f"they have {cost.tokens:,} tokens, in {cost.shards} shard" in said
     assert ("in packed form they are in" in said) == is_mixed
     told = tokcore("remove", corpus / "out", "--ids", corpus / "gone.txt", "--base", corpus, "--dry-run", "--json")

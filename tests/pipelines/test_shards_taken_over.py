@@ -128,8 +128,14 @@ SHUFFLED = pytest.mark.parametrize("built", ["together", "by-lang"], indirect=Tr
 def test_a_document_that_goes_changes_its_own_part_alone(corpus):
     num_parts = count_parts(corpus / "out")
     assert num_parts >= 4
-    assert remove_here(corpus, {"b-7"}).read_again == 1
+    told = remove_here(corpus, {"b-7"}, dry_run=True).cost
+    done = remove_here(corpus, {"b-7"})
+    assert done.read_again == 1
     shared, num = require_taken_over(corpus)
+    why = done.commit.why
+    assert why.shards == told.shards_in_all == len([*(corpus / "out" / "shards").rglob("*.provenance")])
+    assert why.shards_as_before / why.shards == shared / num  # all have as many files
+    assert told.shards <= why.shards - why.shards_as_before <= told.shards_again
     assert num > shared >= num * (num_parts - 1) // num_parts - 10
     require_fresh(corpus, {"b-7"})
 

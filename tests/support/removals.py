@@ -66,12 +66,16 @@ def build_corpus(folder: Path) -> None:
 
 
 def remove_here(
-    folder: Path, ids: Collection[str] = (), sources: Collection[str] = (), langs: Collection[str] = ()
+    folder: Path,
+    ids: Collection[str] = (),
+    sources: Collection[str] = (),
+    langs: Collection[str] = (),
+    dry_run: bool = False,
 ) -> Removed:
     """Remove in this process; what was removed. A name may be of nothing."""
     options = RunOptions(here=True)
     named = tuple(ids), tuple(langs), tuple(sources)
-    return Remove(str(folder / "out"), *named, str(folder), options, allow_missing=True).run()
+    return Remove(str(folder / "out"), *named, str(folder), options, allow_missing=True, dry_run=dry_run).run()
 
 
 def compact_here(folder: Path) -> Compacted:
