@@ -121,6 +121,11 @@ _ROWS = {
         _JUDGE,
         page="pipelines/look/report/README.md",
     ),
+    "evaluate": Command(
+        "Measure tokenizers beside each other, on text that was not learned from.",
+        _JUDGE,
+        page="docs/how-to/evaluate-tokenizers.md",
+    ),
     "view": Command(
         "Look at tokens in a browser: of typed text, and of documents.", _JUDGE, page="pipelines/look/view/README.md"
     ),

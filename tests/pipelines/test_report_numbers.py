@@ -22,6 +22,7 @@ from support.builds import ROOT, build_file, find_file, jsonl, run, small_corpus
 from support.vocabularies import published_tokenizer
 
 import tokcore as api
+from tokcore.evaluate import digit_cuts, word_cuts
 from tokcore.text import scripts
 from tokcore.text.texts import make_texts_from_strings
 from tokcore_pipelines.build.output import read_output
@@ -30,10 +31,8 @@ from tokcore_pipelines.look.report import (
     html_parts,
     merge_history,
     money,
-    parallel_text,
     probes,
     tokenizer_tables,
-    vocabulary_facts,
 )
 from tokcore_pipelines.look.report.compose import OWN, Wishes, make_report
 from tokcore_pipelines.look.report.estimates import Drawing
@@ -313,7 +312,7 @@ def test_probes_of_fixed_texts(report, tokenizers):
     for name, told in report["tokenizer"]["probes"].items():
         tokenizer = tokenizers[name]
         for digits, mean in enumerate(told["numbers"], 1):
-            numbers = [probes.draw_number(digits, which) for which in range(100)]
+            numbers = [digit_cuts.draw_number(digits, which) for which in range(100)]
             assert {len(number) for number in numbers} == {digits}
             assert all(number.isdecimal() and number[0] != "0" for number in numbers)
             assert mean == pytest.approx(statistics.mean(measure(tokenizer, number) for number in numbers), abs=1e-6)
@@ -356,7 +355,7 @@ def test_probes_of_words(report, documents, tokenizers):
             words = [w for w, of in letters.items() if "".join(of) == w and 4 <= len(of) <= 20]
             assert one["words"] == len(words) <= 200
             plain = {word: tokenizer.encode(f" {word}").tolist() for word in words}
-            edited = {word: tokenizer.encode(f" {probes.misspell(word)}").tolist() for word in words}
+            edited = {word: tokenizer.encode(f" {word_cuts.misspell(word)}").tolist() for word in words}
             kept = sum((Counter(plain[word]) & Counter(edited[word])).total() for word in words)
             total = sum(map(len, plain.values()))
             expected = {
@@ -394,18 +393,18 @@ def test_words_are_misspelled_by_one_edit():
     made = Counter()
     for word in words:
         letters = regex.findall(r"\p{L}\p{M}*", word)
-        wrong = probes.misspell(word)
+        wrong = word_cuts.misspell(word)
         assert wrong != word
         made[list_single_edits(letters)[wrong]] += 1
-        assert probes.reverse_word(word) == "".join(letters[::-1])
+        assert word_cuts.reverse_word(word) == "".join(letters[::-1])
     assert made.keys() == {"left out", "doubled", "swapped"}
 
 
 def test_words_that_are_drawn():
     """Those with the smallest hashes, of letters alone, whatever the order of the texts."""
     drawn = [f"{chr(97 + i % 26)}{chr(97 + i // 26)}rest{'z' * (i % 20)} x1y2z3 a-b-c-d दिल्ली abc" for i in range(600)]
-    words = probes.draw_words([text.encode() for text in drawn])
-    assert words == probes.draw_words([text.encode() for text in drawn[::-1]])
+    words = word_cuts.draw_words([text.encode() for text in drawn])
+    assert words == word_cuts.draw_words([text.encode() for text in drawn[::-1]])
     assert len(words) == len(set(words)) == 200
     hashed = {}
     for word in {word for text in drawn for word in text.split()}:
@@ -563,9 +562,7 @@ def test_what_is_drawn_depends_on_the_documents_alone(corpus, tokenizers):
     assert all(inside)
 
 
-@pytest.mark.parametrize(
-    "module", [scripts, html_parts, merge_history, money, parallel_text, probes, tokenizer_tables, vocabulary_facts]
-)
+@pytest.mark.parametrize("module", [scripts, html_parts, merge_history, money, tokenizer_tables])
 def test_examples_in_docstrings(module):
     failed, tried = doctest.testmod(module)
     assert tried

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tokcore.evaluate.spread import compute_efficiency
+from tokcore.evaluate.word_cuts import LEAST_WORDS, draw_words
 from tokcore.look.vocabulary_curve import count_tokens_by_size
 from tokcore.models.bpe import is_learned
 from tokcore.tokenizer.tokenizer import Tokenizer
@@ -15,6 +17,7 @@ from tokcore_pipelines.build.commit import find_manifest
 from tokcore_pipelines.build.output import Output
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.look.curve import count_table_ids
+from tokcore_pipelines.look.parallel_text import choose_reference, compute_premiums, read_parallel_text
 from tokcore_pipelines.look.report.corpus_facts import (
     tell_by_source,
     tell_corpus,
@@ -27,13 +30,12 @@ from tokcore_pipelines.look.report.health import examine_health
 from tokcore_pipelines.look.report.merge_history import tell_history
 from tokcore_pipelines.look.report.money import MODEL_SIZES, ModelSize, tell_costs
 from tokcore_pipelines.look.report.origin import tell_origin
-from tokcore_pipelines.look.report.parallel_text import choose_reference, compute_premiums, read_parallel_text
-from tokcore_pipelines.look.report.probes import draw_words, probe_tokenizer
+from tokcore_pipelines.look.report.probes import probe_tokenizer
 from tokcore_pipelines.look.report.shard_pass import DrawnText, ShardPass, read_all_shards
 from tokcore_pipelines.look.report.text_measures import Measured, measure_texts
 from tokcore_pipelines.look.report.tokenizer_tables import compare_tokenizers, find_copies
 from tokcore_pipelines.look.report.verdict import judge
-from tokcore_pipelines.look.report.vocabulary_facts import compute_efficiency, count_scripts, measure_lengths
+from tokcore_pipelines.look.report.vocabulary_facts import count_scripts, measure_lengths
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.store.tokenizers import load_tokenizer
 from tokcore_schemas.stage_manifests import BuildManifest, LearnedConfig
@@ -44,7 +46,6 @@ FORMAT, VERSION = "tokcore-report", 1
 SAMPLE = 400  # texts that are drawn of each language
 OWN = "this build"
 
-_LEAST_WORDS = 20  # of a language in which words are probed
 _WORD_LANGUAGES = 12  # languages in which words are probed: those with most tokens
 
 
@@ -226,7 +227,7 @@ def _choose_words(read: ShardPass, drawn: _Drawn) -> dict[str, list[str]]:
     for lang in sorted(tokens, key=lambda lang: (-tokens[lang], lang)):
         of_lang = [data for text, data in zip(drawn.texts, drawn.spelled, strict=True) if text.lang == lang]
         found = draw_words(of_lang)
-        if len(found) >= _LEAST_WORDS and len(words) < _WORD_LANGUAGES:
+        if len(found) >= LEAST_WORDS and len(words) < _WORD_LANGUAGES:
             words[lang] = found
     return words
 

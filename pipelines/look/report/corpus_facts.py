@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from tokcore.evaluate.spread import DIGITS
 from tokcore.files.jsonable import to_jsonable
 from tokcore_pipelines.build.ledger import FileLedger
 from tokcore_pipelines.build.output import Output
 from tokcore_pipelines.build.rejects import LEDGER
-from tokcore_pipelines.look.report.estimates import DIGITS
 from tokcore_pipelines.look.report.shard_pass import Amount, ShardPass
 from tokcore_pipelines.look.report.tokenizer_tables import group_sources
 from tokcore_pipelines.store import urls

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tokcore.evaluate.spread import DIGITS
 from tokcore_pipelines.look.report.text_measures import Amounts
 
 _Z = 1.96
-DIGITS = 6  # of what the report says of an estimate, after the point
 
 
 class Drawing:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from tokcore.errors import ConfigError
-from tokcore_pipelines.look.report.estimates import DIGITS
+from tokcore.evaluate.spread import DIGITS
 from tokcore_pipelines.look.report.shard_pass import CONTEXTS
 
 _PERPLEXITIES = (2, 5, 10, 20, 50)

@@ -1,10 +1,9 @@
-"""What a vocabulary is like: lengths and scripts of its tokens, how evenly it is used, near-duplicates."""
+"""What a vocabulary is like: lengths and scripts of its tokens, near-duplicates."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,9 +11,7 @@ import numpy as np
 from tokcore.look.odd_tokens import spell_token
 from tokcore.text.scripts import SCRIPTS, find_scripts
 from tokcore.tokenizer.tokenizer import Tokenizer
-from tokcore_pipelines.look.report.estimates import DIGITS
 
-ALPHA = 2.5  # of the Rényi efficiency, as Zouhar et al. (2023) found it to predict best
 _LONGEST = 32  # longer tokens are counted together
 PARTIAL = "part of a character"
 
@@ -49,28 +46,6 @@ def count_scripts(tokenizer: Tokenizer) -> dict[str, int]:
         numbers = np.bincount(find_scripts(codes, starts)[starts], minlength=len(SCRIPTS)).tolist()
         found.update({script: number for script, number in zip(SCRIPTS, numbers, strict=True) if number})
     return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
-
-
-def compute_efficiency(counts: Sequence[int], vocab_size: int) -> dict[str, Any]:
-    """Rényi and Shannon entropy of the ids that are used, as shares of the logarithm of the vocabulary's size.
-
-    >>> compute_efficiency([5, 5, 5, 5], 4)
-    {'renyi': 1.0, 'shannon': 1.0, 'used': 4, 'vocabulary': 4}
-    """
-    used = [count for count in counts if count]
-    total = sum(used)
-    if not total or vocab_size < 2:
-        return {"renyi": None, "shannon": None, "used": len(used), "vocabulary": vocab_size}
-    shares = [count / total for count in used]
-    most = math.log(vocab_size)
-    renyi = math.log(math.fsum(share**ALPHA for share in shares)) / (1 - ALPHA)
-    shannon = -math.fsum(share * math.log(share) for share in shares)
-    return {
-        "renyi": round(renyi / most, DIGITS),
-        "shannon": round(shannon / most, DIGITS),
-        "used": len(used),
-        "vocabulary": vocab_size,
-    }
 
 
 def find_near_duplicates(tokenizer: Tokenizer, written: Mapping[int, int]) -> dict[str, Any]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import zstandard
 
 from tokcore.errors import ConfigError
+from tokcore.evaluate.spread import summarize_premiums
 from tokcore.tokenizer.tokenizer import Tokenizer
-from tokcore_pipelines.look.report.estimates import DIGITS
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.redaction import redact
 
@@ -83,43 +82,3 @@ def compute_premiums(
         "languages": languages,
         "tokenizers": {name: {"tokens": of, **summarize_premiums(of, reference)} for name, of in tokens.items()},
     }
-
-
-def summarize_premiums(tokens: Mapping[str, int], reference: str) -> dict[str, Any]:
-    """Premiums, their median and 90th percentile over all other languages, and the Gini coefficient of the tokens.
-
-    >>> told = summarize_premiums({"en": 10, "sw": 20, "km": 50}, "en")
-    >>> told["premiums"], told["median"], told["p90"], told["gini"]
-    ({'en': 1.0, 'sw': 2.0, 'km': 5.0}, 3.5, 4.7, 0.333333)
-    """
-    base = max(tokens[reference], 1)
-    premiums = {lang: round(number / base, DIGITS) for lang, number in tokens.items()}
-    others = sorted(number / base for lang, number in tokens.items() if lang != reference)
-    return {
-        "premiums": premiums,
-        "median": round(statistics.median(others), DIGITS),
-        "p90": round(find_quantile(others, 0.9), DIGITS),
-        "gini": round(compute_gini(list(tokens.values())), DIGITS),
-    }
-
-
-def find_quantile(ordered: Sequence[float], share: float) -> float:
-    """The quantile of ascending values, between two of them by their distance."""
-    place = share * (len(ordered) - 1)
-    below = int(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
-
-
-def compute_gini(values: Sequence[int]) -> float:
-    """The Gini coefficient: 0 if all are equal, near 1 if one has all.
-
-    >>> compute_gini([5, 5, 5]), compute_gini([0, 0, 0, 12])
-    (0.0, 0.75)
-    """
-    ordered = sorted(values)
-    total = sum(ordered)
-    if not total:
-        return 0.0
-    weighted = sum((2 * place - len(ordered) - 1) * value for place, value in enumerate(ordered, 1))
-    return weighted / (len(ordered) * total)

@@ -1,0 +1,134 @@
+"""`tokcore evaluate`: tokenizers beside each other, on text that was not learned from. As one value that JSON knows.
+
+The measures are in tokcore.evaluate; which texts they are of is in judged_texts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tokcore.errors import ConfigError
+from tokcore.evaluate.evaluation import evaluate
+from tokcore.evaluate.spread import DIGITS
+from tokcore.tokenizer.tokenizer import Tokenizer
+from tokcore_pipelines.build.commit import find_manifest
+from tokcore_pipelines.build.output import read_output
+from tokcore_pipelines.local.progress import StageProgress
+from tokcore_pipelines.look.judged_texts import (
+    Judged,
+    TextDraw,
+    draw_from_files,
+    draw_validation,
+    find_learned_share,
+    has_validation,
+)
+from tokcore_pipelines.look.parallel_text import choose_reference, compute_premiums, read_parallel_text
+from tokcore_pipelines.store.redaction import redact
+from tokcore_schemas.stage_table import SHARDS
+
+SAMPLE = 400  # texts that are drawn of each language
+FORMAT, VERSION = "tokcore-evaluation", 1
+
+Source = tuple[Mapping[str, Any], str]  # settings of a [[source]], and the folder of its patterns
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Asked:
+    """What to evaluate. named: URL of each tokenizer, by its name. sources: of --data. parallel: URL, or empty."""
+
+    tokenizers: Mapping[str, Tokenizer]
+    named: Mapping[str, str]
+    sources: Sequence[Source] = ()
+    parallel: str = ""
+    reference: str = ""
+    sample: int = SAMPLE
+
+
+def evaluate_tokenizers(asked: Asked, progress: StageProgress) -> dict[str, Any]:
+    """Every measure of every tokenizer, and the texts that they are of.
+
+    The texts are those of --data, else of the validation split of the first output that has one, else the parallel
+    text. Raises ConfigError if there are none of these, or they cannot be read.
+    """
+    lines = read_parallel_text(asked.parallel) if asked.parallel else {}
+    reference = choose_reference([*lines], asked.reference) if lines else ""
+    origin, judged = _draw(asked, lines, progress)
+    size_bytes = sum(len(text) for of in judged.texts.values() for text in of)
+    with progress.stage("evaluate", len(asked.tokenizers) * size_bytes, minor=True) as phase:
+        told = evaluate(asked.tokenizers, judged.texts, phase.advance)
+    with progress.stage("learned", minor=True):
+        learned = {
+            name: find_learned_share(asked.named[name], one, judged.texts) for name, one in asked.tokenizers.items()
+        }
+    premiums = None
+    if lines:
+        size = sum(len(line) for of in lines.values() for line in of)
+        with progress.stage("parallel", size, minor=True) as phase:
+            premiums = compute_premiums(asked.tokenizers, lines, reference, phase.advance)
+    return {
+        "format": FORMAT,
+        "format_version": VERSION,
+        "text": {
+            "from": origin,
+            "texts": sum(map(len, judged.texts.values())),
+            "bytes": size_bytes,
+            "asked": asked.sample,
+            "languages": {
+                lang: {
+                    "texts": len(of),
+                    "all": judged.is_whole[lang],
+                    "documents": judged.documents[lang],
+                    "bytes": sum(map(len, of)),
+                }
+                for lang, of in judged.texts.items()
+            },
+        },
+        "tokenizers": {
+            name: {
+                "named": redact(asked.named[name]),
+                "kind": tokenizer.spec.model.kind,
+                "vocab_size": tokenizer.vocab_size,
+                "fingerprint": tokenizer.fingerprint,
+                "learned_share": None if learned[name] is None else round(learned[name] or 0.0, DIGITS),
+                **_take_premiums(premiums, name),
+                **told[name],
+            }
+            for name, tokenizer in asked.tokenizers.items()
+        },
+        "parallel": premiums,
+    }
+
+
+def _take_premiums(premiums: Mapping[str, Any] | None, name: str) -> dict[str, Any]:
+    own = None if premiums is None else premiums["tokenizers"][name]
+    return {
+        "premium_p90": own and own["p90"],
+        "premium_median": own and own["median"],
+        "gini": own and own["gini"],
+    }
+
+
+def _draw(asked: Asked, lines: Mapping[str, list[bytes]], progress: StageProgress) -> tuple[str, Judged]:
+    """Where the texts are from, and the texts."""
+    if asked.sources:
+        with progress.stage("read", minor=True) as phase:
+            return "files", draw_from_files(asked.sources, asked.sample, phase.advance)
+    for url in asked.named.values():
+        if find_manifest(url, SHARDS) is not None and has_validation(output := read_output(url)):
+            with progress.stage("read", minor=True) as phase:
+                judged = draw_validation(output, asked.sample, phase.advance)
+            if judged.texts:
+                return f"validation split of {redact(url)}", judged
+    if not lines:
+        first = redact(next(iter(asked.named.values())))
+        raise ConfigError(
+            f"{first}: there is no text that was not learned from: no output named here has a validation split. Name "
+            f"files that no tokenizer was learned from, with --data FILES; or build with [shards] validation = 0.01"
+        )
+    draw = TextDraw(asked.sample)
+    for lang, of in lines.items():
+        for line in of:
+            draw.add(lang, line)
+    return "parallel text", draw.finish()

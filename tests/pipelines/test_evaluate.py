@@ -1,0 +1,180 @@
+"""tokcore evaluate: which texts are judged on, who learned from them, and what is printed. Figures: test_evaluation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.builds import build_file, jsonl, run, small_corpus, texts, tokcore, tree, write
+
+import tokcore as api
+from tokcore.evaluate.evaluation import evaluate
+from tokcore_pipelines.build.output import read_output
+from tokcore_pipelines.local.progress import StageProgress
+from tokcore_pipelines.look.evaluate import Asked, evaluate_tokenizers
+from tokcore_pipelines.look.judged_texts import TextDraw, draw_validation, find_learned_share
+
+SETTINGS = """
+[learn]
+vocab_size = 400
+[special]
+"<s>" = "document_begin"
+"<|end|>" = "document_end"
+[shards]
+target_tokens = 1500
+"""
+LINES = {"en": ["one two", "three"], "sw": ["moja mbili tatu", "nne"], "km": ["មួយ ពីរ", "បី"]}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """out: a fifth held out. all: the same, learned from, too. whole: nothing held out."""
+    folder = tmp_path_factory.mktemp("evaluate")
+    small_corpus(folder)
+    for name, more in (("out", "validation = 0.2"), ("all", "validation = 0.2"), ("whole", "")):
+        settings = SETTINGS + more + ('\n[count]\nsplits = "all"\n' if name == "all" else "")
+        run(build_file(folder, settings=settings, name=f"{name}.toml"), folder / name)
+    for lang, lines in LINES.items():
+        write(folder / "parallel" / f"{lang}.txt", "".join(f"{line}\n" for line in lines).encode())
+    held = [{"text": text, "lang": lang} for lang in ("en", "ru") for text in texts(lang, 30, seed=7)]
+    write(folder / "held.jsonl.zst", jsonl(held))
+    return folder
+
+
+def read_split(folder: Path, split: str) -> dict[str, list[bytes]]:
+    """Language -> the different texts of a split, by its shards."""
+    shards, tokenizer = api.open_shards(folder, split), api.Tokenizer.load(folder)
+    found: dict[str, list[bytes]] = {}
+    for row in range(len(shards)):
+        found.setdefault(shards.document(row).lang, []).append(tokenizer.decode(shards[row][1:-1]))
+    return {lang: [*dict.fromkeys(of)] for lang, of in found.items()}
+
+
+def ask(folder: Path, *arguments: object) -> dict:
+    done = tokcore("evaluate", *arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_the_validation_split_is_judged_on(folder):
+    before = tree(folder / "out")
+    told = ask(folder, folder / "out", folder / "all", folder / "whole")
+    assert tree(folder / "out") == before, "nothing is written"
+    held = read_split(folder / "out", "validation")
+    assert told["text"]["from"] == f"validation split of {folder / 'out'}"
+    assert {lang: of["texts"] for lang, of in told["text"]["languages"].items()} == {
+        lang: len(of) for lang, of in held.items()
+    }
+    assert all(of["all"] for of in told["text"]["languages"].values())
+    for name, found in told["tokenizers"].items():
+        expected = evaluate({"x": api.Tokenizer.load(folder / name)}, held)["x"]
+        assert {key: found[key] for key in expected} == json.loads(json.dumps(expected))
+    # How much each was learned from: out from what also stands in its training split, all and whole from everything.
+    train = {text for of in read_split(folder / "out", "train").values() for text in of}
+    every = [text for of in held.values() for text in of]
+    share = sum(len(text) for text in every if text in train) / sum(map(len, every))
+    assert told["tokenizers"]["out"]["learned_share"] == pytest.approx(share, abs=1e-6)
+    assert share < 0.05
+    assert [told["tokenizers"][name]["learned_share"] for name in ("all", "whole")] == [1, 1]
+
+
+def test_files_are_judged_on(folder):
+    told = ask(folder, folder / "out", "--data", folder / "held.jsonl.zst", "--parallel", folder / "parallel")
+    held = {lang: [text.encode() for text in texts(lang, 30, seed=7)] for lang in ("en", "ru")}
+    tokenizer = api.Tokenizer.load(folder / "out")
+    expected = evaluate({"x": tokenizer}, held)["x"]
+    found = told["tokenizers"]["out"]
+    assert (told["text"]["from"], found["learned_share"]) == ("files", 0)
+    assert {key: found[key] for key in expected} == json.loads(json.dumps(expected))
+    tokens = {lang: sum(tokenizer.count_tokens(line) for line in lines) for lang, lines in LINES.items()}
+    premiums = sorted(tokens[lang] / tokens["en"] for lang in ("sw", "km"))
+    assert found["premium_median"] == pytest.approx(sum(premiums) / 2, abs=1e-6)
+    assert found["premium_p90"] == pytest.approx(premiums[0] * 0.1 + premiums[1] * 0.9, abs=1e-6)
+    # The same, as one language, in another field.
+    write(folder / "other.jsonl", jsonl([{"said": text, "lang": "x"} for text in texts("en", 30, seed=7)]))
+    options = ("--data", folder / "other.jsonl", "--text", "said", "--lang", "en")
+    again = ask(folder, folder / "out", *options)["tokenizers"]["out"]
+    assert again["languages"].keys() == {"en"}
+    assert again["languages"]["en"] == found["languages"]["en"]
+
+
+def test_text_that_was_learned_from_is_marked(folder):
+    """Half of the documents are those of a build."""
+    learned = read_split(folder / "whole", "train")["en"][:10]
+    other = [text.encode() for text in texts("en", 10, seed=9)]
+    write(folder / "half.jsonl", jsonl([{"text": text.decode(), "lang": "en"} for text in [*learned, *other]]))
+    file = folder / "whole/tokenizer/tokenizer.json"  # which does not say what it learned from
+    done = tokcore("evaluate", folder / "whole", file, "--data", folder / "half.jsonl")
+    assert done.returncode == 0, done.stderr
+    share = sum(map(len, learned)) / sum(map(len, [*learned, *other]))
+    rows = {line[:34].strip(): line[34:].split() for line in done.stdout.splitlines()}
+    assert rows["learned from this text"] == [f"{share:.1%}", "not", "known"]
+    first, second = rows["bytes per token"]
+    assert first == f"{second}*"
+    assert rows["numbers digit by digit"][0] == rows["numbers digit by digit"][1], "is of no text"
+    assert "of text that was learned from in part" in done.stdout
+
+
+def test_texts_are_drawn_by_hash(folder):
+    held = read_split(folder / "out", "validation")
+    told = ask(folder, folder / "out", "--sample", "3")["text"]
+    assert {lang: of["texts"] for lang, of in told["languages"].items()} == {
+        lang: min(len(of), 3) for lang, of in held.items()
+    }
+    judged = draw_validation(read_output(str(folder / "out")), 3, lambda _: None)
+    every = draw_validation(read_output(str(folder / "out")), 400, lambda _: None)
+    assert judged.texts == {lang: of[:3] for lang, of in every.texts.items()}
+    assert every.documents == {lang: len(of) for lang, of in held.items()}
+    draws = []
+    for order in (1, -1):
+        draw = TextDraw(5)
+        for i in [*range(100), *range(30)][::order]:
+            draw.add("en", b"%d" % i)
+        draw.add("de", b"")
+        draws.append(draw.finish())
+    assert draws[0] == draws[1]
+    assert draws[0].documents == {"en": 130}
+    assert draws[0].is_whole == {"en": False}
+    assert len(draws[0].texts["en"]) == 5
+
+
+def test_parallel_text_alone_is_judged_on(folder):
+    told = ask(folder, folder / "whole", "--parallel", folder / "parallel", "--reference", "sw")
+    assert told["text"]["from"] == "parallel text"
+    assert told["parallel"]["reference"] == "sw"
+    assert told["text"]["bytes"] == sum(len(line.encode()) for lines in LINES.values() for line in lines)
+
+
+def test_what_is_missing_is_said_with_the_way_out(folder):
+    for arguments, why in (
+        ((folder / "whole",), "no output named here has a validation split. Name files"),
+        ((folder / "out", "--data", folder / "no.jsonl"), "no.jsonl"),
+        ((folder / "out", "--data", folder / "parallel", "--text", "said"), "text files have none: remove it"),
+        ((folder / "out", "--data", folder / "held.jsonl.zst", "--text", "said"), "(missing_text: 60): name others"),
+        ((folder / "nothing",), "nothing"),
+        ((folder / "out", "--reference", "en"), "name its folder with --parallel"),
+        ((folder / "out", "--lang", "en"), "say how to read --data"),
+        ((folder / "out", "--parallel", folder / "parallel", "--reference", "de"), "--reference de"),
+    ):
+        done = tokcore("evaluate", *arguments)
+        assert done.returncode == 2, (arguments, done.stdout, done.stderr)
+        assert why in done.stderr, done.stderr
+
+
+def test_a_tokenizer_that_normalizes_needs_files(folder):
+    settings = f'{SETTINGS}validation = 0.2\n[normalize]\nsteps = ["nfkc", "lowercase"]\n'
+    run(build_file(folder, settings=settings, name="folded.toml"), folder / "folded")
+    done = tokcore("evaluate", folder / "folded")
+    assert done.returncode == 2
+    assert "Name files that were not learned from: --data FILES" in done.stderr
+    found = ask(folder, folder / "folded", "--data", folder / "held.jsonl.zst")["tokenizers"]["folded"]
+    assert found["bytes_per_token"] > 1
+
+
+def test_from_python(folder):
+    url = str(folder / "out")
+    tokenizers = {"own": api.Tokenizer.load(url)}
+    told = evaluate_tokenizers(Asked(tokenizers, {"own": url}), StageProgress(-1))
+    assert json.loads(json.dumps(told, allow_nan=False)) == told
+    assert find_learned_share(url, tokenizers["own"], read_split(folder / "out", "train")) == 1
