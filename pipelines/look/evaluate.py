@@ -11,7 +11,6 @@ from typing import Any
 
 from tokcore.errors import ConfigError
 from tokcore.evaluate.evaluation import evaluate
-from tokcore.evaluate.spread import DIGITS
 from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.build.commit import find_manifest
 from tokcore_pipelines.build.output import read_output
@@ -55,26 +54,45 @@ def evaluate_tokenizers(asked: Asked, progress: StageProgress) -> dict[str, Any]
     lines = read_parallel_text(asked.parallel) if asked.parallel else {}
     reference = choose_reference([*lines], asked.reference) if lines else ""
     origin, judged = _draw(asked, lines, progress)
-    size_bytes = sum(len(text) for of in judged.texts.values() for text in of)
-    with progress.stage("evaluate", len(asked.tokenizers) * size_bytes, minor=True) as phase:
-        told = evaluate(asked.tokenizers, judged.texts, phase.advance)
-    with progress.stage("learned", minor=True):
-        learned = {
-            name: find_learned_share(asked.named[name], one, judged.texts) for name, one in asked.tokenizers.items()
-        }
     premiums = None
     if lines:
-        size = sum(len(line) for of in lines.values() for line in of)
-        with progress.stage("parallel", size, minor=True) as phase:
+        size_bytes = sum(len(line) for of in lines.values() for line in of)
+        with progress.stage("parallel", size_bytes, minor=True) as phase:
             premiums = compute_premiums(asked.tokenizers, lines, reference, phase.advance)
+    told = tell_judged(asked.tokenizers, asked.named, judged, premiums, progress)
     return {
         "format": FORMAT,
         "format_version": VERSION,
+        "text": {"from": origin, "asked": asked.sample, **told["text"]},
+        "tokenizers": told["tokenizers"],
+        "parallel": premiums,
+    }
+
+
+def tell_judged(
+    tokenizers: Mapping[str, Tokenizer],
+    named: Mapping[str, str],
+    judged: Judged,
+    premiums: Mapping[str, Any] | None,
+    progress: StageProgress,
+) -> dict[str, Any]:
+    """What the texts are, and every measure of every tokenizer: {"text": ..., "tokenizers": {name: ...}}.
+
+    named: URL of each tokenizer that has one, which may tell what it was learned from. premiums: of these tokenizers,
+    as compute_premiums gives them, or None.
+    """
+    size_bytes = sum(len(text) for of in judged.texts.values() for text in of)
+    with progress.stage("evaluate", len(tokenizers) * size_bytes, minor=True) as phase:
+        told = evaluate(tokenizers, judged.texts, phase.advance)
+    with progress.stage("learned", minor=True):
+        learned = {
+            name: find_learned_share(named[name], one, judged.texts) if name in named else None
+            for name, one in tokenizers.items()
+        }
+    return {
         "text": {
-            "from": origin,
             "texts": sum(map(len, judged.texts.values())),
             "bytes": size_bytes,
-            "asked": asked.sample,
             "languages": {
                 lang: {
                     "texts": len(of),
@@ -87,17 +105,16 @@ def evaluate_tokenizers(asked: Asked, progress: StageProgress) -> dict[str, Any]
         },
         "tokenizers": {
             name: {
-                "named": redact(asked.named[name]),
+                "named": redact(named.get(name, "")),
                 "kind": tokenizer.spec.model.kind,
                 "vocab_size": tokenizer.vocab_size,
                 "fingerprint": tokenizer.fingerprint,
-                "learned_share": None if learned[name] is None else round(learned[name] or 0.0, DIGITS),
+                "learned_share": learned[name],
                 **_take_premiums(premiums, name),
                 **told[name],
             }
-            for name, tokenizer in asked.tokenizers.items()
+            for name, tokenizer in tokenizers.items()
         },
-        "parallel": premiums,
     }
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tokcore.errors import ConfigError
+from tokcore.evaluate.spread import DIGITS
 from tokcore.shards.token_batch import TokenBatch
 from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.build.commit import find_manifest
@@ -152,7 +153,7 @@ def find_learned_share(named: str, tokenizer: Tokenizer, texts: Mapping[str, Seq
             found = ids[offsets[row] : offsets[row + 1]].astype(np.int32).tobytes()
             if found in wanted:
                 learned.add(found)
-    return sum(wanted[one] for one in learned) / sum(wanted.values())
+    return round(sum(wanted[one] for one in learned) / sum(wanted.values()), DIGITS)
 
 
 def _make_keys(ids: npt.NDArray[Any], offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:

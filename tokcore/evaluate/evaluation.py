@@ -15,7 +15,7 @@ from tokcore.evaluate.overlap import IdCounts, measure_overlap
 from tokcore.evaluate.residues import measure_residues
 from tokcore.evaluate.spread import DIGITS, compute_efficiency, find_quantile
 from tokcore.evaluate.token_starts import find_token_starts
-from tokcore.evaluate.word_cuts import LEAST_WORDS, count_words, draw_from, measure_retention, probe_words
+from tokcore.evaluate.word_cuts import LEAST_WORDS, count_words, draw_words, measure_retention, probe_words
 from tokcore.tokenizer.tokenizer import Tokenizer
 
 _BATCH_BYTES = 1 << 20
@@ -45,7 +45,7 @@ def evaluate(
                 one.add(lang, batch, places)
             advance(len(tokenizers) * sum(map(len, batch)))
     words = {lang: count_words(of) for lang, of in sorted(texts.items())}
-    drawn = {lang: draw_from(of) for lang, of in words.items() if len(of) >= LEAST_WORDS}
+    drawn = {lang: draw_words(of) for lang, of in words.items() if len(of) >= LEAST_WORDS}
     told = {}
     for name, tokenizer in tokenizers.items():
         languages = {

@@ -52,12 +52,7 @@ def measure_retention(tokenizer: Tokenizer, words: Counter[str]) -> float | None
     return round(int(counts[np.diff(encoded.offsets) == 1].sum()) / int(counts.sum()), DIGITS)
 
 
-def draw_words(texts: Iterable[bytes]) -> list[str]:
-    """Up to 200 words of texts: those of 4 to 20 letters with the smallest hashes, each once."""
-    return draw_from({word for text in texts for word in set(text.decode("utf-8", "replace").split())})
-
-
-def draw_from(words: Iterable[str]) -> list[str]:
+def draw_words(words: Iterable[str]) -> list[str]:
     """Up to 200 of these words: those of 4 to 20 letters with the smallest hashes."""
     found = {word for word in words if len(word) >= 4 and 4 <= len(cut_letters(word)) <= 20}
     return sorted(found, key=lambda word: (_hash(word), word))[:_WORDS_OF_A_LANGUAGE]

@@ -6,7 +6,8 @@ metadata_tally: what columns of [metadata] hold.
 estimates: ratios with margins. tokenizer_tables: tokenizers beside each other.
 verdict: what a report says first, in words. report_files: the page and its numbers, as JSON, are written.
 vocabulary_facts, merge_history: what a vocabulary is like. probes: fixed inputs. money: what tokens cost.
-page: the page. corpus_sections, tokenizer_sections, health_and_money_sections: its parts. html_parts: values become
+page: the page. corpus_sections, tokenizer_sections, evaluation_section,
+health_and_money_sections: its parts. html_parts: values become
 HTML, escaped.
 chart_specs: what Vega-Lite draws.
 """

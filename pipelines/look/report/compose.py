@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tokcore.evaluate.spread import compute_efficiency
-from tokcore.evaluate.word_cuts import LEAST_WORDS, draw_words
 from tokcore.look.vocabulary_curve import count_tokens_by_size
 from tokcore.models.bpe import is_learned
 from tokcore.tokenizer.tokenizer import Tokenizer
@@ -17,6 +16,8 @@ from tokcore_pipelines.build.commit import find_manifest
 from tokcore_pipelines.build.output import Output
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.look.curve import count_table_ids
+from tokcore_pipelines.look.evaluate import tell_judged
+from tokcore_pipelines.look.judged_texts import Judged, TextDraw, draw_validation, has_validation
 from tokcore_pipelines.look.parallel_text import choose_reference, compute_premiums, read_parallel_text
 from tokcore_pipelines.look.report.corpus_facts import (
     tell_by_source,
@@ -32,7 +33,7 @@ from tokcore_pipelines.look.report.money import MODEL_SIZES, ModelSize, tell_cos
 from tokcore_pipelines.look.report.origin import tell_origin
 from tokcore_pipelines.look.report.probes import probe_tokenizer
 from tokcore_pipelines.look.report.shard_pass import DrawnText, ShardPass, read_all_shards
-from tokcore_pipelines.look.report.text_measures import Measured, measure_texts
+from tokcore_pipelines.look.report.text_measures import measure_texts
 from tokcore_pipelines.look.report.tokenizer_tables import compare_tokenizers, find_copies
 from tokcore_pipelines.look.report.verdict import judge
 from tokcore_pipelines.look.report.vocabulary_facts import count_scripts, measure_lengths
@@ -41,12 +42,10 @@ from tokcore_pipelines.store.tokenizers import load_tokenizer
 from tokcore_schemas.stage_manifests import BuildManifest, LearnedConfig
 from tokcore_schemas.stage_table import MIXED, SHARDS, TOKENIZER
 
-FORMAT, VERSION = "tokcore-report", 1
+FORMAT, VERSION = "tokcore-report", 2
 
 SAMPLE = 400  # texts that are drawn of each language
 OWN = "this build"
-
-_WORD_LANGUAGES = 12  # languages in which words are probed: those with most tokens
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -73,7 +72,7 @@ def make_report(output: Output, wishes: Wishes, progress: StageProgress) -> dict
         read = read_all_shards(output.require_all(SHARDS), own, wishes.sample, phase.advance)
     drawn = _spell_drawn(read, own, build)
     with progress.stage("compare", sum(map(len, drawn.spelled)), minor=True) as phase:
-        measured = measure_texts(drawn.spelled, drawn.drawing.copies, list(tokenizers.values()), phase.advance)
+        measured = measure_texts(drawn.spelled, list(tokenizers.values()), phase.advance)
         comparison = compare_tokenizers(list(tokenizers), read, drawn.texts, measured, drawn.drawing)
     table = output.read_token_counts()
     written = dict(zip(table["id"].to_pylist(), table["count"].to_pylist(), strict=True))
@@ -81,8 +80,8 @@ def make_report(output: Output, wishes: Wishes, progress: StageProgress) -> dict
         vocabulary = _tell_vocabulary(output, own)
     premiums = None if parallel is None else parallel.compare(tokenizers, progress)
     with progress.stage("probe", minor=True):
-        words = _choose_words(read, drawn)
-        probes = {name: probe_tokenizer(one, words) for name, one in tokenizers.items()}
+        probes = {name: probe_tokenizer(one) for name, one in tokenizers.items()}
+    evaluation = _evaluate(output, tokenizers, drawn, wishes.sample, premiums, progress)
     with progress.stage("health", minor=True):
         health = examine_health(output, own, written, comparison["languages"], OWN)
     report: dict[str, Any] = {
@@ -105,7 +104,8 @@ def make_report(output: Output, wishes: Wishes, progress: StageProgress) -> dict
         "tokenizer": {
             "comparison": comparison,
             "premiums": premiums,
-            "efficiency": _tell_efficiency(tokenizers, written, measured),
+            "evaluation": evaluation,
+            "efficiency": _tell_efficiency(own, written),
             **vocabulary,
             "lengths": measure_lengths(own, written),
             "scripts": {name: count_scripts(one) for name, one in tokenizers.items()},
@@ -176,19 +176,10 @@ def _tell_sample(asked: int, read: ShardPass, drawn: _Drawn) -> dict[str, Any]:
     }
 
 
-def _tell_efficiency(
-    tokenizers: Mapping[str, Tokenizer], written: Mapping[int, int], measured: Measured
-) -> dict[str, Any]:
-    """Of this build over the corpus, and of every tokenizer over the drawn texts. written: id -> how often."""
-    own = tokenizers[OWN]
+def _tell_efficiency(own: Tokenizer, written: Mapping[int, int]) -> dict[str, Any]:
+    """Of this build over the corpus. written: id -> how often."""
     ordinary = [count for id, count in written.items() if id not in own.specials.values()]
-    return {
-        "corpus": compute_efficiency(ordinary, len(own.spec.model.ids)),
-        "drawn": {
-            name: compute_efficiency(counts.tolist(), len(one.spec.model.ids))
-            for (name, one), counts in zip(tokenizers.items(), measured.id_counts, strict=True)
-        },
-    }
+    return {"corpus": compute_efficiency(ordinary, len(own.spec.model.ids))}
 
 
 def _tell_money(
@@ -218,18 +209,35 @@ def _describe_tokenizer(tokenizer: Tokenizer) -> dict[str, Any]:
     }
 
 
-def _choose_words(read: ShardPass, drawn: _Drawn) -> dict[str, list[str]]:
-    """The words to probe, of the languages with most tokens that have words."""
-    tokens: dict[str, int] = {}
-    for (lang, _), amount in read.amounts.items():
-        tokens[lang] = tokens.get(lang, 0) + amount.tokens
-    words: dict[str, list[str]] = {}
-    for lang in sorted(tokens, key=lambda lang: (-tokens[lang], lang)):
-        of_lang = [data for text, data in zip(drawn.texts, drawn.spelled, strict=True) if text.lang == lang]
-        found = draw_words(of_lang)
-        if len(found) >= LEAST_WORDS and len(words) < _WORD_LANGUAGES:
-            words[lang] = found
-    return words
+def _evaluate(
+    output: Output,
+    tokenizers: Mapping[str, Tokenizer],
+    drawn: _Drawn,
+    sample: int,
+    premiums: Mapping[str, Any] | None,
+    progress: StageProgress,
+) -> dict[str, Any] | None:
+    """What `tokcore evaluate` tells, of the validation split; where there is none, of the drawn texts. None of no text.
+
+    drawn: read from the shards of both splits.
+    """
+    judged, origin = Judged({}, {}, {}), "validation split"
+    if tokenizers[OWN].spec.keeps_text and has_validation(output):
+        with progress.stage("validation", minor=True) as phase:
+            judged = draw_validation(output, sample, phase.advance)
+    if not judged.texts:
+        judged, origin = _gather_drawn(drawn, sample), "texts drawn from all shards"
+    if not judged.texts:
+        return None
+    told = tell_judged(tokenizers, {OWN: output.url}, judged, premiums, progress)
+    return {"text": {"from": origin, "asked": sample, **told["text"]}, "tokenizers": told["tokenizers"]}
+
+
+def _gather_drawn(drawn: _Drawn, sample: int) -> Judged:
+    draw = TextDraw(sample)
+    for text, spelled in zip(drawn.texts, drawn.spelled, strict=True):
+        draw.add(text.lang, spelled)
+    return draw.finish()
 
 
 def _tell_vocabulary(output: Output, tokenizer: Tokenizer) -> dict[str, Any]:

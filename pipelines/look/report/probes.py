@@ -1,4 +1,4 @@
-"""Probes: how tokenizers cut numbers, indentation, data formats, reversed strings, identifiers, emoji and misspellings.
+"""Probes: how tokenizers cut numbers, data formats and emoji.
 
 All inputs are fixed or drawn by hash, so a tokenizer always gets the same ones.
 """
@@ -6,19 +6,12 @@ All inputs are fixed or drawn by hash, so a tokenizer always gets the same ones.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tokcore.evaluate.digit_cuts import NUMBERS_OF_A_LENGTH, draw_number
 from tokcore.evaluate.spread import DIGITS
-from tokcore.evaluate.word_cuts import probe_words
 from tokcore.tokenizer.tokenizer import Tokenizer
 
-_IDENTIFIERS = (
-    *("getUserById", "get_user_by_id", "HTTPResponseCode", "XMLHttpRequest", "MAX_BUFFER_SIZE", "__init__"),
-    *("isEmpty2D", "kebab-case-name", "utf8_decode", "i18n", "x86_64", "std::unordered_map"),
-    *("System.out.println", "camelCaseOfMany"),
-)
 _EMOJI = {
     "grinning face": "😀",
     "thumbs up, medium skin": "👍🏽",
@@ -47,14 +40,10 @@ _FORMATS = {
         "  city: Kisumu\n  zip: '40100'\nactive: true\nbalance: -1250.75\n"
     ),
 }
-_INDENTS = {
-    **{f"{n} space{'s' * (n > 1)}": " " * n for n in (1, 2, 3, 4, 6, 8, 12, 16, 24)},
-    **{f"{n} tab{'s' * (n > 1)}": "\t" * n for n in (1, 2, 3, 4)},
-}
 
 
-def probe_tokenizer(tokenizer: Tokenizer, words: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Tokens of each probe. words: language -> words, as draw_words gives them."""
+def probe_tokenizer(tokenizer: Tokenizer) -> dict[str, Any]:
+    """Tokens of each probe."""
     count = tokenizer.count_tokens
     return {
         "numbers": [
@@ -64,11 +53,8 @@ def probe_tokenizer(tokenizer: Tokenizer, words: Mapping[str, Sequence[str]]) ->
             )
             for digits in range(1, 21)
         ],
-        "indentation": {name: count(f"\n{indent}return x") for name, indent in _INDENTS.items()},
         "formats": {name: count(text) for name, text in _FORMATS.items()},
-        "identifiers": {name: count(name) for name in _IDENTIFIERS},
         "emoji": {name: count(text) for name, text in _EMOJI.items()},
-        "words": {lang: probe_words(tokenizer, of) for lang, of in words.items() if of},
     }
 
 

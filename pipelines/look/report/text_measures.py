@@ -37,21 +37,16 @@ class Measured(NamedTuple):
     words: Amounts
     tokens: list[Amounts]  # of each tokenizer
     partial: list[Amounts]  # of them, tokens that are parts of characters
-    id_counts: list[Amounts]  # of each tokenizer, in the order of list_ids, over all texts and their copies
     by_script: tuple[Amounts, Amounts, Amounts]
     tokens_by_script: list[Amounts | None]
 
 
-def measure_texts(
-    texts: Sequence[bytes], copies: Amounts, tokenizers: Sequence[Tokenizer], advance: Callable[[int], None]
-) -> Measured:
-    """Measure texts. copies: of each text, how often its ids count. advance: told bytes of text measured."""
+def measure_texts(texts: Sequence[bytes], tokenizers: Sequence[Tokenizer], advance: Callable[[int], None]) -> Measured:
+    """Measure texts. advance: told bytes of text measured."""
     num = len(texts)
     amounts = np.zeros((3, num), np.int64)
     tokens: list[Amounts] = [np.zeros(num, np.int64) for _ in tokenizers]
     partial: list[Amounts] = [np.zeros(num, np.int64) for _ in tokenizers]
-    known = [list_ids(one) for one in tokenizers]
-    id_counts: list[Amounts] = [np.zeros(len(ids), np.int64) for ids in known]
     by_script: list[Amounts] = [np.zeros((num, len(SCRIPTS)), np.int64) for _ in range(3)]
     tells = [_tells_bytes(one) for one in tokenizers]
     tokens_by_script: list[Amounts | None] = [
@@ -71,9 +66,6 @@ def measure_texts(
             text_of_token = np.repeat(np.arange(len(batch)), lengths)
             tokens[i][start:end] = lengths
             partial[i][start:end] = np.bincount(text_of_token[np.isin(encoded.ids, parts[i])], minlength=len(batch))
-            weights = np.repeat(copies[start:end], lengths)
-            places = np.searchsorted(known[i], encoded.ids)
-            id_counts[i] += np.bincount(places, weights, len(known[i])).astype(np.int64)
             table_of_tokens = tokens_by_script[i]
             if table_of_tokens is not None:
                 table_of_tokens[start:end] = told.count_tokens(encoded.ids, text_of_token, tokenizer)
@@ -84,16 +76,9 @@ def measure_texts(
         amounts[2],
         tokens,
         partial,
-        id_counts,
         (by_script[0], by_script[1], by_script[2]),
         tokens_by_script,
     )
-
-
-def list_ids(tokenizer: Tokenizer) -> Amounts:
-    """All ids of a tokenizer, special ones among them, ascending."""
-    special = np.array(sorted(tokenizer.specials.values()), np.int64)
-    return np.union1d(tokenizer.spec.model.ids.astype(np.int64), special)
 
 
 def _tells_bytes(tokenizer: Tokenizer) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tokcore_pipelines.look.report.evaluation_section import write_evaluation
 from tokcore_pipelines.look.report.html_parts import (
     Html,
     Number,
@@ -29,12 +30,15 @@ _MEASURES = (
 
 
 def write_tokenizer(report: Mapping[str, Any]) -> Html:
-    """Comparison, premiums, efficiency, curve, history, lengths, scripts, probes."""
+    """Measures, comparison, premiums, curve, history, lengths, scripts, probes."""
     told = report["tokenizer"]
     names = list(report["tokenizers"])
     languages = report["corpus"]["languages"]
     order = sorted(told["comparison"]["languages"], key=lambda lang: (-languages[lang]["tokens"], lang))
-    parts: list[str] = [_write_tokenizers(report), _write_sample(report)]
+    parts: list[str] = [_write_tokenizers(report)]
+    if told["evaluation"] is not None:
+        parts.append(write_evaluation(told["evaluation"]))
+    parts.append(_write_sample(report))
     for key, title, form in _MEASURES:
         parts.append(_compare(told["comparison"], key, title, form, names, order))
     parts.append(_compare_others(told["comparison"], names))
@@ -61,16 +65,12 @@ def write_tokenizer(report: Mapping[str, Any]) -> Html:
 
 
 def _write_tokenizers(report: Mapping[str, Any]) -> Html:
-    efficiency = report["tokenizer"]["efficiency"]["drawn"]
     rows: Rows = [
         [
             write_name(one),
             about["kind"],
             write_name(about["pattern"]),
             Number(about["vocab_size"]),
-            Number(efficiency[one]["renyi"], ".4f"),
-            Number(efficiency[one]["shannon"], ".4f"),
-            Number(efficiency[one]["used"]),
             tag("code", about["fingerprint"][:16]),
         ]
         for one, about in report["tokenizers"].items()
@@ -78,19 +78,10 @@ def _write_tokenizers(report: Mapping[str, Any]) -> Html:
     own = report["tokenizer"]["efficiency"]["corpus"]
     return write_table(
         "Tokenizers",
-        [
-            "tokenizer",
-            "kind",
-            "pattern",
-            "vocabulary",
-            "Rényi efficiency",
-            "Shannon efficiency",
-            "tokens used",
-            "fingerprint",
-        ],
+        ["tokenizer", "kind", "pattern", "vocabulary", "fingerprint"],
         rows,
-        note=f"Efficiencies are of the texts drawn, Rényi's of order 2.5. Of the whole corpus: {own['renyi']} and "
-        f"{own['shannon']} for this build, which uses {own['used']:,} of {own['vocabulary']:,} ordinary tokens.",
+        note=f"Of the whole corpus, this build has a Rényi efficiency of {own['renyi']}, of order 2.5, and a Shannon "
+        f"efficiency of {own['shannon']}; it uses {own['used']:,} of {own['vocabulary']:,} ordinary tokens.",
     )
 
 
@@ -283,41 +274,11 @@ def _write_probes(probes: Mapping[str, Any], names: Sequence[str]) -> Html:
             note="The mean of 100 numbers of each length, drawn by hash.",
         )
     )
-    for key, title, head in (
-        ("formats", "One record in several formats: tokens", "format"),
-        ("indentation", "A line with indentation: tokens", "indentation"),
-        ("identifiers", "Identifiers: tokens", "identifier"),
-    ):
-        rows: Rows = [[what, *(Number(probes[one][key][what]) for one in names)] for what in first[key]]
-        parts.append(write_table(title, [head, *map(write_name, names)], rows))
+    formats: Rows = [[what, *(Number(probes[one]["formats"][what]) for one in names)] for what in first["formats"]]
+    parts.append(write_table("One record in several formats: tokens", ["format", *map(write_name, names)], formats))
     emoji: Rows = [
         [join([tag("span", shown, class_="emoji"), " ", what]), *(Number(probes[one]["emoji"][what]) for one in names)]
         for what, shown in list_emoji().items()
     ]
     parts.append(write_table("Emoji: tokens", ["emoji", *map(write_name, names)], emoji))
-    if first["words"]:
-        parts.append(_write_word_probes(probes, names, list(first["words"])))
     return join(parts)
-
-
-def _write_word_probes(probes: Mapping[str, Any], names: Sequence[str], langs: Sequence[str]) -> Html:
-    columns = (
-        ("tokens_per_word", "as it is", ".3f"),
-        ("reversed", "reversed", ".3f"),
-        ("one_edit", "one edit", ".3f"),
-        ("kept_share", "tokens kept", ".1%"),
-    )
-    rows: Rows = []
-    for lang in langs:
-        for one in names:
-            probed = probes[one]["words"][lang]
-            values = [Number(probed[key], form) for key, _, form in columns]
-            rows.append([join([write_name(lang), ", ", write_name(one)]), Number(probed["words"]), *values])
-    return write_table(
-        "Words under change: tokens of a word",
-        ["language, tokenizer", "words", *(title for _, title, _ in columns)],
-        rows,
-        langs=[lang for lang in langs for _ in names],
-        note="One edit leaves out a letter, doubles it, or swaps it with the next, as the word's hash says. "
-        "Tokens kept: of the tokens of the word, those that the edited word still has.",
-    )
