@@ -39,6 +39,9 @@ class Judged(NamedTuple):
     is_whole: dict[str, bool]
 
 
+MOST_BYTES = 4 << 20  # of each language: no text is taken after so many
+
+
 class TextDraw:
     """Of each language the texts with the smallest digests, each once; empty ones never."""
 
@@ -46,6 +49,7 @@ class TextDraw:
         """most: texts to keep of each language."""
         self._most = most
         self._kept: dict[str, dict[bytes, bytes]] = {}
+        self._sizes: Counter[str] = Counter()  # bytes kept of each language, about
         self._documents: Counter[str] = Counter()
         self._is_whole: dict[str, bool] = {}
 
@@ -56,13 +60,22 @@ class TextDraw:
             return
         kept = self._kept.setdefault(lang, {})
         kept[hashlib.sha256(text).digest()] = text
-        if len(kept) >= 2 * self._most:
+        self._sizes[lang] += len(text)
+        if len(kept) >= 2 * self._most or self._sizes[lang] >= 2 * MOST_BYTES:
             self._drop(lang)
 
     def _drop(self, lang: str) -> None:
+        """Keep the first texts. What is among the first of all texts is so of some, too, so the order is no matter."""
         kept = self._kept[lang]
-        self._is_whole[lang] = len(kept) <= self._most and self._is_whole.get(lang, True)
-        self._kept[lang] = {key: kept[key] for key in sorted(kept)[: self._most]}
+        first: dict[bytes, bytes] = {}
+        size = 0
+        for key in sorted(kept)[: self._most]:
+            if size >= MOST_BYTES:
+                break
+            first[key] = kept[key]
+            size += len(kept[key])
+        self._is_whole[lang] = len(first) == len(kept) and self._is_whole.get(lang, True)
+        self._kept[lang], self._sizes[lang] = first, size
 
     def finish(self) -> Judged:
         """What was drawn."""

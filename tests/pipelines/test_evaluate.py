@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import tokcore as api
 from tokcore.evaluate.evaluation import evaluate
 from tokcore_pipelines.build.output import read_output
 from tokcore_pipelines.local.progress import StageProgress
+from tokcore_pipelines.look import judged_texts
 from tokcore_pipelines.look.evaluate import Asked, evaluate_tokenizers
 from tokcore_pipelines.look.judged_texts import TextDraw, draw_validation, find_learned_share
 
@@ -137,6 +139,23 @@ def test_texts_are_drawn_by_hash(folder):
     assert draws[0].documents == {"en": 130}
     assert draws[0].is_whole == {"en": False}
     assert len(draws[0].texts["en"]) == 5
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_long_texts_are_drawn_up_to_a_size(monkeypatch, order):
+    """Texts are taken by their digests until there are 100 bytes; the one that goes beyond is the last."""
+    monkeypatch.setattr(judged_texts, "MOST_BYTES", 100)
+    every = [b"%d" % i * (1 + i % 17) for i in range(300)]
+    draw = TextDraw(400)
+    for text in every[::order]:
+        draw.add("en", text)
+    found = draw.finish()
+    expected = []
+    for text in sorted(every, key=lambda text: hashlib.sha256(text).digest()):
+        if sum(map(len, expected)) < 100:
+            expected.append(text)
+    assert found.texts["en"] == expected
+    assert found.is_whole == {"en": False}
 
 
 def test_parallel_text_alone_is_judged_on(folder):
