@@ -613,6 +613,19 @@ class IdReplacer:
         return self._inner.replace(ids, offsets)
 
 
+def predict_by_ngrams(
+    ids: Ids, offsets: Offsets, num_learned: int, lengths: Ids, order: int, context_bytes: int
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.uint64]]:
+    """(bits, bytes of the contexts) of each document after the first num_learned, by an n-gram model of those.
+
+    ids: int32. offsets: int64[n + 1], where documents begin and the last ends. lengths: int32, the bytes of each token
+    of the vocabulary. A token is predicted from at most order - 1 before it, order being at most 16, which have at most
+    context_bytes bytes together; docs/reference/prediction.md defines the model. Raises ValueError for ids that have no
+    length, for a negative length, and for another order.
+    """
+    return _inside.predict_by_ngrams(ids, offsets, num_learned, lengths, order, context_bytes)
+
+
 def pack_varints(values: Ids, offsets: Offsets) -> tuple[Bytes, Offsets]:
     """(data, bounds): integers as protocol buffers have them, back to back; where each part of values is in data.
 

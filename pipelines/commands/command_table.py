@@ -124,7 +124,7 @@ _ROWS = {
     "evaluate": Command(
         "Measure tokenizers beside each other, on text that was not learned from.",
         _JUDGE,
-        page="docs/how-to/evaluate-tokenizers.md",
+        page="docs/how-to/judge-a-tokenizer.md",
     ),
     "view": Command(
         "Look at tokens in a browser: of typed text, and of documents.", _JUDGE, page="pipelines/look/view/README.md"

@@ -54,6 +54,7 @@ from tokcore.reference.reference_converted import ByteUnigramEncoder, ConvertedE
 from tokcore.reference.reference_decoding import TokenTable
 from tokcore.reference.reference_fewest import drop_least_needed
 from tokcore.reference.reference_floors import FloorRound
+from tokcore.reference.reference_ngram import predict_by_ngrams
 from tokcore.reference.reference_pieces import learn_piece_merges, learn_unigram
 from tokcore.reference.reference_sampling import DropoutBpe, DropoutWordpiece, SampledUnigram
 from tokcore.reference.reference_sentencepiece import SentencepieceEncoder as RawSentencepieceEncoder

@@ -2,6 +2,7 @@
 
 from mutants.defect import Defect, in_tests
 
+_PREDICTS = in_tests("tokcore/test_ngram.py::test_the_kernel_predicts_what_its_slow_twin_predicts")
 _DROPS = in_tests("tokcore/test_pathpiece.py::test_the_kernel_drops_what_its_slow_twin_drops")
 
 DEFECTS = (
@@ -260,5 +261,29 @@ DEFECTS = (
         "alive[i] = pieces_.alive(i) && scores[i] >= kLeastExpected;",
         "alive[i] = pieces_.alive(i) && scores[i] * options_.scale >= kLeastExpected;",
         in_tests("tokcore/test_learned_pieces.py::test_the_scale_of_counts_changes_nothing"),
+    ),
+    Defect(
+        "kinds-of-places",
+        "shorter n-grams count how often something stands before them, not how many kinds of it",
+        "Predictor::lengthen",
+        "++longer.counts[number];",
+        "++longer.counts[number]; if (longer.counts[number] > 1) ++shorter->kinds[shorter->at[at]];",
+        _PREDICTS,
+    ),
+    Defect(
+        "kinds-at-the-highest-order",
+        "a context that was cut to its last bytes uses kinds, as if it were part of a longer one",
+        "Predictor::interpolate",
+        "history + 1 == order;",
+        "options_.order == order;",
+        _PREDICTS,
+    ),
+    Defect(
+        "context-one-token-long",
+        "a context may have one token more than its bytes allow",
+        "Predictor::measure_histories",
+        "if (size_bytes + length > options_.context_bytes) break;",
+        "if (size_bytes > options_.context_bytes) break;",
+        _PREDICTS,
     ),
 )

@@ -555,4 +555,20 @@ DEFECTS = (
         "for key in folders if key in keys) if all",
         in_tests("pipelines/test_partition_mixtures.py::test_a_loader_weighs_partitions_by_any_keys"),
     ),
+    Defect(
+        "equal-tokens-of-the-most",
+        "tokenizers learn from as many tokens as the one that needs the most has",
+        "compare_predictability",
+        "fewest = min(",
+        "fewest = max(",
+        in_tests("tokcore/test_ngram.py::test_equal_tokens_are_those_of_the_tokenizer_that_needs_the_fewest"),
+    ),
+    Defect(
+        "margin-without-jackknife-factor",
+        "margins are those of the mean of documents left out, not of the ratio",
+        "estimate_ratio",
+        "(num - 1) / num *",
+        "1 / num *",
+        in_tests("tokcore/test_ngram.py::test_margins_leave_out_one_document_after_the_other"),
+    ),
 )

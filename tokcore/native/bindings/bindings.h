@@ -34,6 +34,7 @@ void bind_id_replacer(nanobind::module_& module);
 void bind_json_lines(nanobind::module_& module);
 void bind_mask_finder(nanobind::module_& module);
 void bind_muhash(nanobind::module_& module);
+void bind_ngram(nanobind::module_& module);
 void bind_pieces(nanobind::module_& module);
 void bind_rank_merges(nanobind::module_& module);
 void bind_sentencepiece(nanobind::module_& module);

@@ -19,6 +19,7 @@ NB_MODULE(_native, module) {
   tokcore::bind_json_lines(module);
   tokcore::bind_mask_finder(module);
   tokcore::bind_muhash(module);
+  tokcore::bind_ngram(module);
   tokcore::bind_pieces(module);
   tokcore::bind_rank_merges(module);
   tokcore::bind_sentencepiece(module);
