@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -116,6 +116,7 @@ def print_evaluation(report: Mapping[str, Any], show_all: bool) -> None:
     names = [*report["tokenizers"]]
     for start in range(0, len(names), _BESIDE):
         _print_columns({name: report["tokenizers"][name] for name in names[start : start + _BESIDE]}, text, show_all)
+    _print_prediction(report["tokenizers"], text, show_all)
 
 
 def _is_whole(text: Mapping[str, Any]) -> bool:
@@ -137,12 +138,50 @@ def _print_columns(tokenizers: Mapping[str, Any], text: Mapping[str, Any], show_
     say("", *format_table(["", *heads], rows))
     if any(one["learned_share"] for one in told):
         say(f"{_LEARNED} of text that was learned from in part: other text gives less")
-    langs = sorted(text["languages"], key=lambda lang: (-text["languages"][lang]["bytes"], lang))
+    langs = _order_languages(text)
     shown = langs if show_all else langs[:MOST_ROWS]
     by_lang = [[make_printable(lang), *(_format_language(one, lang) for one in told)] for lang in shown]
     say("", *format_table(["bytes per token", *heads], by_lang))
     if len(shown) < len(langs):
         say(f"{len(langs) - len(shown)} more languages: --all")
+
+
+def _print_prediction(tokenizers: Mapping[str, Any], text: Mapping[str, Any], show_all: bool) -> None:
+    """Tables of bits per byte, one for each size of a vocabulary."""
+    groups = dict.fromkeys(tuple(one["prediction"]["beside"]) for one in tokenizers.values())
+    if not any(one["prediction"]["languages"] for one in tokenizers.values()):
+        return
+    say("", "Bits per byte that a model of n-grams needs, from equal data, and from as many tokens (margins: 95 %)")
+    for group in groups:
+        for start in range(0, len(group), _BESIDE // 2):
+            names = group[start : start + _BESIDE // 2]
+            told = [tokenizers[name]["prediction"] for name in names]
+            langs = [lang for lang in _order_languages(text) if lang in told[0]["languages"]]
+            rows = [
+                [make_printable(lang), *_format_prediction([one["languages"][lang] for one in told])]
+                for lang in (langs if show_all else langs[:MOST_ROWS])
+            ]
+            heads = [head for name in names for head in (cut_text(make_printable(name), _COLUMN), "equal tokens")]
+            sizes = _say_sizes([tokenizers[name]["vocab_size"] for name in names])
+            say("", *format_table([sizes, *heads], [["mean of languages", *_format_prediction(told)], *rows]))
+    if len(groups) > 1:
+        say("Vocabularies of different sizes are not comparable: a larger one needs more text to learn from")
+
+
+def _format_prediction(told: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for one in told:
+        for key in ("equal_data", "equal_tokens"):
+            margin = one[key]["margin"]
+            yield f"{one[key]['value']:.3f}" + (f" ± {margin:.3f}" if margin is not None else "")
+
+
+def _say_sizes(sizes: Sequence[int]) -> str:
+    least, most = min(sizes), max(sizes)
+    return f"{least:,} ids" if least == most else f"{least:,} to {most:,} ids"
+
+
+def _order_languages(text: Mapping[str, Any]) -> list[str]:
+    return sorted(text["languages"], key=lambda lang: (-text["languages"][lang]["bytes"], lang))
 
 
 def _format(measure: Measure, one: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ from tokcore.evaluate.evaluation import evaluate
 from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.build.commit import find_manifest
 from tokcore_pipelines.build.output import read_output
+from tokcore_pipelines.local.cores import count_cores
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.look.judged_texts import (
     Judged,
@@ -83,7 +84,7 @@ def tell_judged(
     """
     size_bytes = sum(len(text) for of in judged.texts.values() for text in of)
     with progress.stage("evaluate", len(tokenizers) * size_bytes, minor=True) as phase:
-        told = evaluate(tokenizers, judged.texts, phase.advance)
+        told = evaluate(tokenizers, judged.texts, phase.advance, threads=count_cores())
     with progress.stage("learned", minor=True):
         learned = {
             name: find_learned_share(named[name], one, judged.texts) if name in named else None

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.builds import build_file, jsonl, run, small_corpus, texts, tokcore, tree, write
+from support.vocabularies import rank_file_bytes
 
 import tokcore as api
 from tokcore.evaluate.evaluation import evaluate
@@ -69,8 +70,9 @@ def test_the_validation_split_is_judged_on(folder):
         lang: len(of) for lang, of in held.items()
     }
     assert all(of["all"] for of in told["text"]["languages"].values())
-    for name, found in told["tokenizers"].items():
-        expected = evaluate({"x": api.Tokenizer.load(folder / name)}, held)["x"]
+    every = evaluate({name: api.Tokenizer.load(folder / name) for name in ("out", "all", "whole")}, held)
+    for name, expected in every.items():
+        found = told["tokenizers"][name]
         assert {key: found[key] for key in expected} == json.loads(json.dumps(expected))
     # How much each was learned from: out from what also stands in its training split, all and whole from everything.
     train = {text for of in read_split(folder / "out", "train").values() for text in of}
@@ -85,7 +87,7 @@ def test_files_are_judged_on(folder):
     told = ask(folder, folder / "out", "--data", folder / "held.jsonl.zst", "--parallel", folder / "parallel")
     held = {lang: [text.encode() for text in texts(lang, 30, seed=7)] for lang in ("en", "ru")}
     tokenizer = api.Tokenizer.load(folder / "out")
-    expected = evaluate({"x": tokenizer}, held)["x"]
+    expected = evaluate({"out": tokenizer}, held)["out"]
     found = told["tokenizers"]["out"]
     assert (told["text"]["from"], found["learned_share"]) == ("files", 0)
     assert {key: found[key] for key in expected} == json.loads(json.dumps(expected))
@@ -116,6 +118,31 @@ def test_text_that_was_learned_from_is_marked(folder):
     assert first == f"{second}*"
     assert rows["numbers digit by digit"][0] == rows["numbers digit by digit"][1], "is of no text"
     assert "of text that was learned from in part" in done.stdout
+
+
+def test_bits_per_byte_are_printed_for_each_size(folder):
+    ranks = folder / "r50k_base.tiktoken"
+    ranks.write_bytes(rank_file_bytes("r50k"))
+    named = (folder / "out", ranks, folder / "whole", "--data", folder / "held.jsonl.zst")
+    told = ask(folder, *named)["tokenizers"]
+    done = tokcore("evaluate", *named)
+    assert done.returncode == 0, done.stderr
+    printed = done.stdout[done.stdout.index("Bits per byte") :]
+    rows = [line.split("  ") for line in printed.splitlines()]
+    rows = [[cell.strip() for cell in row if cell.strip()] for row in rows]
+    figures = {
+        name: [f"{of[kind]['value']:.3f} ± {of[kind]['margin']:.3f}" for kind in ("equal_data", "equal_tokens")]
+        for name, one in told.items()
+        for of in (one["prediction"],)
+    }
+    ours, theirs = figures["out"] + figures["whole"], figures["r50k_base.tiktoken"]
+    assert [row for row in rows if row[:1] == ["mean of languages"]] == [
+        ["mean of languages", *ours],
+        ["mean of languages", *theirs],
+    ]
+    assert [row[0] for row in rows if row[0:1] in (["400 ids"], ["50,257 ids"])] == ["400 ids", "50,257 ids"]
+    assert "Vocabularies of different sizes are not comparable" in printed
+    assert "not comparable" not in tokcore("evaluate", folder / "out").stdout
 
 
 def test_texts_are_drawn_by_hash(folder):

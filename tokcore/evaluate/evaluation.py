@@ -12,6 +12,7 @@ import numpy.typing as npt
 from tokcore.evaluate.boundaries import NO_COUNTS, Places, tell_boundaries
 from tokcore.evaluate.digit_cuts import measure_digits
 from tokcore.evaluate.overlap import IdCounts, measure_overlap
+from tokcore.evaluate.prediction import measure_prediction
 from tokcore.evaluate.residues import measure_residues
 from tokcore.evaluate.spread import DIGITS, compute_efficiency, find_quantile
 from tokcore.evaluate.token_starts import find_token_starts
@@ -25,12 +26,15 @@ def evaluate(
     tokenizers: Mapping[str, Tokenizer],
     texts: Mapping[str, Sequence[bytes]],
     advance: Callable[[int], None] = lambda _: None,
+    *,
+    threads: int = 1,
 ) -> dict[str, Any]:
     """{name: {measure: figure, ..., "languages": {lang: {...}}}}: measures are those of tokcore.evaluate.measures.
 
     texts: language -> texts, UTF-8; at least one that is not empty. advance: told bytes of text measured, for each
-    tokenizer. A figure is None where the texts, or the tokenizer, do not have what it is about. Those of parallel text
-    are left to tokcore.evaluate.spread. Memory: the words and the ids of each language that occur.
+    tokenizer. A figure is None where the texts, or the tokenizer, do not have what it is about. "prediction" is
+    tokcore.evaluate.prediction's; what is of parallel text is left to tokcore.evaluate.spread. Memory: the words and
+    the ids of each language that occur.
 
     >>> from tokcore.tokenizer.tokenizer import Tokenizer
     >>> told = evaluate({"own": Tokenizer.load("out/first")}, {"en": [b"low lower lowest"]})
@@ -46,6 +50,7 @@ def evaluate(
             advance(len(tokenizers) * sum(map(len, batch)))
     words = {lang: count_words(of) for lang, of in sorted(texts.items())}
     drawn = {lang: draw_words(of) for lang, of in words.items() if len(of) >= LEAST_WORDS}
+    predicted = measure_prediction(tokenizers, texts, threads)
     told = {}
     for name, tokenizer in tokenizers.items():
         languages = {
@@ -60,6 +65,7 @@ def evaluate(
             **counts[name].tell(),
             **_sum_up_languages(languages),
             **measure_digits(tokenizer),
+            "prediction": predicted[name],
             "languages": languages,
         }
     return told
