@@ -161,7 +161,12 @@ def _print_prediction(tokenizers: Mapping[str, Any], text: Mapping[str, Any], sh
                 [make_printable(lang), *_format_prediction([one["languages"][lang] for one in told])]
                 for lang in (langs if show_all else langs[:MOST_ROWS])
             ]
-            heads = [head for name in names for head in (cut_text(make_printable(name), _COLUMN), "equal tokens")]
+            marks = [_LEARNED if tokenizers[name]["learned_share"] else "" for name in names]
+            heads = [
+                head
+                for name, mark in zip(names, marks, strict=True)
+                for head in (cut_text(make_printable(name), _COLUMN) + mark, "equal tokens")
+            ]
             sizes = _say_sizes([tokenizers[name]["vocab_size"] for name in names])
             say("", *format_table([sizes, *heads], [["mean of languages", *_format_prediction(told)], *rows]))
     if len(groups) > 1:

@@ -268,7 +268,13 @@ def test_measures_of_what_was_learned_from(report, documents, tokenizers):
         assert {key: found[key] for key in expected[name]} == json.loads(json.dumps(expected[name]))
         assert found["gini"] == report["tokenizer"]["premiums"]["tokenizers"][name]["gini"]
     assert [one["learned_share"] for one in told["tokenizers"].values()] == [1, None]
-    assert f"{told['tokenizers'][OWN]['bytes_per_token']:.3f}*</td>" in write_page(report).decode()
+    page = write_page(report).decode()
+    assert f"{told['tokenizers'][OWN]['bytes_per_token']:.3f}*</td>" in page
+    for one in told["tokenizers"].values():
+        predicted = one["prediction"]
+        for of in (predicted, *predicted["languages"].values()):
+            for kind in ("equal_data", "equal_tokens"):
+                assert f'{of[kind]["value"]:.3f}<span class="margin"> ± {of[kind]["margin"]:.3f}</span>' in page
 
 
 def test_the_validation_split_is_measured_where_there_is_one(tmp_path):

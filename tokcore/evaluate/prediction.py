@@ -62,7 +62,7 @@ def measure_prediction(
     """
     dealt = {lang: deal_texts(of) for lang, of in sorted(texts.items())}
     dealt = {lang: of for lang, of in dealt.items() if sum(map(len, of)) >= LEAST_TEXTS}
-    told = {}
+    told: dict[str, dict[str, Any]] = {}
     for group in group_sizes({name: tokenizer.vocab_size for name, tokenizer in tokenizers.items()}):
         predicted = compare_predictability(
             {name: tokenizers[name] for name in group},
