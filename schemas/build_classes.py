@@ -278,6 +278,15 @@ class Count:
 class Mix:
     """[mix]"""
 
+    # what is mixed: languages, sources by their names, for a mixture also partitions by keys, such as topic/quality; or
+    # levels, the first shared out first: ["group", "lang", "source"]; others are family and script of languages, and
+    # for a mixture keys of partitions
+    over: str | Sequence[str] | None = None
+    # level = how it is shared out: alpha, weights or shares, and max_epochs; languages, or without them the first
+    # level, as the table itself says, others in proportion to their sizes
+    levels: Mapping[str, Mapping[str, Number | Mapping[str, Number]]] | None = None
+    # for the level group: name = list of languages; others are in the group other
+    groups: Mapping[str, Sequence[str]] | None = None
     # how the counts of languages are weighted
     strategy: Literal["temperature", "unimax", "natural", "weights"] | None = None
     # for temperature: shares p become p**alpha; 1 is natural, 0 makes languages equal
@@ -294,7 +303,7 @@ class Mix:
     max_epochs: Number | None = None
     # for unimax, in units; not set: the size of the corpus
     budget: int | None = None
-    # for weights: language = factor on its counts; 1 if not named
+    # for weights: language or source = factor on its counts; 1 if not named
     weights: Mapping[str, Number] | None = None
 
 
@@ -437,10 +446,17 @@ class Shuffle:
 class Mixture:
     """[mixture]: the training documents of the shards in other proportions, written beside them"""
 
+    # what is mixed: languages, sources by their names, for a mixture also partitions by keys, such as topic/quality; or
+    # levels, the first shared out first: ["group", "lang", "source"]; others are family and script of languages, and
+    # for a mixture keys of partitions
+    over: str | Sequence[str] | None = None
+    # level = how it is shared out: alpha, weights or shares, and max_epochs; languages, or without them the first
+    # level, as the table itself says, others in proportion to their sizes
+    levels: Mapping[str, Mapping[str, Number | Mapping[str, Number]]] | None = None
+    # for the level group: name = list of languages; others are in the group other
+    groups: Mapping[str, Sequence[str]] | None = None
     # how many tokens each language, source or partition gets; not set: no mixture is written
     strategy: Literal["temperature", "unimax", "natural", "weights"] | None = None
-    # what is mixed: languages, sources by their names, or partitions by keys, such as topic/quality
-    over: str | None = None
     # for temperature: shares p of tokens become p**alpha; 1 is natural, 0 makes them equal
     alpha: Number | None = None
     # for weights: language, source or "topic=code" = factor on its tokens; 1 if not named; 0 leaves it out

@@ -137,7 +137,7 @@ def spell_settings(settings: Mapping[str, Any]) -> tuple[str, ...]:
     for name, value in settings.items():
         plain = _make_plain(value)
         inside = {f"{name}.{quote_key(key)}": one for key, one in plain.items()} if isinstance(plain, dict) else {}
-        spelled += [f"{key}={_write_value(one, (key,))}" for key, one in (inside or {name: plain}).items()]
+        spelled += [f"{key}={write_value(one, (key,))}" for key, one in (inside or {name: plain}).items()]
     return tuple(spelled)
 
 
@@ -185,11 +185,16 @@ def _write_tables(tables: Mapping[str, Any]) -> Iterator[str]:
         for one in table if name in SEVERAL else [table]:
             yield ""
             yield f"[[{name}]]" if name in SEVERAL else f"[{name}]"
-            yield from (f"{quote_key(key)} = {_write_value(value, (name, key))}" for key, value in one.items())
+            yield from (f"{quote_key(key)} = {write_value(value, (name, key))}" for key, value in one.items())
     yield ""
 
 
-def _write_value(value: Any, key: Sequence[str]) -> str:
+def write_value(value: Any, key: Sequence[str]) -> str:
+    """A value as TOML spells it. key: for messages. Raises ConfigError for one that TOML does not have.
+
+    >>> write_value({"web": Decimal("0.5"), "langs": ["en", True]}, ("mix",))
+    '{ web = 0.5, langs = ["en", true] }'
+    """
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
@@ -200,8 +205,8 @@ def _write_value(value: Any, key: Sequence[str]) -> str:
         text = format(value, "f")
         return text if "." in text else f"{text}.0"
     if isinstance(value, list):
-        return f"[{', '.join(_write_value(one, key) for one in value)}]"
+        return f"[{', '.join(write_value(one, key) for one in value)}]"
     if isinstance(value, dict):
-        inside = (f"{quote_key(str(name))} = {_write_value(one, key)}" for name, one in value.items())
+        inside = (f"{quote_key(str(name))} = {write_value(one, key)}" for name, one in value.items())
         return f"{{ {', '.join(inside)} }}"
     raise ConfigError(f"{NAME}: {'.'.join(key)} = {value!r}: TOML has no such value")

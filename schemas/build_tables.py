@@ -39,6 +39,7 @@ from tokcore_schemas.document import normalize_lang
 from tokcore_schemas.encodings import ENCODINGS, OTHER_ENCODING_NAMES, UTF8
 from tokcore_schemas.input_format import FileFormat
 from tokcore_schemas.input_format import find_format as find_input_format
+from tokcore_schemas.levels import LANG, LeveledTable, LevelsConfig, make_levels_config
 from tokcore_schemas.plan import Attributes, FieldOfRecord, FilterRule, MapRule, MaskRule, MetadataField, Overlap
 from tokcore_schemas.prefer import PIECES, SOURCE_ORDER, TEXT, parse_preferences
 from tokcore_schemas.setting import REQUIRED, Limits, Setting, key
@@ -78,7 +79,11 @@ _LATER_KEYS: Mapping[str, object] = {
     **dict.fromkeys(("end_of_word", "follow_links", "lang_map", "max_length", "memory_bytes", "ngram_overlap")),
     **dict.fromkeys(("pad_to_multiple_of", "splits", "steps", "weights_file")),
     "bins": {},
+    "flat_keys": (),
+    "groups": {},
+    "levels": {},
     "max_partitions": 1000,
+    "over": ("languages",),
     "partition_by": (),
     "superset": DEFAULT_SUPERSET,
 }
@@ -87,6 +92,10 @@ _LATER_KEYS: Mapping[str, object] = {
 def _show_settings(table: Any) -> str:
     """All settings of a table. hash_settings has them, so a key that came later is there only if it is set."""
     every = {one.name: getattr(table, one.name) for one in dataclasses.fields(table)}
+    return _spell_settings(table, every)
+
+
+def _spell_settings(table: Any, every: Mapping[str, object]) -> str:
     shown = {name: one for name, one in every.items() if name not in _LATER_KEYS or one != _LATER_KEYS[name]}
     return f"{type(table).__name__}({', '.join(f'{name}={one!r}' for name, one in shown.items())})"
 
@@ -383,7 +392,7 @@ class CountTable:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class MixTable:
+class MixTable(LeveledTable):
     """[mix]"""
 
     strategy: Literal["temperature", "unimax", "natural", "weights"] = key(
@@ -424,8 +433,11 @@ class MixTable:
         None, "for unimax, in units; not set: the size of the corpus", least=1, strategies=("unimax",)
     )
     weights: Mapping[str, Decimal] = key(
-        {}, "for weights: language = factor on its counts; 1 if not named", above=0, strategies=("weights",)
+        {}, "for weights: language or source = factor on its counts; 1 if not named", above=0, strategies=("weights",)
     )
+
+    def __repr__(self) -> str:
+        return _show_settings(self)
 
     @property
     def exponents(self) -> mixing.Temperature:
@@ -677,15 +689,11 @@ class ShuffleTable:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class MixtureTable:
+class MixtureTable(LeveledTable):
     """[mixture]: the training documents of the shards in other proportions, written beside them"""
 
     strategy: Literal["temperature", "unimax", "natural", "weights"] | None = key(
         None, "how many tokens each language, source or partition gets; not set: no mixture is written"
-    )
-    over: str = key(
-        "languages",
-        "what is mixed: languages, sources by their names, or partitions by keys, such as topic/quality",
     )
     alpha: Decimal = key(
         mixing.DEFAULT.alpha,
@@ -720,7 +728,10 @@ class MixtureTable:
     )
 
     def __repr__(self) -> str:
-        return _show_settings(self)
+        # In the order of the first releases.
+        every = {one.name: getattr(self, one.name) for one in dataclasses.fields(self) if one.metadata}
+        first = {"strategy": self.strategy, "over": self.over[0] if len(self.over) == 1 else self.level_names}
+        return _spell_settings(self, {**first, **{name: one for name, one in every.items() if name not in first}})
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -1287,6 +1298,7 @@ class BuildConfig:
             pretokenize=make_pretokenizer(self).spec,
             special=tuple(SpecialConfig(t.text, t.role, t.id) for t in (*unpinned, *pinned)),
             mix=self._mix_identity(),
+            levels=self.mix_levels,
             allow_smaller=self.learn.allow_smaller if "allow_smaller" in used else None,
             min_count=self.learn.min_count if "min_count" in used else None,
             # 1 limits nothing either.
@@ -1311,10 +1323,19 @@ class BuildConfig:
         assert isinstance(chosen, LearnedConfig)
         return dataclasses.replace(chosen, vocab_size=self.vocab_sizes)
 
+    @property
+    def mix_levels(self) -> LevelsConfig | None:
+        """How counts are mixed by more than language; None if languages are mixed, and nothing else."""
+        if self.mix.is_flat and self.mix.own_level == LANG:
+            return None
+        return make_levels_config(self.mix, spell_plain)
+
     def _mix_identity(self) -> MixConfig:
         mix = self.mix
         if mix.strategy == "temperature":
             exponents = mix.exponents
+            if mix.own_level != LANG:
+                exponents = exponents._replace(density=Decimal(0))
             density_cap = spell_plain(exponents.density_cap) if exponents.density else "0"
             return TemperatureMix(
                 mix.strategy, mix.unit, spell_plain(exponents.alpha), spell_plain(exponents.density), density_cap
@@ -1359,7 +1380,7 @@ class BuildConfig:
         weights = {name: spell_plain(weight) for name, weight in sorted(mixture.weights.items()) if weight != 1}
         return MixtureConfig(
             strategy=mixture.strategy,
-            over=mixture.over,
+            over=mixture.over[0] if mixture.is_flat else "levels",
             formats=formats,
             plugins=SHARD_FORMATS.find_versions(formats),
             target_tokens=self.shards.target_tokens,
@@ -1371,6 +1392,7 @@ class BuildConfig:
             dtype=self._find_dtype(formats),
             metadata=self.metadata_columns,
             kept=dict(self.kept_weights) if self.kept_weights is not None else None,
+            levels=None if mixture.is_flat else make_levels_config(mixture, spell_plain),
         )
 
     def _find_dtype(self, formats: Sequence[str]) -> str:

@@ -175,6 +175,10 @@ def _iterate_settings(config: object) -> Iterator[tuple[str, object]]:
         yield "normalize.steps", config.normalize
         for name, text in config.pretokenize.items():
             yield f"pretokenize.{'pattern' if name == 'name' else name}", text
+    if isinstance(config, LearnedConfig | MixtureConfig) and config.levels is not None:
+        table = "mix" if isinstance(config, LearnedConfig) else "mixture"
+        for field in dataclasses.fields(config.levels):
+            yield f"{table}.{field.name}", getattr(config.levels, field.name)
     if isinstance(config, LearnedConfig):
         yield "learn.extend", f"tokenizer {config.extends[:16]}" if config.extends else ""
         yield "learn.chat_template", f"sha256 {config.chat_template_sha256[:16]}" if config.chat_template_sha256 else ""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Sequence, Set
 from decimal import Decimal
 from typing import Any, cast
 
@@ -49,12 +49,13 @@ from tokcore_schemas.expressions import parse_expression
 from tokcore_schemas.field_path import has_each
 from tokcore_schemas.field_template import is_template, parse_template
 from tokcore_schemas.input_format import find_format
+from tokcore_schemas.level_checks import check_distinct_languages, check_levels, find_item_fault
+from tokcore_schemas.levels import LANG, settle_flat
 from tokcore_schemas.mask_checks import check_mask
 from tokcore_schemas.mixture_weights import find_weight_fault
 from tokcore_schemas.padding import find_padding
 from tokcore_schemas.plan import DUPLICATE, MASK_REASON
 from tokcore_schemas.setting import list_settings
-from tokcore_schemas.stage_manifests import list_partition_keys
 
 # Settings of [encode] -> the role of the tokens that they hold if they are not set.
 _ROLES = {"prepend": "document_begin", "append": "document_end"}
@@ -82,7 +83,8 @@ def complete(config: BuildConfig, file: BuildFile) -> BuildConfig:
     shards = dataclasses.replace(config.shards, formats=tuple(sorted(config.shards.formats)))
     pack = dataclasses.replace(config.pack, formats=tuple(sorted(config.pack.formats)))
     mixture = dataclasses.replace(config.mixture, formats=tuple(sorted(config.mixture.formats)))
-    return dataclasses.replace(config, shards=shards, mixture=mixture, pack=pack)
+    mixture, mix = settle_flat(mixture, shards.partition_by), settle_flat(config.mix, ())
+    return dataclasses.replace(config, shards=shards, mix=mix, mixture=mixture, pack=pack)
 
 
 def _move_template(source: Source) -> Source:
@@ -520,6 +522,11 @@ def _check_count(config: BuildConfig, file: BuildFile) -> None:
 def _check_mix(config: BuildConfig, file: BuildFile) -> None:
     mix = config.mix
     _check_strategy("mix", mix, file)
+    check_levels(config, "mix", file)
+    if mix.own_level != LANG:
+        for name in ("density", "density_cap", "preset"):
+            if name in _list_changed(mix):
+                raise file.error(("mix", name), f"is for languages, and mix.over lacks lang: remove {name}.")
     if mix.preset is not None:
         for name in mixing.Temperature._fields:
             if getattr(mix, name) != getattr(mixing.DEFAULT, name):
@@ -560,26 +567,13 @@ def _check_unused(name: str, table: Any, what: str, example: str, file: BuildFil
 
 
 def _check_weights(config: BuildConfig, file: BuildFile) -> None:
-    if not config.mix.weights:
+    weights, level = config.mix.weights, config.mix.own_level
+    if not weights:
         raise file.error(("mix", "weights"), "is missing: add a table [mix.weights] with lines like en = 1.5.")
-    _check_distinct_languages(config, ("mix", "weights"), config.mix.weights, file)
-    if any(source.lang_field is not None for source in config.sources):
-        return
-    langs = sorted({config.spell_lang(source.lang) for source in config.sources if source.lang is not None})
-    for lang in config.mix.weights:
-        if config.spell_lang(lang) not in langs:
-            raise file.error(
-                ("mix", "weights", lang),
-                f"weighs a language that no source has: expected one of {', '.join(langs)}."
-                f"{suggest_nearest(lang, langs)}",
-            )
-
-
-def _check_distinct_languages(
-    config: BuildConfig, key: tuple[str, str], weights: Iterable[str], file: BuildFile
-) -> None:
-    if config.normalizes_langs and (found := find_twins(weights)) is not None:
-        raise file.error((*key, found[1]), f"and {found[0]} are the same language: remove one of the two.")
+    if level == LANG:
+        check_distinct_languages(config, ("mix", "weights"), weights, file)
+    if (fault := find_item_fault(config, level, weights, config.mix.groups)) is not None:
+        raise file.error(("mix", "weights", fault.name), fault.what)
 
 
 def _check_special(config: BuildConfig, file: BuildFile) -> None:
@@ -779,21 +773,7 @@ def _check_mixture(config: BuildConfig, file: BuildFile) -> None:
         )
     if mixture.strategy == "unimax" and mixture.max_epochs is None:
         raise file.error(("mixture", "max_epochs"), "is missing: unimax needs it, for example max_epochs = 4.")
-    if mixture.over == "sources":
-        for number, source in enumerate(config.sources):
-            if not source.name:
-                raise file.error(
-                    ("source", number, "name"),
-                    'is missing, and mixture.over = "sources" mixes sources by name: add, for example, name = "web".',
-                )
-    for one in list_partition_keys(mixture.over):
-        if one not in config.shards.partition_by:
-            known = ("languages", "sources", *config.shards.partition_by)
-            raise file.error(
-                ("mixture", "over"),
-                f"= {show_value(mixture.over)}: {one} is none of {', '.join(known)}. Keys of shards.partition_by stand "
-                f"with / between them.{suggest_nearest(one, known)}",
-            )
+    check_levels(config, "mixture", file)
     if mixture.strategy == "weights":
         _check_mixture_weights(config, file)
     _check_formats(config, mixture.formats, ("mixture", "formats"), file)
@@ -805,8 +785,8 @@ def _check_mixture_weights(config: BuildConfig, file: BuildFile) -> None:
         if weights:
             raise file.error(("mixture", "weights_file"), "and weights exclude each other: remove one of them.")
         raise file.error(("mixture", "weights"), "is missing: add a table [mixture.weights] with lines like en = 1.5.")
-    if config.mixture.over == "languages":
-        _check_distinct_languages(config, ("mixture", "weights"), weights, file)
+    if config.mixture.own_level == LANG:
+        check_distinct_languages(config, ("mixture", "weights"), weights, file)
     if (fault := find_weight_fault(config)) is not None:
         raise file.error(("mixture", "weights", *filter(None, [fault.name])), fault.what)
 

@@ -40,7 +40,7 @@ from tokcore_schemas.build_tables import (
     make_reserved,
 )
 from tokcore_schemas.paths import expand
-from tokcore_schemas.setting import MAX_INTEGER, Number, Setting, list_settings
+from tokcore_schemas.setting import MAX_INTEGER, Number, Setting, find_inner_table, list_settings
 from tokcore_schemas.toml_lines import Key, find_place, spell_key
 
 T = TypeVar("T")
@@ -272,6 +272,12 @@ def _read_value(file: BuildFile, setting: Setting, value: Any, key: Key) -> Any:
         return _read_number(file, setting, value, key, whole=kind is int)
     if kind == Mapping[str, tuple[Decimal, ...]]:
         return _read_bounds(file, setting, value, key)
+    if kind == Mapping[str, tuple[str, ...]]:
+        return _read_lists(file, value, key)
+    if (inside := find_inner_table(kind)) is not None:
+        if not isinstance(value, dict):
+            raise file.error(key, f"= {show_value(value)}: expected a table of tables.")
+        return {name: _read_table(file, inside, item, (*key, name)) for name, item in value.items()}
     is_of_numbers = kind == Mapping[str, Decimal]
     if limits.keys and not is_of_numbers:
         return _read_options(file, setting, value, key)
@@ -310,6 +316,15 @@ def _read_bounds(file: BuildFile, setting: Setting, value: Any, key: Key) -> dic
         name: tuple(_read_number(file, setting, one, (*key, name, i), whole=False) for i, one in enumerate(numbers))
         for name, numbers in value.items()
     }
+
+
+def _read_lists(file: BuildFile, value: Any, key: Key) -> dict[str, tuple[str, ...]]:
+    if not isinstance(value, dict):
+        raise file.error(key, f'= {show_value(value)}: expected a table of lists: {key[-1]} = {{ a = ["en", "de"] }}.')
+    for name, items in value.items():
+        if not isinstance(items, list) or not items or not all(isinstance(one, str) and one for one in items):
+            raise file.error((*key, name), f'= {show_value(items)}: expected a list of strings, as ["en", "de"].')
+    return {name: tuple(items) for name, items in value.items()}
 
 
 def _read_options(file: BuildFile, setting: Setting, value: Any, key: Key) -> dict[str, str | bool]:

@@ -13,7 +13,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from tokcore_schemas.build_tables import TABLES, FilterTable, list_parameters
-from tokcore_schemas.setting import Setting, list_settings
+from tokcore_schemas.setting import Setting, find_inner_table, list_settings
 
 FILE = Path(__file__).with_name("build_classes.py")
 _WIDTH = 120
@@ -94,6 +94,10 @@ def _spell_type(setting: Setting) -> str:
         return _spell_string(setting)
     if kind == Mapping[str, tuple[Decimal, ...]]:
         return "Mapping[str, Sequence[Number]]"
+    if kind == Mapping[str, tuple[str, ...]]:
+        return "Mapping[str, Sequence[str]]"
+    if find_inner_table(kind) is not None:
+        return "Mapping[str, Mapping[str, Number | Mapping[str, Number]]]"
     if kind == Mapping[str, str]:
         return "Mapping[str, str]"
     return "Mapping[str, Number]" if kind == Mapping[str, Decimal] else "Mapping[str, str | bool]"

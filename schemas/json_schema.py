@@ -20,7 +20,7 @@ from tokcore_schemas.build_tables import (
     AttributesTable,
     list_parameters,
 )
-from tokcore_schemas.setting import MAX_INTEGER, Setting, list_settings
+from tokcore_schemas.setting import MAX_INTEGER, Setting, find_inner_table, list_settings
 
 RESERVED_TEXT = "that many more special tokens, <|reserved_special_token_0|> and so on, which no text becomes"
 CODE_TEXT = f"true adds {', '.join(CODE_TOKENS)}, where they are not declared"
@@ -104,6 +104,10 @@ def _describe_type(setting: Setting) -> dict[str, Any]:
         return _describe_string(setting)
     if kind == Mapping[str, tuple[Decimal, ...]]:
         return {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "number"}}}
+    if kind == Mapping[str, tuple[str, ...]]:
+        return {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "string"}, "minItems": 1}}
+    if (inside := find_inner_table(kind)) is not None:
+        return {"type": "object", "additionalProperties": _describe_table(inside)}
     if kind == Mapping[str, str]:
         return {"type": "object", "additionalProperties": _describe_string(setting)}
     if limits.keys and kind == Mapping[str, Decimal]:

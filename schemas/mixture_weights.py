@@ -5,42 +5,35 @@ from __future__ import annotations
 import dataclasses
 import posixpath
 from collections.abc import Callable
-from typing import NamedTuple
+from decimal import Decimal
 
 from tokcore.errors import ConfigError
-from tokcore.formats.partition_names import find_name_fault
 from tokcore.train.weights_file import parse_weights
 from tokcore_schemas.build_tables import BuildConfig
-from tokcore_schemas.config_reader import suggest_nearest
-from tokcore_schemas.stage_manifests import list_partition_keys
-
-
-class WeightFault(NamedTuple):
-    """A weight that nothing has, and what is wrong with it; without a name, what is wrong with all of them."""
-
-    name: str
-    what: str
+from tokcore_schemas.level_checks import WeightFault, find_item_fault, find_partition_fault
+from tokcore_schemas.levels import LANG
 
 
 def find_weight_fault(config: BuildConfig) -> WeightFault | None:
     """The first weight of the mixture that cannot have that name; None if all may."""
-    weights = config.mixture.weights
-    if keys := list_partition_keys(config.mixture.over):
-        faults = ((name, find_name_fault(name, keys)) for name in weights)
-        return next((WeightFault(name, f"weighs no partition: {fault}.") for name, fault in faults if fault), None)
-    over_sources = config.mixture.over == "sources"
-    if not over_sources and any(source.lang_field is not None for source in config.sources):
-        return None
-    spell = str if over_sources else config.spell_lang
-    known = sorted({spell((source.name if over_sources else source.lang) or "") for source in config.sources})
-    what = "source" if over_sources else "language"
-    for name in weights:
-        if spell(name) not in known:
-            hint = suggest_nearest(name, known)
-            return WeightFault(name, f"weighs a {what} that is not there: expected one of {', '.join(known)}.{hint}")
-    if weights and all(weights.get(name) == 0 for name in known):
+    mixture = config.mixture
+    if mixture.flat_keys:
+        return find_partition_fault(mixture.flat_keys, mixture.weights)
+    if (fault := find_item_fault(config, mixture.own_level, mixture.weights, mixture.groups)) is not None:
+        return fault
+    if mixture.is_flat and mixture.weights and not any(_list_weights(config)):
         return WeightFault("", "are all 0: nothing would be in the mixture.")
     return None
+
+
+def _list_weights(config: BuildConfig) -> list[Decimal]:
+    """The weights of what is there, as far as the build file knows."""
+    mixture, names = config.mixture, "lang" if config.mixture.own_level == LANG else "name"
+    if names == "lang" and any(source.lang_field is not None for source in config.sources):
+        return [Decimal(1)]
+    there = [getattr(source, names) or "" for source in config.sources]
+    spelled = {config.spell_lang(name) if names == "lang" else name for name in there}
+    return [mixture.weights.get(name, Decimal(1)) for name in spelled]
 
 
 def read_mixture_weights(config: BuildConfig, read: Callable[[str], bytes]) -> BuildConfig:

@@ -61,7 +61,7 @@ class Setting:
 
     attribute: str
     # str, int, bool, Decimal, object (any of these), Literal[...], tuple[..., ...], Mapping[str, Decimal | str | bool],
-    # Mapping[str, tuple[Decimal, ...]]
+    # Mapping[str, tuple[Decimal | str, ...]], Mapping[str, a class of settings]
     kind: Any  # without None
     text: str
     limits: Limits
@@ -81,6 +81,12 @@ class Setting:
 def list_settings(table: type) -> Mapping[str, Setting]:
     """Key in the file -> its setting, in the order of the table's class."""
     return _list_settings(table)
+
+
+def find_inner_table(kind: Any) -> Any:
+    """The class of the tables that a setting has by name; None if it has none."""
+    inside = typing.get_args(kind)[-1] if typing.get_origin(kind) is Mapping else None
+    return inside if dataclasses.is_dataclass(inside) else None
 
 
 @functools.cache  # each look at a class takes a millisecond, and a build file has many tables

@@ -14,6 +14,7 @@ from tokcore.files.jsonable import written_unless
 from tokcore.formats.partition_names import Partitioning
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore_schemas.count_key import CountedBy, CountKey
+from tokcore_schemas.levels import LevelsConfig
 from tokcore_schemas.manifest import Manifest
 from tokcore_schemas.plan import DUPLICATE, ReadSettings, Runs
 
@@ -275,6 +276,7 @@ class LearnedConfig:
     chat_template_sha256: str = written_unless("")
     max_length: int | None = written_unless(None)
     splits: Literal["", "train"] = written_unless("")  # that are learned from; empty: all
+    levels: LevelsConfig | None = written_unless(None)  # None: languages are mixed
     plugins: Plugins = written_unless(None)  # the model, if it is of another distribution
 
 
@@ -308,14 +310,25 @@ class TokenizerTotals:
     fingerprint: str
     vocab_size: int
     mix: dict[str, str | int | dict[str, int]]  # Mix.describe(); empty of an imported tokenizer
+    # Level -> item -> its shares; only where more than languages are mixed.
+    levels: dict[str, dict[str, LevelShare]] | None = written_unless(None)
     # Model.facts() follow.
     merges: int | None = written_unless(None)
     lossless: bool | None = written_unless(None)  # False: texts do not come back
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class LevelShare:
+    """What an item of a level has of the counts, before and after weighting, over all items above it."""
+
+    share_of_bytes: Share
+    share_of_pretokens: Share
+    share_of_documents: Share
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class MixedLanguage:
-    weight: int
+    weight: int | None  # None: its sources have several
     share_of_bytes: Share
     share_of_pretokens: Share
     share_of_documents: Share
@@ -412,7 +425,7 @@ ShardsManifest = Manifest[ShardsConfig, ShardsTotals, EncodedLanguage, ShardFact
 @dataclasses.dataclass(frozen=True, slots=True)
 class MixtureConfig:
     strategy: Literal["temperature", "unimax", "natural", "weights"]
-    over: str  # languages, sources, or keys of partitions: topic/quality
+    over: str  # languages, sources, keys of partitions such as topic/quality, or levels
     formats: tuple[str, ...]
     target_tokens: int
     compression: str
@@ -427,11 +440,12 @@ class MixtureConfig:
     # Language, source or partition -> how often its documents came before an update that kept this, as COPIES or
     # COPIES+CUT of MixtureShare; others come once. Then strategy, weights, tokens and max_epochs decide nothing.
     kept: dict[str, str] | None = written_unless(None)
+    levels: LevelsConfig | None = written_unless(None)  # where `over` is "levels"
 
     @property
     def partition_keys(self) -> tuple[str, ...]:
         """The keys of the partitions that are mixed; none if languages or sources are."""
-        return list_partition_keys(self.over)
+        return self.levels.partition_keys if self.levels is not None else list_partition_keys(self.over)
 
 
 def list_partition_keys(over: str) -> tuple[str, ...]:
@@ -477,6 +491,8 @@ class MixtureTotals:
     sources: dict[str, MixtureShare]  # by name, for sources that have one
     # By the keys that are mixed, or, where those are none, by shards.partition_by.
     partitions: dict[str, MixtureShare] | None = written_unless(None)
+    # By what documents are at each level, such as `lang=en/source=web`; only of a mixture by levels.
+    paths: dict[str, MixtureShare] | None = written_unless(None)
 
 
 # As of shards; what it says of each language is about training documents alone.

@@ -33,5 +33,5 @@ What they read and write:
 - ledger: the sums that must balance. counted_items: what is kept of work items that were counted.
 - rejects: the files of rejected/. overlap_receipt: that of test items. reject_causes: why most records were rejected.
 - token_count_table: what the shards hold. tokenizer_files: what a tokenizer consists of.
-- dataset_card: README.md of the output.
+- mixed_levels: what a mix by levels came to. dataset_card: README.md of the output.
 """

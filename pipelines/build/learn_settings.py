@@ -23,8 +23,9 @@ from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.store.tokenizers import load_spec
 from tokcore_schemas.build_tables import VERSION, BuildConfig
 from tokcore_schemas.config import parse_config
+from tokcore_schemas.levels import describe_levels
 from tokcore_schemas.stage_manifests import PIECE_SETTINGS, CountsConfig, LearnedConfig, SpecialConfig
-from tokcore_schemas.stage_table import TOKENIZER, WHOLE
+from tokcore_schemas.stage_table import COUNTS, TOKENIZER, WHOLE
 
 _DECIMALS = ("character_coverage", "superset")
 _TAKEN_OVER = (
@@ -33,7 +34,7 @@ _TAKEN_OVER = (
     *PIECE_SETTINGS,
 )
 _EXTEND = "learn.extend="
-# A build file needs a source. This one is never read.
+# A build file needs a source. These, by the names that were counted apart, are never read.
 _SOURCE = {"files": "*.jsonl", "lang_field": "lang"}
 
 
@@ -52,7 +53,7 @@ def read_learn_config(output: str, assigned: Sequence[str] = ()) -> BuildConfig:
         )
     learned = require_manifest(output, TOKENIZER).config
     spec = load_spec(output)
-    tables = {"version": VERSION, "source": [_SOURCE], **_describe_counting(counts)}
+    tables = {"version": VERSION, "source": _list_sources(output, counts), **_describe_counting(counts)}
     if isinstance(learned, LearnedConfig):
         if learned.extends and not any(one.startswith(_EXTEND) for one in assigned):
             raise ConfigError(
@@ -81,6 +82,14 @@ def read_learn_config(output: str, assigned: Sequence[str] = ()) -> BuildConfig:
     return dataclasses.replace(config, sources=())
 
 
+def _list_sources(output: str, counts: CountsConfig) -> list[dict[str, Any]]:
+    if "source" not in counts.apart_by:
+        return [_SOURCE]
+    counted = require_manifest(output, COUNTS)
+    names = sorted({one.source for of in counted.languages.values() for one in of.origins})
+    return [{**_SOURCE, **({"name": name} if name else {})} for name in names] or [_SOURCE]
+
+
 def _describe_counting(counts: CountsConfig) -> dict[str, Any]:
     """The tables that say how pre-tokens were counted."""
     steps, spaces = counts.normalize, {}
@@ -103,7 +112,9 @@ def _describe_counting(counts: CountsConfig) -> dict[str, Any]:
 def _describe_learning(learned: LearnedConfig) -> dict[str, Any]:
     """The tables with which the output's own tokenizer was learned."""
     found = {name: getattr(learned, name) for name in _TAKEN_OVER}
-    mix: dict[str, Any] = {key: value for key, value in to_jsonable(learned.mix).items() if value is not None}
+    # Every field: the JSON form leaves out a density of 0, for which the default would stand.
+    fields = dataclasses.fields(learned.mix)
+    mix: dict[str, Any] = {one.name: of for one in fields if (of := getattr(learned.mix, one.name)) is not None}
     mix |= {key: Decimal(mix[key]) for key in _MIX_DECIMALS if key in mix}
     if "weights" in mix:
         mix["weights"] = {lang: Decimal(value) for lang, value in mix["weights"].items()}
@@ -120,7 +131,7 @@ def _describe_learning(learned: LearnedConfig) -> dict[str, Any]:
             },
         },
         "special": _describe_special(learned.special),
-        "mix": mix,
+        "mix": {**mix, **describe_levels(learned.levels)},
     }
 
 

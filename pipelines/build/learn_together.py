@@ -24,7 +24,7 @@ from tokcore_pipelines.work.counted_parts import CountedParts
 from tokcore_pipelines.work.item_results import read_record, read_records
 from tokcore_pipelines.work.learn_from_disk import LEAST_BYTES, READ_BYTES, can_learn_from_disk, describe_round
 from tokcore_pipelines.work.learn_memory import find_learn_memory, find_row_bytes
-from tokcore_pipelines.work.learn_model import find_rounds_options, weigh_languages
+from tokcore_pipelines.work.learn_model import find_rounds_options, weigh_tables
 from tokcore_pipelines.work.learn_rounds import (
     GatheredWords,
     PartOfRound,
@@ -68,14 +68,15 @@ def learn_together(
     is_alone = run.session is None and (run.options.is_local or run.config.learn.memory_bytes is None)
     if is_alone or not can_learn_from_disk(run.config):
         return None
-    learned_from, _, mix = weigh_languages(run.config, counted)
+    weighed = weigh_tables(run.config, counted)
     plan = attempts.result(PLAN_KEY, RoundsPlan)
     if plan is None:
-        plan = attempts.record(PLAN_KEY, _plan(run, learned_from))
+        plan = attempts.record(PLAN_KEY, _plan(run, weighed.counted))
     if not plan.parts:
         return None
-    options = find_rounds_options(run.config, mix, max(sizes))
-    groups = list_groups(learned_from.list_weighted(mix.weights), plan.parts)
+    options = find_rounds_options(run.config, weighed.mix, max(sizes))
+    weights = ((weighed.find_weight(run.config, key), url, rows) for key, url, rows in weighed.counted.sized_tables)
+    groups = list_groups([(url, weight, rows) for weight, url, rows in weights if weight is not None], plan.parts)
     bits = min(MAX_BOUND_BITS, divide_memory(plan.part_bytes).bound_bits)
     job = RoundsJob(
         attempts,

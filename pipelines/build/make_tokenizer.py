@@ -53,6 +53,7 @@ from tokcore_pipelines.work.learn_on_worker import (
     learn_on_worker,
     read_learned,
 )
+from tokcore_pipelines.work.mix_by_level import Levels
 from tokcore_schemas.build_tables import BuildConfig
 from tokcore_schemas.manifest import AnyManifest
 from tokcore_schemas.refs import StoredFile
@@ -91,14 +92,14 @@ def make_tokenizer(run: BuildRun, imported: TokenizerSpec | None) -> TokenizerMa
             url = urls.join(run.output, several.stage, chosen.fingerprint, FILE_NAME)
             sha256 = several.file(f"{chosen.fingerprint}/{FILE_NAME}").sha256
             spec = TokenizerSpec.from_json_bytes(storage.read_bytes(url), url, sha256)
-            learned = Learned({size: spec}, chosen.mix, several.languages)
+            learned = Learned({size: spec}, chosen.mix, several.languages, chosen.levels)
         else:
             learned = cut or learn_from(run, (size,), _list_counted(run), attempts, merges)
         spec = learned.specs[size]
         for why in list_untold(spec):
             run.progress.say(f"warning: {why}. The tokenizer has no tokenizer.json")
         files = write_artifacts({"": spec}, attempts, run.progress)
-        return Made(files, sum_up_tokenizer(spec, learned.mix), learned.languages)
+        return Made(files, sum_up_tokenizer(spec, learned.mix, learned.levels), learned.languages)
 
     return run_stage(run, key, make)
 
@@ -127,15 +128,18 @@ def _make_tokenizers(run: BuildRun) -> TokenizersManifest | None:
         distinct = {spec.fingerprint: spec for spec in learned.specs.values()}
         specs = {f"{fingerprint}/": spec for fingerprint, spec in distinct.items()}
         files = write_artifacts(specs, attempts, run.progress)
-        sizes = {str(size): sum_up_tokenizer(spec, learned.mix) for size, spec in learned.specs.items()}
+        sizes = {str(size): sum_up_tokenizer(spec, learned.mix, learned.levels) for size, spec in learned.specs.items()}
         return Made(files, TokenizersTotals(sizes), learned.languages)
 
     return run_stage(run, key, make)
 
 
-def sum_up_tokenizer(spec: TokenizerSpec, mix: dict[str, Any]) -> TokenizerTotals:
-    """What a manifest says of a tokenizer. mix: how the counts of languages were weighted; empty of an imported one."""
-    return TokenizerTotals(spec.fingerprint, spec.vocab_size, mix, **spec.model.facts())
+def sum_up_tokenizer(spec: TokenizerSpec, mix: dict[str, Any], levels: Levels | None = None) -> TokenizerTotals:
+    """What a manifest says of a tokenizer.
+
+    mix: how counts were weighted; empty of an imported one. levels: the shares where more than languages were mixed.
+    """
+    return TokenizerTotals(spec.fingerprint, spec.vocab_size, mix, levels=levels, **spec.model.facts())
 
 
 def recount_tokenizer(stored: Stored, _: object) -> Made[TokenizerTotals, MixedLanguage, TokenizerFile]:
@@ -154,7 +158,7 @@ def recount_tokenizer(stored: Stored, _: object) -> Made[TokenizerTotals, MixedL
             raise FormatError(f"not one of the tokenizers in {several.stage}/")
     _require_artifacts(made, {"": spec})
     files = recount_artifacts(get_folder(stored.url, made.stage), made)
-    return Made(files, sum_up_tokenizer(spec, made.totals.mix), made.languages)
+    return Made(files, sum_up_tokenizer(spec, made.totals.mix, made.totals.levels), made.languages)
 
 
 def recount_sizes(stored: Stored, _: object) -> Made[TokenizersTotals, MixedLanguage, TokenizerFile]:
@@ -169,7 +173,9 @@ def recount_sizes(stored: Stored, _: object) -> Made[TokenizersTotals, MixedLang
     for size, one in made.totals.sizes.items():
         if (num := len(specs[one.fingerprint].model.tokens) + len(specs[one.fingerprint].special)) > int(size):
             raise FormatError(f"totals: {size}: a tokenizer of {num} tokens")
-    sizes = {size: sum_up_tokenizer(specs[one.fingerprint], one.mix) for size, one in made.totals.sizes.items()}
+    sizes = {
+        size: sum_up_tokenizer(specs[one.fingerprint], one.mix, one.levels) for size, one in made.totals.sizes.items()
+    }
     files = recount_artifacts(get_folder(stored.url, made.stage), made)
     return Made(files, TokenizersTotals(sizes), made.languages)
 

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from tokcore.errors import LedgerError
 from tokcore.formats.shard_facts import ShardFacts
-from tokcore.train.document_shares import Copies, choose_copies, count_wanted, share_tokens
+from tokcore.learn.level_shares import Level, Path
+from tokcore.train.document_shares import Copies, choose_copies, count_wanted, share_tokens, share_tokens_by_levels
 from tokcore_pipelines.build.commit import require_manifest
 from tokcore_pipelines.build.derived_before import DerivedBefore, find_derived_before
 from tokcore_pipelines.build.shard_files import list_shard_files
@@ -38,6 +39,7 @@ from tokcore_pipelines.work.mix_part import (
 )
 from tokcore_pipelines.work.result_keys import make_table_key
 from tokcore_schemas.copies import NUM_CELLS, choose_num_segments
+from tokcore_schemas.levels import LevelsConfig, make_levels
 from tokcore_schemas.refs import Measured, MixedSums, MixPart, PartMeasured, PartMixed
 from tokcore_schemas.shuffle import choose_num_parts
 from tokcore_schemas.stage_manifests import (
@@ -152,16 +154,41 @@ def _decide(
         copies = {name: read_copies(config.kept.get(name, "1")) for name in sorted(cells)}
         wanted = {name: count_wanted(copies[name], own) for name, own in cells.items()}
         return Decision(wanted, copies, *_choose_sizes(config, shards, _count_tokens(wanted, parts)))
-    wanted = share_tokens(
-        {name: sum(own) for name, own in cells.items()},
+    sizes = {name: sum(own) for name, own in cells.items()}
+    if config.levels is not None:
+        names = {(one.lang, one.source, one.partition) for one in _iterate_measured(parts)}
+        paths = {name_mixed(config, *one): config.levels.find_path(*one) for one in sorted(names)}
+        wanted = _share_by_levels(config, config.levels, paths, sizes)
+    else:
+        wanted = _share_flat(config, sizes, is_whole)
+    copies = {name: choose_copies(name, wanted[name], cells[name]) for name in sorted(cells)}
+    return Decision(wanted, copies, *_choose_sizes(config, shards, _count_tokens(wanted, parts)))
+
+
+def _share_flat(config: MixtureConfig, sizes: Mapping[str, int], is_whole: bool) -> dict[str, int]:
+    return share_tokens(
+        sizes,
         config.strategy,
         alpha=Decimal(config.alpha) if config.alpha else None,
-        weights={name: Decimal(weight) for name, weight in (config.weights or {}).items() if is_whole or name in cells},
+        weights={name: Decimal(weight) for name, weight in (config.weights or {}).items() if is_whole or name in sizes},
         tokens=config.tokens,
         max_epochs=Decimal(config.max_epochs) if config.max_epochs else None,
     )
-    copies = {name: choose_copies(name, wanted[name], cells[name]) for name in sorted(cells)}
-    return Decision(wanted, copies, *_choose_sizes(config, shards, _count_tokens(wanted, parts)))
+
+
+def _share_by_levels(
+    config: MixtureConfig, levels: LevelsConfig, paths: Mapping[str, Path], sizes: Mapping[str, int]
+) -> dict[str, int]:
+    """How many tokens each path gets. paths: name -> path."""
+    own = Level("")
+    if config.strategy in ("temperature", "unimax"):
+        own = Level("", alpha=Decimal(config.alpha or 0))
+    elif config.strategy == "weights":
+        own = Level("", weights={name: Decimal(weight) for name, weight in (config.weights or {}).items()})
+    told = make_levels(levels, own, "mixture", Decimal(config.max_epochs) if config.max_epochs else None)
+    there = {path: sizes[name] for name, path in paths.items() if sizes[name]}
+    budget = sum(there.values()) if config.tokens is None else config.tokens
+    return share_tokens_by_levels(paths, there, told, budget)
 
 
 def _count_tokens(wanted: Mapping[str, int], parts: Iterable[PartMeasured]) -> int:
@@ -194,7 +221,8 @@ def read_copies(spelled: str) -> Copies:
 
 def list_mixed(made: MixtureManifest) -> Mapping[str, MixtureShare]:
     """The receipt of each language, source or partition, whichever are mixed."""
-    return _choose_receipts(made.config, made.languages, made.totals.sources, made.totals.partitions or {})
+    totals = made.totals
+    return _choose_receipts(made.config, made.languages, totals.sources, totals.partitions or {}, totals.paths or {})
 
 
 def _read_decision(made: MixtureManifest) -> Decision:
@@ -225,7 +253,9 @@ def _add_up_sums(parts: Iterable[PartMixed]) -> list[MixedSums]:
 
 
 def _choose_receipts(config: MixtureConfig, *receipts: dict[str, MixtureShare]) -> dict[str, MixtureShare]:
-    """The receipts of what is mixed. receipts: of languages, of sources, of partitions."""
+    """The receipts of what is mixed. receipts: of languages, of sources, of partitions, of paths by levels."""
+    if config.levels is not None:
+        return receipts[3]
     return receipts[2 if config.partition_keys else 1 if config.over == "sources" else 0]
 
 
@@ -241,8 +271,14 @@ def _sum_up(
         )
         for what in ("lang", "source", "partition")
     )
+    by_path: dict[str, MixtureShare] = {}
+    if job.config.levels is not None:
+        by_path = _write_receipts(
+            [(name_mixed(job.config, one.lang, one.source, one.partition), one) for one in _iterate_measured(measured)],
+            [(name_mixed(job.config, one.lang, one.source, one.partition), one) for one in mixed],
+        )
     whole = sum(decided.wanted.values())
-    chosen = _choose_receipts(job.config, by_lang, by_source, by_partition)
+    chosen = _choose_receipts(job.config, by_lang, by_source, by_partition, by_path)
     for name, share in chosen.items():
         copies = decided.copies[name]
         chosen[name] = dataclasses.replace(
@@ -270,6 +306,7 @@ def _sum_up(
         fingerprint=job.settings.fingerprint,
         sources=by_source,
         partitions=by_partition or None,
+        paths=by_path or None,
     )
     return totals, by_lang
 
@@ -353,19 +390,20 @@ def show_receipts(made: MixtureManifest) -> list[str]:
                 lines += ["", "--keep-weights: documents come as often as before the update; new ones come once"]
             header = [what, "tokens", "in mixture", "share wanted", "share", "epochs", "left out", "repeated"]
             lines += ["", *format_table(header, rows)]
-    return [*lines, *_show_partitions(made.totals.partitions or {})]
+    paths = _show_largest("level by level", made.totals.paths or {})
+    return [*lines, *_show_largest("partition", made.totals.partitions or {}), *paths]
 
 
-def _show_partitions(partitions: Mapping[str, MixtureShare]) -> list[str]:
-    """Lines of the largest partitions, whose names are long: with fewer columns than the others."""
-    largest = sorted(partitions.items(), key=lambda item: (-item[1].mixed_tokens, item[0]))[:MOST_ROWS]
+def _show_largest(what: str, shares: Mapping[str, MixtureShare]) -> list[str]:
+    """Lines of the largest partitions or paths, whose names are long: with fewer columns than the others."""
+    largest = sorted(shares.items(), key=lambda item: (-item[1].mixed_tokens, item[0]))[:MOST_ROWS]
     rows = [
         [make_printable(name), format_number(one.tokens), format_number(one.mixed_tokens), one.share, one.epochs]
         for name, one in largest
     ]
-    lines = ["", *format_table(["partition", "tokens", "in mixture", "share", "epochs"], rows)] if rows else []
-    if len(largest) < len(partitions):
-        lines.append(f"and {len(partitions) - len(largest):,} more, in {MIXED.name}/manifest.json")
+    lines = ["", *format_table([what, "tokens", "in mixture", "share", "epochs"], rows)] if rows else []
+    if len(largest) < len(shares):
+        lines.append(f"and {len(shares) - len(largest):,} more, in {MIXED.name}/manifest.json")
     return lines
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
-from decimal import Decimal
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from tokcore.errors import ConfigError
+from tokcore_schemas.build_tables import MixTable, MixtureTable
 from tokcore_schemas.config import BuildConfig
 from tokcore_schemas.document import find_twins, normalize_lang
+from tokcore_schemas.levels import LANG, spell_languages
 from tokcore_schemas.plan import ReadSettings
 
 _MOST_NAMED = 3
+Mixing = TypeVar("Mixing", MixTable, MixtureTable)
 
 
 def settle_languages(config: BuildConfig, stored: Callable[[], Iterable[ReadSettings]]) -> BuildConfig:
@@ -27,12 +30,7 @@ def settle_languages(config: BuildConfig, stored: Callable[[], Iterable[ReadSett
     if not config.normalizes_langs:
         _refuse_twins(config)
         return config
-    mixture = config.mixture
-    if mixture.over == "languages":
-        mixture = dataclasses.replace(mixture, weights=_spell(mixture.weights))
-    return dataclasses.replace(
-        config, mix=dataclasses.replace(config.mix, weights=_spell(config.mix.weights)), mixture=mixture
-    )
+    return dataclasses.replace(config, mix=_spell_table(config.mix), mixture=_spell_table(config.mixture))
 
 
 def describe_kept_spelling(config: BuildConfig, languages: Iterable[str]) -> str:
@@ -55,7 +53,10 @@ def describe_kept_spelling(config: BuildConfig, languages: Iterable[str]) -> str
 def _matters(config: BuildConfig) -> bool:
     """Whether the rules can differ: languages come from records, or the build file spells some in other case."""
     named = [source.lang for source in config.sources if source.lang is not None]
-    named += [*config.mix.weights, *config.mixture.weights]
+    for table in (config.mix, config.mixture):
+        named += [*table.weights, *(lang for langs in table.groups.values() for lang in langs)]
+        if (told := table.levels.get(LANG)) is not None:
+            named += [*told.weights, *told.shares]
     return any(source.lang_field for source in config.sources) or any(normalize_lang(lang) != lang for lang in named)
 
 
@@ -65,8 +66,11 @@ def _is_as_written(settings: ReadSettings) -> bool:
     return is_of_records or normalize_lang(settings.lang) != settings.lang
 
 
-def _spell(weights: Mapping[str, Decimal]) -> dict[str, Decimal]:
-    return {normalize_lang(lang): weight for lang, weight in weights.items()}
+def _spell_table(table: Mixing) -> Mixing:
+    if table.own_level == LANG:
+        weights = {normalize_lang(lang): weight for lang, weight in table.weights.items()}
+        table = dataclasses.replace(table, weights=weights)
+    return spell_languages(table, normalize_lang)
 
 
 def _refuse_twins(config: BuildConfig) -> None:

@@ -60,7 +60,7 @@ def cut_tokenizer(run: BuildRun, key: StageKey[Any]) -> Learned | None:
         cut = make_smaller(spec, run.config.vocab_size, special)
     except ConfigError:  # a vocabulary that cannot be cut may still be learned
         return None
-    return Learned({run.config.vocab_size: cut.spec}, theirs.totals.mix, theirs.languages)
+    return Learned({run.config.vocab_size: cut.spec}, theirs.totals.mix, theirs.languages, theirs.totals.levels)
 
 
 class LargerShards(NamedTuple):

@@ -30,8 +30,16 @@ from tokcore_schemas.build_tables import (
     TokenizerTable,
 )
 from tokcore_schemas.config import BuildConfig
+from tokcore_schemas.levels import read_levels_config
 from tokcore_schemas.setting import MAX_INTEGER
-from tokcore_schemas.stage_manifests import CountsConfig, DedupConfig, ShardsConfig, StageConfigs
+from tokcore_schemas.stage_manifests import (
+    CountsConfig,
+    DedupConfig,
+    MixtureConfig,
+    ShardsConfig,
+    StageConfigs,
+    list_partition_keys,
+)
 from tokcore_schemas.stage_table import MIXED, PLAN
 
 
@@ -79,7 +87,7 @@ def describe_derived(built: StageConfigs) -> dict[str, Any]:
     if (mixed := built.mixed) is not None:
         tables["mixture"] = MixtureTable(
             strategy=mixed.strategy,
-            over=mixed.over,
+            **_describe_over(mixed),
             alpha=Decimal(mixed.alpha) if mixed.alpha else MixtureTable().alpha,
             weights={name: Decimal(weight) for name, weight in (mixed.weights or {}).items()},
             tokens=mixed.tokens,
@@ -96,6 +104,12 @@ def describe_derived(built: StageConfigs) -> dict[str, Any]:
             formats=packed.formats,
         )
     return tables
+
+
+def _describe_over(mixed: MixtureConfig) -> dict[str, Any]:
+    if mixed.levels is not None:
+        return read_levels_config(mixed.levels)
+    return {"over": (mixed.over,), "flat_keys": list_partition_keys(mixed.over)}
 
 
 def _describe_dedup(dedup: DedupConfig | None) -> DedupTable:

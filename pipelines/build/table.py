@@ -15,6 +15,7 @@ from tokcore_pipelines.build.count_corpus import name_tables, recount_tables
 from tokcore_pipelines.build.dedup_corpus import recount_drops
 from tokcore_pipelines.build.encode_corpus import encode_again
 from tokcore_pipelines.build.make_tokenizer import recount_sizes, recount_tokenizer
+from tokcore_pipelines.build.mixed_levels import tell_levels
 from tokcore_pipelines.build.plan_corpus import recount_plan
 from tokcore_pipelines.build.recount_shards import HeldShards, recount_shards
 from tokcore_pipelines.build.rejects import recount_rejected
@@ -65,7 +66,7 @@ class DerivedWork(StageWork):
 
 
 def _tell_size(made: TokenizerManifest) -> list[str]:
-    return [f"{made.totals.vocab_size:,} ids"]
+    return [f"{made.totals.vocab_size:,} ids", *tell_levels(made)]
 
 
 def _tell_sizes(made: TokenizersManifest) -> list[str]:

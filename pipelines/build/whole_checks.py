@@ -6,7 +6,7 @@ A finding stops a build if no text that the sample lacks could change it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -16,8 +16,10 @@ from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
 from tokcore_pipelines.build.samples import Finding, SourceSample
 from tokcore_pipelines.reading.records import make_printable
+from tokcore_schemas.build_tables import MixTable, MixtureTable
 from tokcore_schemas.config import BuildConfig
 from tokcore_schemas.document import find_twins
+from tokcore_schemas.levels import LANG
 
 _MOST_NAMED = 5
 
@@ -105,16 +107,25 @@ def _check_empty(config: BuildConfig, samples: Sequence[SourceSample], found: _L
 
 def _check_weights(config: BuildConfig, found: _Languages, is_whole: bool) -> Iterator[Finding]:
     """Weights of languages that no record has."""
-    mixes: list[tuple[str, Mapping[str, Decimal]]] = []
+    mixes: list[tuple[str, Iterable[str], bool]] = []
     if config.tokenizer is None:
-        mixes.append(("mix", config.mix.weights))
-    if config.mixture.over == "languages":
-        mixes.append(("mixture", config.mixture.weights))
-    for table, weights in mixes:
-        if missing := [lang for lang in weights if lang not in found.documents]:
+        mixes += _list_weighed("mix", config.mix)
+    mixes += _list_weighed("mixture", config.mixture)
+    for table, langs, is_needed in mixes:
+        if missing := [lang for lang in langs if lang not in found.documents]:
             seen = "the corpus" if is_whole else "the sample"
             text = f"weighs {_name(missing)}, and {seen} has {_name(found.documents)}"
-            yield Finding(config.at(table, "weights"), text, is_whole)
+            yield Finding(config.at(table, "weights"), text, is_whole and is_needed)
+
+
+def _list_weighed(name: str, table: MixTable | MixtureTable) -> list[tuple[str, Iterable[str], bool]]:
+    """(table, languages that it names, whether they have to be there)."""
+    told = table.levels.get(LANG)
+    return [
+        (name, table.weights if table.own_level == LANG else (), True),
+        (name, [*told.weights, *told.shares] if told is not None else (), name == "mix"),
+        (name, [lang for langs in table.groups.values() for lang in langs], False),
+    ]
 
 
 def _check_rejected(config: BuildConfig, samples: Sequence[SourceSample]) -> Iterator[Finding]:

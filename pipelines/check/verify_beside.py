@@ -86,7 +86,7 @@ def _check(log: Log, folder: str, made: TokenizerManifest, present: set[str]) ->
     if spec.fingerprint != folder.rpartition("/")[2]:
         yield f"{FILE_NAME}: its fingerprint is {spec.fingerprint}"
     files = tuple(FileEntry.of(*one) for one in recount_artifacts(urls.join(output, folder), made))
-    held = dataclasses.replace(made, files=files, totals=sum_up_tokenizer(spec, made.totals.mix))
+    held = dataclasses.replace(made, files=files, totals=sum_up_tokenizer(spec, made.totals.mix, made.totals.levels))
     yield from (said.removeprefix(f"{made.stage}/") for said in compare_manifests(made, held))
     if find_foreign_artifacts(spec, {entry.path: entry.sha256 for entry in made.files}):
         yield f"{MANIFEST}: its files are not what {FILE_NAME} gives"

@@ -27,7 +27,7 @@ Weights = Literal["ask", "all", "keep"]  # what an update does where they follow
 
 def follows_sizes(mixed: MixtureConfig) -> bool:
     """Whether documents come more or less often if sizes change."""
-    return mixed.strategy != "weights" and mixed.kept is None
+    return (mixed.strategy != "weights" or mixed.levels is not None) and mixed.kept is None
 
 
 def settle_weights(log: Log, config: BuildConfig, weights: Weights, plan: Plan) -> BuildConfig:

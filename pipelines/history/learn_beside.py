@@ -128,7 +128,7 @@ def _keep(
             config=config,
             inputs=inputs,
             files=tuple(FileEntry.of(file, about) for file, about in files),
-            totals=sum_up_tokenizer(spec, learned.mix),
+            totals=sum_up_tokenizer(spec, learned.mix, learned.levels),
             languages=learned.languages,
         )
         facts = collect_facts(run, _STAGE, started, attempts)

@@ -20,7 +20,7 @@ from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.config import spell_plain
-from tokcore_schemas.stage_manifests import LearnedConfig, list_partition_keys
+from tokcore_schemas.stage_manifests import LearnedConfig
 
 OPTIONS = {"partition_by": "--partition-by", "bins": "--bins"}
 
@@ -69,7 +69,7 @@ def make_partitioned_output(
     if shards.partitioning == by:
         raise ConfigError(f"{redact(output)}: its shards are in these partitions already")
     mixed = built.config.mixed
-    for key in list_partition_keys(mixed.over) if mixed is not None else ():
+    for key in mixed.partition_keys if mixed is not None else ():
         if key not in by.keys:
             raise ConfigError(f"--partition-by: lacks {key}, and the output has a mixture over it. Add that key")
     stored = Stored(output)

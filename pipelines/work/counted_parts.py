@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from tokcore.count.pretoken_rows import CountRows
 from tokcore.count.pretoken_tables import read_table
 from tokcore.count.sum_of_runs import merge_many_rows
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.manifests import read_manifest
+from tokcore_schemas.count_key import CountKey
 from tokcore_schemas.manifest import FileEntry
 from tokcore_schemas.stage_manifests import CountedLanguage, CountsManifest, TableAbout
 from tokcore_schemas.stage_table import COUNTS
@@ -42,18 +43,20 @@ class CountedParts:
         )
 
     @property
-    def tables(self) -> list[tuple[str, str]]:
-        """(language, URL) of each count table, by language; of a language each part, split and source may have one."""
-        found = [(entry.about.lang, urls.join(url, "counts", entry.path)) for url, entry in self._entries]
-        return sorted(found, key=lambda one: one[0])
+    def keyed_tables(self) -> list[tuple[CountKey, str]]:
+        """(key, URL) of each count table, by language; of a language each part, split and source may have one."""
+        found = [(entry.about.key, urls.join(url, "counts", entry.path)) for url, entry in self._entries]
+        return sorted(found, key=lambda one: one[0].lang)
 
-    def list_weighted(self, weights: Mapping[str, int]) -> list[tuple[str, int, int]]:
-        """(URL, weight of its language, rows) of each table whose language has a weight."""
-        return [
-            (urls.join(url, "counts", entry.path), weights[entry.about.lang], entry.about.rows)
-            for url, entry in self._entries
-            if entry.about.lang in weights
-        ]
+    @property
+    def tables(self) -> list[tuple[str, str]]:
+        """(language, URL) of each count table, as keyed_tables."""
+        return [(key.lang, url) for key, url in self.keyed_tables]
+
+    @property
+    def sized_tables(self) -> list[tuple[CountKey, str, int]]:
+        """(key, URL, rows) of each count table."""
+        return [(one.about.key, urls.join(url, "counts", one.path), one.about.rows) for url, one in self._entries]
 
     def read_rows(self, lang: str) -> Iterator[CountRows]:
         """The rows of a language: those of its tables, those of the same pre-token added up."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +42,10 @@ from tokcore_pipelines.work.learn_memory import (
     require_memory_to_read,
 )
 from tokcore_pipelines.work.make_jobs import make_special_tokens
+from tokcore_pipelines.work.mix_by_level import Levels, mix_by_level
 from tokcore_schemas.config import BuildConfig, check_dtype_of, make_pretokenizer
+from tokcore_schemas.count_key import CountKey
+from tokcore_schemas.levels import LevelsConfig
 from tokcore_schemas.stage_manifests import CountedLanguage, MixedLanguage
 
 UNITS = ("bytes", "pretokens", "documents")
@@ -54,6 +58,7 @@ class Learned:
     specs: dict[int, TokenizerSpec]  # by the vocab_size that was asked for, ascending; of an imported one its own
     mix: dict[str, str | int | dict[str, int]]
     languages: dict[str, MixedLanguage]
+    levels: Levels | None = None  # only where more than languages are mixed
 
 
 def learn_tokenizers(
@@ -71,11 +76,11 @@ def learn_tokenizers(
     they have been learned already.
     Raises LearnError if the tables cannot give a vocabulary, naming languages without documents.
     """
-    counted, of_languages, mix = weigh_languages(config, counted)
+    weighed = weigh_tables(config, counted)
     progress = progress or StageProgress(-1)
-    options = _make_options(config, mix, threads, merges_done)
+    options = _make_options(config, weighed.mix, threads, merges_done)
     if merges is None:
-        models = _learn_from_tables(config, options, sizes, counted, mix.weights, progress)
+        models = _learn_from_tables(config, options, sizes, weighed, progress)
     else:
         models = _learn_models(config, options, sizes, functools.partial(_make_of_merges, config, merges))
     pattern, steps = _find_text_rules(config)
@@ -85,16 +90,24 @@ def learn_tokenizers(
         specs[size] = dataclasses.replace(spec, chat_template=config.chat_template, max_length=config.learn.max_length)
     if config.vocab_size in specs:
         check_dtype_of(specs[config.vocab_size], config)
-    return Learned(specs, *_describe_mix(mix, of_languages))
+    return Learned(specs, weighed.mix.describe(), weighed.languages, weighed.levels)
 
 
-def weigh_languages(
-    config: BuildConfig, counted: CountedParts
-) -> tuple[CountedParts, dict[str, dict[str, int]], mixing.Mix]:
-    """(what is learned from, unit -> size per language, the weights of languages).
+class WeighedTables(NamedTuple):
+    """What is learned from, and how it is weighed."""
 
-    Raises LearnError if there is no text to learn from.
-    """
+    counted: CountedParts
+    mix: mixing.Mix  # weights by the names that name_cell gives
+    languages: dict[str, MixedLanguage]
+    levels: Levels | None
+
+    def find_weight(self, config: BuildConfig, key: CountKey) -> int | None:
+        """Of a count table; None if it is left out."""
+        return self.mix.weights.get(name_cell(config.mix_levels, key))
+
+
+def weigh_tables(config: BuildConfig, counted: CountedParts) -> WeighedTables:
+    """How a build's count tables are weighed. Raises LearnError if there is no text to learn from."""
     counted = dataclasses.replace(counted, split=config.learned_splits)
     of_languages = _measure_sizes(counted.languages, config.mix.unit)
     if not of_languages["documents"]:
@@ -104,7 +117,11 @@ def weigh_languages(
                 'without validation = true, or write count.splits = "all".'
             )
         raise LearnError("the corpus is empty: no text was counted. Check source.files and the rejects.")
-    return counted, of_languages, _mix_languages(config, of_languages, counted.languages)
+    if (levels := config.mix_levels) is not None:
+        by_level = mix_by_level(config, levels, counted.languages)
+        return WeighedTables(counted, by_level.mix, by_level.languages, by_level.levels)
+    mix = _mix_languages(config, of_languages, counted.languages)
+    return WeighedTables(counted, mix, _describe_languages(mix, of_languages), None)
 
 
 def find_rounds_options(config: BuildConfig, mix: mixing.Mix, size: int) -> LearnOptions:
@@ -113,22 +130,38 @@ def find_rounds_options(config: BuildConfig, mix: mixing.Mix, size: int) -> Lear
 
 
 def _learn_from_tables(
-    config: BuildConfig,
-    options: LearnOptions,
-    sizes: Sequence[int],
-    counted: CountedParts,
-    weights: Mapping[str, int],
-    progress: StageProgress,
+    config: BuildConfig, options: LearnOptions, sizes: Sequence[int], weighed: WeighedTables, progress: StageProgress
 ) -> dict[int, Model]:
     # Several models that are learned one by one share the rows; a single one may drop them when it has its own form.
-    rows = functools.partial(_weight_rows, config, counted, weights, progress)
+    merge = functools.partial(_merge_tables, weighed.counted, weighed.mix.weights, progress, config.mix_levels)
+    rows = functools.partial(_weight_rows, config, weighed.counted, merge)
     try:
         learn = functools.partial(_learn_from_rows, config, functools.cache(rows) if len(sizes) > 1 else rows)
         return _learn_models(config, options, sizes, learn)
     except TooLittleMemoryError as error:
         too_little = error.with_traceback(None)  # which holds rows
-    weigh = functools.partial(_merge_tables, counted, weights, progress)
-    return _learn_from_disk(config, options, sizes, weigh, too_little, progress)
+    return _learn_from_disk(config, options, sizes, merge, too_little, progress)
+
+
+def find_mix(config: BuildConfig, languages: Mapping[str, CountedLanguage]) -> mixing.Mix:
+    """The weights of counts, by the names that name_cell gives. languages: what was counted."""
+    if (levels := config.mix_levels) is not None:
+        return mix_by_level(config, levels, languages).mix
+    return _mix_languages(config, _measure_sizes(languages, config.mix.unit), languages)
+
+
+def name_cell(levels: LevelsConfig | None, key: CountKey) -> str:
+    """What a count table is weighed by: its language, or what it is at each level."""
+    return key.lang if levels is None else levels.name_path(levels.find_path(key.lang, key.source))
+
+
+def learn_from_weighted(
+    config: BuildConfig, mix: mixing.Mix, rows: Callable[[], tuple[Texts, Counts]], threads: int
+) -> TokenizerSpec:
+    """A tokenizer of the largest size, from rows that are weighed already; a smaller one where they give no more."""
+    options = dataclasses.replace(_make_options(config, mix, threads, None), vocab_size=max(config.vocab_sizes))
+    model = _learn_from_rows(config, rows, options, None)
+    return make_learned_spec(model, *_find_text_rules(config), make_special_tokens(config))
 
 
 def _learn_models(
@@ -239,9 +272,9 @@ def _find_text_rules(config: BuildConfig) -> tuple[dict[str, str], tuple[str, ..
 
 
 def _weight_rows(
-    config: BuildConfig, counted: CountedParts, weights: Mapping[str, int], progress: StageProgress
+    config: BuildConfig, counted: CountedParts, merge: Callable[[], Iterator[CountRows]]
 ) -> tuple[Texts, Counts]:
-    """The pre-tokens of all languages with their weighted counts.
+    """The pre-tokens of all languages with their weighted counts. merge: gives them in pieces.
 
     Raises LearnError if learn.min_documents leaves none, StageError if there is not the memory to learn from them.
     """
@@ -255,7 +288,7 @@ def _weight_rows(
         require_memory_to_go_on(rows, counted.most_rows, row_bytes, held + read_bytes, available)
 
     texts, weighted = gather_rows(
-        _merge_tables(counted, weights, progress),
+        merge(),
         counted.most_rows,
         counted.most_bytes,
         config.learn.min_documents,
@@ -266,12 +299,17 @@ def _weight_rows(
     return texts, weighted
 
 
-def _merge_tables(counted: CountedParts, weights: Mapping[str, int], progress: StageProgress) -> Iterator[CountRows]:
-    """The pre-tokens of all languages in order, each once, with their weighted counts."""
-    tables = [(lang, url) for lang, url in counted.tables if lang in weights]
+def _merge_tables(
+    counted: CountedParts, weights: Mapping[str, int], progress: StageProgress, levels: LevelsConfig | None
+) -> Iterator[CountRows]:
+    """The pre-tokens of all languages in order, each once, with their weighted counts.
+
+    weights: of languages; of paths if there are levels.
+    """
+    tables = [(named, url) for key, url in counted.keyed_tables if (named := name_cell(levels, key)) in weights]
     with progress.stage("weigh", counted.most_rows, "rows", minor=True) as shown:
         read = [_read_table(url, shown.advance) for _, url in tables]
-        yield from merge_many_rows(read, [weights[lang] for lang, _ in tables])
+        yield from merge_many_rows(read, [weights[named] for named, _ in tables])
 
 
 def _measure_sizes(languages: Mapping[str, CountedLanguage], balanced: str) -> dict[str, dict[str, int]]:
@@ -314,14 +352,11 @@ def _read_table(url: str, on_rows: Callable[[int], None]) -> Iterator[CountRows]
             on_rows(rows.num_rows)
 
 
-def _describe_mix(
-    mix: mixing.Mix, sizes: Mapping[str, Mapping[str, int]]
-) -> tuple[dict[str, str | int | dict[str, int]], dict[str, MixedLanguage]]:
+def _describe_languages(mix: mixing.Mix, sizes: Mapping[str, Mapping[str, int]]) -> dict[str, MixedLanguage]:
     shares = {unit: mixing.compute_shares(sizes[unit], mix.weights) for unit in UNITS}
-    languages = {
+    return {
         lang: MixedLanguage(
             mix.weights[lang], shares["bytes"][lang], shares["pretokens"][lang], shares["documents"][lang]
         )
         for lang in sorted(mix.weights)
     }
-    return mix.describe(), languages

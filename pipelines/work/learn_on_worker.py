@@ -16,6 +16,7 @@ from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.work.counted_parts import Pins, read_pinned_parts
 from tokcore_pipelines.work.learn_memory import find_row_bytes
 from tokcore_pipelines.work.learn_model import Learned, learn_tokenizers
+from tokcore_pipelines.work.mix_by_level import Levels
 from tokcore_schemas.config import BuildConfig
 from tokcore_schemas.refs import StoredFile
 from tokcore_schemas.stage_manifests import MixedLanguage
@@ -41,6 +42,7 @@ class LearnedFiles:
     specs: dict[str, StoredFile]  # by the vocab_size that was asked for; each a tokcore.json
     mix: dict[str, Any]
     languages: dict[str, MixedLanguage]
+    levels: Levels | None = None
 
 
 def estimate_memory(config: BuildConfig, num_rows: int, pretoken_bytes: int) -> int:
@@ -57,7 +59,7 @@ def learn_on_worker(job: LearnJob, key: str = LEARNED_KEY) -> LearnedFiles:
     learned = learn_tokenizers(job.config, job.sizes, counted, count_cores())
     reach("learn.learned")
     specs = {str(size): _keep(job.attempts, spec) for size, spec in learned.specs.items()}
-    return job.attempts.record(key, LearnedFiles(specs, learned.mix, learned.languages))
+    return job.attempts.record(key, LearnedFiles(specs, learned.mix, learned.languages, learned.levels))
 
 
 def read_learned(attempts: Attempts, files: LearnedFiles) -> Learned:
@@ -66,7 +68,7 @@ def read_learned(attempts: Attempts, files: LearnedFiles) -> Learned:
     for size, file in files.specs.items():
         url = attempts.url(file.attempt)
         specs[int(size)] = TokenizerSpec.from_json_bytes(storage.read_bytes(url), url, file.sha256)
-    return Learned(specs, files.mix, files.languages)
+    return Learned(specs, files.mix, files.languages, files.levels)
 
 
 def _keep(attempts: Attempts, spec: TokenizerSpec) -> StoredFile:

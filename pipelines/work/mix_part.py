@@ -89,7 +89,9 @@ class MixJob(ShardJob[MixtureConfig]):
 
 
 def name_mixed(config: MixtureConfig, lang: str, source: str, partition: str) -> str:
-    """The one of the three that documents are mixed by."""
+    """The one of the three that documents are mixed by, or what they are at each level."""
+    if config.levels is not None:
+        return config.levels.name_path(config.levels.find_path(lang, source, partition))
     return partition if config.partition_keys else source if config.over == "sources" else lang
 
 

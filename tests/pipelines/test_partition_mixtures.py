@@ -151,7 +151,7 @@ def test_what_a_file_of_weights_may_not_say(tmp_path, data, message):
     [
         (
             "strategy = 'natural'\nover = 'topics'",
-            "topics is none of languages, sources, lang, topic, quality\\..*Did",
+            "topics is none of languages, sources, lang, topic, quality, .*Did",
         ),
         ("strategy = 'natural'\nover = 'topic/year'", "year is none of"),
         (

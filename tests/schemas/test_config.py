@@ -590,7 +590,7 @@ RANKS = MINIMAL + '[tokenizer]\nfrom = "t.tiktoken"\npattern = "cl100k"\n'
         (MINIMAL + "[mix.weights]\nen = 1.5", '7: mix.weights is for strategy = "weights"'),
         (
             MINIMAL + '[mix]\nstrategy = "weights"\n[mix.weights]\nen = 1\nem = 2',
-            "11: mix.weights.em weighs a language that no source has: expected one of en.",
+            "11: mix.weights.em weighs a language that is not there: expected one of en.",
         ),
         (MINIMAL + "[mix]\nstrategy = 'weights'\nweights.en = 0", "9: mix.weights.en = 0: expected a number above 0."),
         # special tokens

@@ -1,7 +1,8 @@
 """What learning does with counts: languages are weighed, and merges are learned.
 
 train_tokenizer: from texts in memory to a tokenizer, in one call. language_weights: the integer weight of each
-language. weighted_rows: what models learn from. merges: the merges of BPE.
+language. level_shares: the same by level, such as languages and their sources. language_groups: families and scripts.
+weighted_rows: what models learn from. merges: the merges of BPE.
 rounds: the same from rows that do not fit in memory.
 piece_rules: what the learners of SentencePiece's models are told.
 """

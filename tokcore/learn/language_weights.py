@@ -113,7 +113,7 @@ def mix(
         parameters, multipliers = _weigh_by_table(sizes, weights or {})
     else:
         raise ConfigError(f"mix.strategy = {strategy!r}: expected one of {', '.join(STRATEGIES)}")
-    return _scale_to_fixed_point(multipliers, sizes_bytes, {"strategy": strategy, **parameters})
+    return scale_to_fixed_point(multipliers, sizes_bytes, {"strategy": strategy, **parameters})
 
 
 _Multipliers = tuple[dict[str, str], dict[str, Fraction]]  # the parameters that decide them; language -> multiplier
@@ -190,7 +190,7 @@ def compute_temperature_targets(
 
     To 80 digits. alpha: 1 keeps natural shares, 0 makes languages equal. densities: of compute_relative_densities; not
     needed if the exponent density is 0. Where a language's script spends many bytes on a word, or its pre-tokens are
-    long, the     second factor gives it more tokens. Raises ConfigError for exponents out of range.
+    long, the second factor gives it more tokens. Raises ConfigError for exponents out of range.
 
     >>> exponents = Temperature(Decimal("0.5"), Decimal(0), Decimal(5))
     >>> targets = compute_temperature_targets({"en": 9, "sw": 1}, exponents)
@@ -206,17 +206,21 @@ def compute_temperature_targets(
     if not (density_cap.is_finite() and density_cap >= 1):
         raise ConfigError(f"mix.density_cap = {density_cap}: must be at least 1")
     if not density:
-        return {lang: _raise_to_power(Fraction(size), alpha) for lang, size in sizes.items()}
+        return {lang: raise_to_power(Fraction(size), alpha) for lang, size in sizes.items()}
     assert densities is not None
     cap = Fraction(density_cap)
     return {
-        lang: _raise_to_power(Fraction(size), alpha) * _raise_to_power(min(cap, densities[lang]), density)
+        lang: raise_to_power(Fraction(size), alpha) * raise_to_power(min(cap, densities[lang]), density)
         for lang, size in sizes.items()
     }
 
 
-def _raise_to_power(base: Fraction, exponent: Decimal) -> Fraction:
-    """base**exponent; exact for 0 and 1, else to 80 digits."""
+def raise_to_power(base: Fraction, exponent: Decimal) -> Fraction:
+    """base**exponent; exact for 0 and 1, else to 80 digits.
+
+    >>> abs(raise_to_power(Fraction(9), Decimal("0.5")) - 3) < Fraction(1, 10**70)
+    True
+    """
     if exponent in (0, 1):
         return base if exponent else Fraction(1)
     number = _CONTEXT.divide(Decimal(base.numerator), Decimal(base.denominator))
@@ -257,11 +261,19 @@ def compute_shares(sizes: Mapping[str, int], weights: Mapping[str, int]) -> dict
     >>> compute_shares({"en": 2, "sw": 1}, {"en": 1, "sw": 2})
     {'en': ('0.666667', '0.500000'), 'sw': ('0.333333', '0.500000')}
     """
-    before = sum(sizes.values())
-    after = sum(size * weights[lang] for lang, size in sizes.items())
+    return compare_shares(sizes, {lang: size * weights[lang] for lang, size in sizes.items()})
+
+
+def compare_shares(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, tuple[str, str]]:
+    """(share of the first sizes, share of the second) of each name, as decimals with six digits.
+
+    >>> compare_shares({"web": 2, "wiki": 1}, {"web": 2, "wiki": 2})
+    {'web': ('0.666667', '0.500000'), 'wiki': ('0.333333', '0.500000')}
+    """
+    whole = sum(before.values()), sum(after.values())
     return {
-        lang: (_format_six_digits(size, before), _format_six_digits(size * weights[lang], after))
-        for lang, size in sizes.items()
+        name: (_format_six_digits(size, whole[0]), _format_six_digits(after[name], whole[1]))
+        for name, size in before.items()
     }
 
 
@@ -271,9 +283,10 @@ def _compute_multipliers(sizes: Mapping[str, int], targets: Mapping[str, Fractio
     return {lang: targets[lang] * factor / size for lang, size in sizes.items()}
 
 
-def _scale_to_fixed_point(
+def scale_to_fixed_point(
     multipliers: Mapping[str, Fraction], sizes_bytes: Mapping[str, int], parameters: dict[str, str]
 ) -> Mix:
+    """The integer weights of multipliers, and their scale. Raises LearnError for a corpus too large for 64 bits."""
     weighted_bytes = math.ceil(sum((multipliers[lang] * size for lang, size in sizes_bytes.items()), Fraction(0)))
     scale_bits = min(_MAX_SCALE_BITS, _COUNT_BITS - weighted_bytes.bit_length())
     if scale_bits < _MIN_SCALE_BITS:

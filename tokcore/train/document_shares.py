@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from tokcore.errors import ConfigError
 from tokcore.learn import language_weights as mixing
+from tokcore.learn.level_shares import Level, Path, share_by_levels
 
 # More would have each worker read the shards that often.
 MOST_COPIES = 1024
@@ -69,6 +70,24 @@ def share_tokens(
     caps = None if max_epochs is None else {name: Fraction(max_epochs) * size for name, size in there.items()}
     shares = _fill(targets, caps, budget)
     return {name: math.floor(shares.get(name, 0) + _ROUNDING) for name in sizes}
+
+
+def share_tokens_by_levels(
+    paths: Mapping[str, Path], sizes: Mapping[Path, int], levels: Sequence[Level], budget: int
+) -> dict[str, int]:
+    """How many tokens each path of a mixture by levels gets, by its name. paths: name -> path; sizes: its tokens.
+
+    Raises ConfigError as level_shares.share_by_levels, and if there is nothing to mix.
+
+    >>> paths = {"en/web": ("en", "web"), "sw/web": ("sw", "web")}
+    >>> levels = [Level("mixture.levels.lang", alpha=Decimal(0)), Level("mixture.levels.source")]
+    >>> share_tokens_by_levels(paths, {("en", "web"): 90, ("sw", "web"): 10}, levels, 60)
+    {'en/web': 30, 'sw/web': 30}
+    """
+    if not sizes:
+        raise ConfigError("mixture: there are no training documents to mix")
+    shares = share_by_levels(sizes, levels, Fraction(budget))
+    return {name: math.floor(shares.get(path, 0) + _ROUNDING) for name, path in paths.items()}
 
 
 def _find_targets(

@@ -39,7 +39,7 @@ from tokcore_pipelines.look.report.verdict import judge
 from tokcore_pipelines.look.report.vocabulary_facts import count_scripts, measure_lengths
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.store.tokenizers import load_tokenizer
-from tokcore_schemas.stage_manifests import BuildManifest, LearnedConfig
+from tokcore_schemas.stage_manifests import BuildManifest, LearnedConfig, MixedLanguage
 from tokcore_schemas.stage_table import MIXED, SHARDS, TOKENIZER
 
 FORMAT, VERSION = "tokcore-report", 2
@@ -253,8 +253,17 @@ def _tell_vocabulary(output: Output, tokenizer: Tokenizer) -> dict[str, Any]:
         num_by_lang[lang] = num_by_id
         curve[lang] = {"bytes": num_bytes, "tokens": count_tokens_by_size(model.merges, num_by_id[:most], sizes)}
     # A language that came after the tokenizer was learned weighed nothing.
-    weights = {lang: made.languages[lang].weight if lang in made.languages else 0 for lang in num_by_lang}
+    weights = _find_weights({lang: one for lang, one in made.languages.items() if lang in num_by_lang})
     return {
         "curve": {"sizes": sizes, "languages": curve},
         "history": tell_history(model, num_by_lang, weights),
     }
+
+
+def _find_weights(languages: Mapping[str, MixedLanguage]) -> dict[str, float]:
+    """Weights of languages up to a common factor; where sources of one have several, its mean over pre-tokens."""
+    weights = {lang: one.weight for lang, one in languages.items() if one.weight is not None}
+    if len(weights) == len(languages):
+        return {**weights}
+    shares = {lang: [*map(float, one.share_of_pretokens)] for lang, one in languages.items()}
+    return {lang: after / before if before else 0.0 for lang, (before, after) in shares.items()}

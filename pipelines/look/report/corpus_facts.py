@@ -153,7 +153,7 @@ def tell_mixture(mixed: MixtureManifest | None) -> dict[str, Any] | None:
     totals = {
         key: value
         for key, value in to_jsonable(mixed.totals).items()
-        if key not in ("sources", "partitions", "fingerprint")
+        if key not in ("sources", "partitions", "paths", "fingerprint")
     }
     return {
         "settings": to_jsonable(mixed.config),
@@ -161,6 +161,7 @@ def tell_mixture(mixed: MixtureManifest | None) -> dict[str, Any] | None:
         "languages": _read_receipts(mixed.languages),
         "sources": _read_receipts(mixed.totals.sources),
         **({"partitions": _read_receipts(mixed.totals.partitions)} if mixed.totals.partitions else {}),
+        **({"paths": _read_receipts(mixed.totals.paths)} if mixed.totals.paths else {}),
     }
 
 

@@ -109,7 +109,7 @@ def _write_validation(told: Mapping[str, Any]) -> Html:
 
 def _write_mixture(mixture: Mapping[str, Any]) -> list[Html]:
     tables = []
-    for what in ("languages", "sources", "partitions"):
+    for what in ("languages", "sources", "partitions", "paths"):
         of = mixture.get(what, {})
         order = sorted(of, key=lambda name: (-of[name]["mixed_tokens"], name))
         rows: Rows = [
@@ -344,6 +344,7 @@ def write_provenance(report: Mapping[str, Any]) -> Html:
         parts += _write_mixture_receipt(mixture)
     if told["mixture"].get("weights"):
         parts += _write_mix_receipt(told["mixture"], report["corpus"]["languages"])
+        parts += [_write_level(level, shares) for level, shares in told["mix_levels"].items()]
     return write_section("provenance", "Where it came from", *parts)
 
 
@@ -373,5 +374,19 @@ def _write_mix_receipt(mix: Mapping[str, Any], languages: Mapping[str, Any]) -> 
     return [
         tag("h3", "Receipt of the mix that was learned from"),
         write_facts(parameters),
-        write_table("Weights", ["language", "weight", "share when learning"], rows, langs=order),
+        write_table(
+            "Weights", ["language", "weight", "share when learning"], rows, langs=() if "over" in mix else order
+        ),
     ]
+
+
+def _write_level(level: str, shares: Mapping[str, Any]) -> Html:
+    """What the items of a level have of the bytes, before and after mixing."""
+    order = sorted(shares, key=lambda item: (-float(shares[item]["share_of_bytes"][1]), item))
+    rows: Rows = []
+    for item in order:
+        before, after = map(float, shares[item]["share_of_bytes"])
+        rows.append([write_name(item), Number(before, ".2%"), Number(after, ".2%")])
+    headings = [level, "share of bytes", "share when learning"]
+    langs = order if level == "lang" else ()  # which the choice of a language then leaves alone
+    return write_table(f"Shares by {level}, before and after mixing", headings, rows, langs=langs)

@@ -37,7 +37,7 @@ def count_applied(model: LearnedModel, num_by_id: npt.NDArray[np.uint64]) -> lis
 
 
 def tell_history(
-    model: LearnedModel, num_by_lang: Mapping[str, npt.NDArray[np.uint64]], weights: Mapping[str, int]
+    model: LearnedModel, num_by_lang: Mapping[str, npt.NDArray[np.uint64]], weights: Mapping[str, float]
 ) -> dict[str, Any]:
     """{"ends": [...], "languages": {lang: {"led": [...], "share": [...]}}}: of each block of merges, up to 24 of them.
 
@@ -47,7 +47,7 @@ def tell_history(
     num = len(model.merges)
     ends = sorted({round(num * block / _BLOCKS) for block in range(1, _BLOCKS + 1)} - {0})
     langs = sorted(num_by_lang)
-    applied = [[times * weights.get(lang, 1) for times in count_applied(model, num_by_lang[lang])] for lang in langs]
+    applied = [[times * weights.get(lang, 0) for times in count_applied(model, num_by_lang[lang])] for lang in langs]
     languages: dict[str, dict[str, list[float]]] = {lang: {"led": [], "share": []} for lang in langs}
     start = 0
     for end in ends:

@@ -46,4 +46,5 @@ def tell_origin(output: Output) -> dict[str, Any]:
         "tokenizer_settings": to_jsonable(tokenizer.config if tokenizer is not None else build.config.tokenizer),
         "shard_settings": to_jsonable(made["shards"].config),
         "mixture": to_jsonable(tokenizer.totals.mix) if tokenizer is not None else {},
+        "mix_levels": to_jsonable(tokenizer.totals.levels or {}) if tokenizer is not None else {},
     }

@@ -166,7 +166,7 @@ DEFECTS = (
     Defect(
         "float-weight",
         "mixing weights are computed in floating point",
-        "_raise_to_power",
+        "raise_to_power",
         "return Fraction(_CONTEXT.exp(_CONTEXT.multiply(_CONTEXT.ln(number), exponent)))",
         "return Fraction(math.exp(math.log(number) * float(exponent)))",
         in_tests("tokcore/test_language_weights.py::test_weights_have_more_digits_than_a_float"),
@@ -174,7 +174,7 @@ DEFECTS = (
     Defect(
         "weight-rounded-down",
         "mixing weights are rounded down",
-        "_scale_to_fixed_point",
+        "scale_to_fixed_point",
         "lang: max(1, round(r * 2**scale_bits))",
         "lang: max(1, int(r * 2**scale_bits))",
         in_tests("tokcore/test_language_weights.py"),
@@ -182,7 +182,7 @@ DEFECTS = (
     Defect(
         "weight-of-zero",
         "a large language beside many small ones gets the weight 0",
-        "_scale_to_fixed_point",
+        "scale_to_fixed_point",
         "lang: max(1, round(r * 2**scale_bits))",
         "lang: round(r * 2**scale_bits)",
         in_tests("tokcore/test_language_weights.py::test_a_language_never_gets_weight_zero"),
@@ -570,5 +570,21 @@ DEFECTS = (
         "(num - 1) / num *",
         "1 / num *",
         in_tests("tokcore/test_ngram.py::test_margins_leave_out_one_document_after_the_other"),
+    ),
+    Defect(
+        "caps-of-parts-unheeded",
+        "an item may get more than all below it can take",
+        "_find_caps",
+        "caps[path] = min(inside, ",
+        "caps[path] = min(endless, ",
+        in_tests("tokcore/test_level_shares.py::test_no_item_gets_more_than_its_cap_and_nothing_is_lost"),
+    ),
+    Defect(
+        "others-share-equally",
+        "what shares do not name shares the rest equally, not by size",
+        "_find_shares",
+        "rest * others[path] / size",
+        "rest / len(others)",
+        in_tests("tokcore/test_level_shares.py::test_each_level_shares_what_the_one_above_has"),
     ),
 )

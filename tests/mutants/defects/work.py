@@ -457,7 +457,7 @@ DEFECTS = (
     Defect(
         "validation-learned-from",
         "tables of the validation split are learned from",
-        "weigh_languages",
+        "weigh_tables",
         "counted = dataclasses.replace(counted, split=config.learned_splits)",
         "",
         in_tests("pipelines/test_counts_apart.py::test_the_validation_split_is_not_learned_from"),
@@ -703,5 +703,13 @@ DEFECTS = (
         "if job.is_refined else _merge(own, assignment)",
         "if job else _merge(own, assignment)",
         in_tests("pipelines/test_partitioned_outputs.py::test_each_way_to_each_other_gives_the_bytes_of_a_build"),
+    ),
+    Defect(
+        "sources-weighed-alike",
+        "rows are weighed by language where sources are mixed, too",
+        "name_cell",
+        "levels.find_path(key.lang, key.source)",
+        'levels.find_path(key.lang, "books")',
+        in_tests("pipelines/test_mix_levels.py::test_shares_are_those_of_plain_fractions_and_rows_are_weighed_by_them"),
     ),
 )
