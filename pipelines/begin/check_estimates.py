@@ -43,7 +43,9 @@ def _check_vocabulary(config: BuildConfig, told: Estimate) -> Iterator[Finding]:
     if not is_required or not most or size <= most:
         return
     # Weights make some pairs frequent enough, and others too rare.
-    is_plain = config.mix.strategy == "natural" or (config.mix.strategy == "temperature" and told.languages == 1)
+    strategy = config.mix.strategy
+    is_one = strategy == "natural" or (strategy == "temperature" and told.languages == 1)
+    is_plain = is_one and config.mix_levels is None
     stops = told.is_whole and (is_plain or size > told.vocab_bound)
     if told.is_whole:
         gives = f"the corpus gives, {'' if is_plain else 'about '}{most:,}"

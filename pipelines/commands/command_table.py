@@ -132,6 +132,9 @@ _ROWS = {
     "curve": Command(
         "Show bytes per token of every language at every size.", _JUDGE, page="docs/how-to/choose-a-mix.md"
     ),
+    "mix_search": Command(
+        "Search for weights of languages that reach a stated target.", _JUDGE, page="docs/how-to/choose-a-mix.md"
+    ),
     "audit": Command("List odd tokens of an output.", _JUDGE, page="docs/how-to/keep-secrets-out.md"),
     "tokenize": Command(
         "Show how a text is cut into tokens, by one tokenizer or by several.",

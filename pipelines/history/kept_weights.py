@@ -40,8 +40,9 @@ def settle_weights(log: Log, config: BuildConfig, weights: Weights, plan: Plan) 
     if weights == "keep":
         return dataclasses.replace(config, kept_weights=read_weights(log))
     if weights == "ask" and mixed is not None and follows_sizes(mixed):
+        why = f"mixture.strategy is {mixed.strategy!r}" if mixed.levels is None else "mixture.over has levels"
         raise ConfigError(
-            f"{redact(log.output)}: mixture.strategy is {mixed.strategy!r}, so its weights follow from sizes, and any "
+            f"{redact(log.output)}: {why}, so its weights follow from sizes, and any "
             f"change moves documents of all {mixed.over}. {_describe_size(log, plan)} Pass --all to have that made "
             f"again, as a new build has it; or --keep-weights, and documents come as often as in commit {log.newest}. "
             f"Nothing was changed."

@@ -21,7 +21,7 @@ from tokcore_pipelines.local.pool import Report
 from tokcore_pipelines.local.say import redraw, say, say_json
 from tokcore_pipelines.local.terminal import WIDTH, cut_text, format_number, format_size
 
-Unit = Literal["bytes", "merges", "rows", "files", "documents"]
+Unit = Literal["bytes", "merges", "rows", "files", "documents", "tokenizers"]
 
 TICK_SECONDS = 0.2
 FIRST_LINE_SECONDS = 1.5  # so long a stage may be silent in a log, and a minor one end without a line

@@ -7,5 +7,6 @@ explained: tokens and the merges that made them, as JSON; cuts side by side.
 audit: what is odd about a vocabulary. top_sources: the file that has most of each token id.
 convert: shards in another format. chunk: chunks of documents, in a Parquet file.
 evaluate, judged_texts: tokenizers on text that was not learned from, and who learned from it. parallel_text: premiums.
+mix_search: weights for stated targets. search_chart: the path of that search, as a picture.
 prune: a tokenizer without its least used tokens. vocab_map: a new vocabulary, spelled in an old one.
 """

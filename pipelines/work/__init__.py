@@ -19,6 +19,7 @@ derived_shards: how both read shards.
 learn_model: tokenizers, out of count tables; learn_on_worker: on an engine. learn_memory: whether there is enough.
   learn_from_disk: where there is not. learn_rounds: the same by all slices. mix_by_level: weights of counts by more
   than language.
+  search_rows: count tables in memory, for many small tokenizers.
 counted_parts: the count tables of all parts of an output. summed_totals: totals of parts together.
 plan_parts: the files through which work items reach workers. combining: what an engine may do with what they leave.
 item_results: what workers recorded, as the driver reads it. collected_results: records of many in one object.

@@ -43,4 +43,20 @@ DEFECTS = (
         "b, a = _open_side(one), _open_side(other)",
         in_tests("pipelines/test_diff.py::test_other_settings"),
     ),
+    Defect(
+        "judged-on-searched-lines",
+        "premiums of a search are judged on the lines that it searched",
+        "_Search.measure",
+        "for first in (0, 1)",
+        "for first in (0, 0)",
+        in_tests("pipelines/test_mix_search.py::test_premiums_are_searched_on_odd_lines_and_judged_on_even_ones"),
+    ),
+    Defect(
+        "tables-weighed-alike-in-a-search",
+        "a search measures tokenizers that were learned without its weights",
+        "_Search.use_weights",
+        "mix=make_weighted(self.config.mix, weights)",
+        "mix=self.config.mix",
+        in_tests("pipelines/test_mix_search.py::test_what_is_said_of_each_mix_is_what_a_build_with_it_gives"),
+    ),
 )

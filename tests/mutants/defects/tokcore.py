@@ -587,4 +587,12 @@ DEFECTS = (
         "rest / len(others)",
         in_tests("tokcore/test_level_shares.py::test_each_level_shares_what_the_one_above_has"),
     ),
+    Defect(
+        "search-that-goes-back",
+        "a search goes on from a mix that is worse than the best one",
+        "search_weights",
+        "levels, best, improved = moved, tries[-1].worth, True",
+        "levels, best, improved = moved, tries[0].worth, True",
+        in_tests("tokcore/test_search_weights.py::test_the_best_of_a_bowl_is_found_and_no_mix_is_tried_twice"),
+    ),
 )
