@@ -40,8 +40,8 @@ _VOCAB_SIZE, _ROWS, _TRIES = 8192, 400_000, 40
     required=True,
     metavar="NAME=NUMBER",
     help="What is wanted: bytes per token of at least this for a language (hi=6.5) or family:NAME, script:NAME, "
-    "group:NAME, source:NAME; in percent of what the mix of the build file gives: en=97%; premium=1.5: a p90 of at "
-    "most this. Repeatable.",
+    "group:NAME, source:NAME; en=97%: a floor, in percent of what the mix of the build file gives; premium=1.5: a p90 "
+    "of at most this. Repeatable.",
 )
 @click.option(
     "--parallel", default="", metavar="FOLDER", help="Parallel text for premiums, as `tokcore report` has it."

@@ -56,7 +56,7 @@ class Target(NamedTuple):
     level: str  # of the item; "premium"
     item: str  # whose bytes per token are at least the goal; empty of premium, which is at most it
     goal: Fraction
-    is_relative: bool  # the goal is a part of what the mix of the build file gives
+    is_relative: bool  # a floor: the goal is a part of what the mix of the build file gives, and comes before others
 
 
 class Wishes(NamedTuple):
@@ -76,6 +76,7 @@ class _Measured(NamedTuple):
     num_bytes: int
     tokens: int
     values: dict[str, Fraction]  # of each target, by its text
+    premiums: dict[str, Fraction]  # language -> premium on odd lines; empty without parallel text
     judged: Fraction | None  # p90 of the premiums on even lines
     fingerprint: str
 
@@ -158,13 +159,20 @@ class _Search:
         """Learn with a mix, and count what the tokenizer takes."""
         tokenizer = self._learn(config)
         tokens = [_count_tokens(tokenizer, one) for one in self.measured]
-        premiums = [self._find_premium(tokenizer, first) for first in (0, 1)] if self.wishes.parallel else [None, None]
+        premiums, judged = (self._find_premiums(tokenizer, first) for first in (0, 1))
         values = {}
         for target in self.wishes.targets:
             where = self.where[target.text]
             own = Fraction(sum(self.sizes[i] for i in where), max(1, sum(tokens[i] for i in where)))
-            values[target.text] = (premiums[0] or Fraction(0)) if target.level == PREMIUM else own
-        return _Measured(sum(self.sizes), sum(tokens), values, premiums[1], tokenizer.spec.fingerprint)
+            values[target.text] = _find_p90(premiums) if target.level == PREMIUM else own
+        return _Measured(
+            sum(self.sizes),
+            sum(tokens),
+            values,
+            premiums,
+            _find_p90(judged) if judged else None,
+            tokenizer.spec.fingerprint,
+        )
 
     def _learn(self, config: BuildConfig) -> Tokenizer:
         mix = find_mix(config, self.languages)
@@ -176,16 +184,14 @@ class _Search:
         rows = functools.partial(_gather, merged, most_rows, most_bytes, config.learn.min_documents)
         return Tokenizer(learn_from_weighted(config, mix, rows, self.threads))
 
-    def _find_premium(self, tokenizer: Tokenizer, first: int) -> Fraction:
-        """p90 of the premiums on every second line. first: 0 of the odd ones, as people count, 1 of the even ones."""
-        assert self.wishes.parallel is not None
+    def _find_premiums(self, tokenizer: Tokenizer, first: int) -> dict[str, Fraction]:
+        """Premiums on every second line. first: 0 of the odd ones, as people count, 1 of the even ones."""
         tokens = {
-            lang: len(tokenizer.encode_strings([*lines[first::2]]).ids) for lang, lines in self.wishes.parallel.items()
+            lang: len(tokenizer.encode_strings([*lines[first::2]]).ids)
+            for lang, lines in (self.wishes.parallel or {}).items()
         }
-        base = max(1, tokens[self.wishes.reference])
-        return find_exact_quantile(
-            [Fraction(n, base) for lang, n in tokens.items() if lang != self.wishes.reference], _P90
-        )
+        base = max(1, tokens.pop(self.wishes.reference, 1))
+        return {lang: Fraction(number, base) for lang, number in tokens.items()}
 
     def find_start(self) -> tuple[dict[str, Fraction], dict[str, int]]:
         """(factor in the mix of the build file, bytes) of each item of the level that the table itself is for."""
@@ -205,12 +211,15 @@ class _Search:
     def _levels(self) -> LevelsConfig:
         return make_levels_config(self.config.mix, str)
 
-    def list_directions(self, items: Sequence[str]) -> list[Direction]:
-        """What is moved together: the items of each target, then each item, or each family of many languages."""
+    def list_directions(self, items: Sequence[str], best: _Measured) -> list[Direction]:
+        """What is moved together: the items of each target, then each item, or each family of many languages.
+
+        best: of the best mix so far. A target of premiums moves the languages that are above it.
+        """
         own = self.config.mix.own_level
         keys = [one.key for one in self.measured]
         found = [
-            Direction(target.text.rpartition("=")[0], self._list_items(target, items, own))
+            Direction(target.text.rpartition("=")[0], self._list_items(target, items, own, best))
             for target in self.wishes.targets
         ]
         if len(items) <= _MOST_ITEMS or own != LANG:
@@ -220,11 +229,13 @@ class _Search:
             found += [Direction(one, tuple(lang for lang in items if find_family(lang) == one)) for one in families]
         return [one for one in dict.fromkeys(found) if 0 < len(one.items) < len(items)]
 
-    def _list_items(self, target: Target, items: Sequence[str], own: str) -> tuple[str, ...]:
+    def _list_items(self, target: Target, items: Sequence[str], own: str, best: _Measured) -> tuple[str, ...]:
         if target.level == own:
             return tuple(item for item in items if item == target.item)
-        if own != LANG or target.level == PREMIUM:
+        if own != LANG:
             return ()
+        if target.level == PREMIUM:
+            return tuple(lang for lang in items if best.premiums.get(lang, 0) > target.goal)
         return tuple(lang for lang in items if self.find_item(target.level, CountKey(lang)) == target.item)
 
     def _by_size(self, items: Sequence[str], level: str, keys: Sequence[CountKey]) -> list[str]:
@@ -258,9 +269,14 @@ def search_mix(
             if not goals:
                 goals.update(_set_goals(wishes.targets, found[0]))
             shown.advance(1)
-            return Worth(_add_up_missed(wishes.targets, goals, found[-1]), found[-1].tokens)
+            floors, others = ([one for one in wishes.targets if one.is_relative == of] for of in (True, False))
+            broken, missed = (_add_up_missed(some, goals, found[-1]) for some in (floors, others))
+            return Worth(broken, missed, found[-1].tokens)
 
-        tries = search_weights(start, sizes, search.list_directions([*start]), measure, wishes.most_tries)
+        def list_directions(best: int) -> list[Direction]:
+            return search.list_directions([*start], found[best])
+
+        tries = search_weights(start, sizes, list_directions, measure, wishes.most_tries)
     return _describe(search, tries, found, goals)
 
 
@@ -305,6 +321,10 @@ def _count_tokens(tokenizer: Tokenizer, table: KeptTable) -> int:
     return sum(length * count for length, count in zip(lengths, table.rows.counts.tolist(), strict=True))
 
 
+def _find_p90(premiums: Mapping[str, Fraction]) -> Fraction:
+    return find_exact_quantile([*premiums.values()], _P90) if premiums else Fraction(0)
+
+
 def _set_goals(targets: Sequence[Target], first: _Measured) -> dict[str, Fraction]:
     return {one.text: one.goal * first.values[one.text] if one.is_relative else one.goal for one in targets}
 
@@ -334,7 +354,7 @@ def _describe(
             {
                 "moved": one.moved,
                 "better": one.is_better,
-                "missed": _round(one.worth.missed),
+                "missed": _round(one.worth.broken + one.worth.missed),
                 "bytes_per_token": _round(Fraction(of.num_bytes, max(1, of.tokens))),
                 "values": {text: _round(value) for text, value in of.values.items()},
                 **({"premium_even_lines": _round(of.judged)} if of.judged is not None else {}),

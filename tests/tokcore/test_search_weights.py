@@ -45,23 +45,23 @@ def test_the_best_of_a_bowl_is_found_and_no_mix_is_tried_twice(start, sizes, fir
         for item in ("a", "b"):
             ratio = float(Fraction(weights[item]) / Fraction(weights["c"]) * start["c"] / start[item])
             away += abs(round(4 * np.log2(ratio)) - goal[item])
-        return Worth(Fraction(away), 0)
+        return Worth(Fraction(0), Fraction(away), 0)
 
-    tries = search_weights(start, sizes, EACH, measure, most)
+    tries = search_weights(start, sizes, lambda _: EACH, measure, most)
     assert len(tries) == len(asked) <= most
     better = [one.worth for one in tries if one.is_better]
     assert better == sorted(set(better), reverse=True)
     assert min(one.worth for one in tries) == better[-1]
     if len(tries) < most:
-        assert better[-1] == Worth(Fraction(0), 0)
-    repeated = search_weights(start, sizes, EACH, measure, most)
+        assert better[-1] == Worth(Fraction(0), Fraction(0), 0)
+    repeated = search_weights(start, sizes, lambda _: EACH, measure, most)
     assert repeated == tries
 
 
 def test_fewer_tokens_decide_between_mixes_that_miss_alike():
     tokens = iter((9, 8, 8, 7))
-    measure = lambda _: Worth(Fraction(1), next(tokens))  # noqa: E731
-    tries = search_weights({"a": Fraction(1), "b": Fraction(1)}, {"a": 1, "b": 1}, EACH[:1], measure, 4)
+    measure = lambda _: Worth(Fraction(0), Fraction(1), next(tokens))  # noqa: E731
+    tries = search_weights({"a": Fraction(1), "b": Fraction(1)}, {"a": 1, "b": 1}, lambda _: EACH[:1], measure, 4)
     assert [one.is_better for one in tries] == [True, True, False, True]
 
 
@@ -79,6 +79,20 @@ def test_weights_have_four_digits_and_are_near(factor):
 def test_quantiles_are_those_of_numpy(values, share):
     expected = np.quantile([float(one) for one in values], float(share))
     assert abs(float(find_exact_quantile(values, share)) - expected) < 1e-9
+
+
+def test_a_floor_is_not_given_up_for_a_target():
+    """More of a reaches the target and breaks the floor; the search stays below that."""
+    broken_above = Fraction(5, 4)
+
+    def measure(weights):
+        a = Fraction(weights["a"])
+        return Worth(max(Fraction(0), a - broken_above), abs(a - Fraction(3, 2)), 0)
+
+    tries = search_weights({"a": Fraction(1), "b": Fraction(1)}, {"a": 1, "b": 1}, lambda _: EACH[:2], measure, 50)
+    best = max((one for one in tries if one.is_better), key=tries.index)
+    assert best.worth.broken == 0
+    assert Fraction(1) < Fraction(best.weights["a"]) <= broken_above
 
 
 def test_what_is_missed():

@@ -21,9 +21,11 @@ _DIGITS = 4  # of a weight
 class Worth(NamedTuple):
     """What a mix is worth; the smaller, the better.
 
-    missed: by which part of themselves targets are missed, added up. tokens: of the measured text.
+    broken: by which part of themselves floors are missed, added up. missed: the same of targets. tokens: of the
+    measured text.
     """
 
+    broken: Fraction
     missed: Fraction
     tokens: int
 
@@ -47,19 +49,20 @@ class Direction(NamedTuple):
 def search_weights(
     start: Mapping[str, Fraction],
     sizes: Mapping[str, int],
-    directions: Sequence[Direction],
+    list_directions: Callable[[int], Sequence[Direction]],
     measure: Callable[[Mapping[str, Decimal]], Worth],
     most_tries: int,
 ) -> list[Try]:
     """All that was tried, in order; the last one that is better is the best.
 
-    start: item -> its factor. sizes: of items; factors are scaled so that all together keep their size. measure: is
-    asked once for each mix. Ends at most_tries, or where no step helps.
+    start: item -> its factor. sizes: of items; factors are scaled so that all together keep their size.
+    list_directions: is given the number of the best try so far, and asked before each round. measure: is asked once for
+    each mix. Ends at most_tries, or where no step helps.
 
     >>> def measure(weights):
-    ...     return Worth(abs(Fraction(weights["sw"]) / Fraction(weights["en"]) - 3), 0)
+    ...     return Worth(Fraction(0), abs(Fraction(weights["sw"]) / Fraction(weights["en"]) - 3), 0)
     >>> factors, sizes = {"en": Fraction(1), "sw": Fraction(1)}, {"en": 2, "sw": 1}
-    >>> tries = search_weights(factors, sizes, [Direction("sw", ("sw",))], measure, 9)
+    >>> tries = search_weights(factors, sizes, lambda best: [Direction("sw", ("sw",))], measure, 9)
     >>> [(one.moved, *map(str, one.weights.values())) for one in tries if one.is_better]
     [('', '1', '1'), ('sw +', '0.75', '1.5'), ('sw +', '0.6213', '1.757')]
     """
@@ -78,7 +81,8 @@ def search_weights(
         improved = True
         while improved:
             improved = False
-            for direction in directions:
+            number = max(place for place, one in enumerate(tries) if one.is_better)
+            for direction in list_directions(number):
                 for sign in (1, -1):
                     while True:  # on, as long as it helps
                         moved = {item: at + sign * step * (item in direction.items) for item, at in levels.items()}
