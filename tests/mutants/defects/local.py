@@ -91,4 +91,12 @@ DEFECTS = (
         'raise TypeError("no")',
         in_tests("pipelines/test_api.py::test_a_spawned_process_builds"),
     ),
+    Defect(
+        "help-without-its-page",
+        "the help of a command that makes one stage leads to the page of all stages",
+        "list_rows",
+        ", page=one.page",
+        "",
+        in_tests("pipelines/test_report.py::test_help_ends_with_a_page_that_is_there_and_names_the_command"),
+    ),
 )
