@@ -84,7 +84,8 @@ def read_dtype(path: str) -> str:
                 raise FormatError(f"{index}: not an index of nanoGPT shards: {error!r:.80}") from error
     raise FormatError(
         f"{path}: flat ids without a header: neither its documents file nor the folder's {INDEX}, which have the "
-        f"dtype, is there. Copy one of them beside it, or open the build's output."
+        f"dtype, is there. Copy one of them beside it, open the build's output, or name the dtype: tokcore fsck and "
+        f"convert take --from-dtype uint16."
     )
 
 
