@@ -114,7 +114,7 @@ def test_without_its_documents_file_a_shard_is_one_document_of_the_dtype_in_the_
     path = Path(write_shard("nanogpt", tmp_path / "en" / "x", SMALL, vocab_size=65_536))
     (tmp_path / "en" / "x.documents").unlink()
     with pytest.raises(
-        FormatError, match=r"x\.bin: flat ids without a header: neither .* the folder's index\.json.*--from-dtype uint16"
+        FormatError, match=r"x\.bin: flat ids without a header: neither .* folder.s index\.json.*--from-dtype uint16"
     ):
         open_shards(path)
     for dtype, ids in (("uint16", [1, 2, 3, 65_535, 0]), ("uint32", None)):
