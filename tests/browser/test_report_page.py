@@ -177,6 +177,24 @@ def test_language_theme_reference_and_perplexity(page, open_page):
     assert opened.problems == []
 
 
+def test_the_calculator_says_what_the_table_says(page, open_page):
+    opened = open_page(page.as_uri())
+    money = json.loads(page.with_suffix(".json").read_text())["money"]
+    opened.page.select_option("#cost-tokenizer", "this build")
+    for model in money["models"]:
+        for key in ("layers", "width"):
+            opened.page.fill(f"#cost-{key}", str(model[key]))
+        told = opened.page.text_content("#cost-output")
+        of = model["operations"]["this build"]
+        total = sum(of.values())
+        assert f"{total / 1e9:.1f} billion multiply-adds: layers {of['layers'] / total:.1%}".replace("%", " %") in told
+        assert f"output layer {100 * of['output'] / total:.1f} %" in told
+        assert f"table {model['embedding_parameters']['this build'] / 1e6:.1f} million" in told
+    opened.page.fill("#cost-width", "")
+    assert opened.page.text_content("#cost-output") == "–"
+    assert opened.problems == []
+
+
 def test_in_print_lists_are_open_and_nothing_is_cut(page, open_page):
     opened = open_page(page.as_uri())
     opened.page.emulate_media(media="print")

@@ -134,6 +134,7 @@ def write_money(report: Mapping[str, Any]) -> Html:
         _write_words(told, names, estimated),
         _write_contexts(told, order, spans),
         *_write_models(told, names, spans),
+        _write_calculator(told["words"], names),
         _write_converter(report, names),
         _write_bits(told, names, estimated),
     )
@@ -261,6 +262,22 @@ def _write_operations(told: Mapping[str, Any], names: Sequence[str]) -> Html:
         note="12 x layers x width² for each token, 2 x layers x width for each pair of tokens, and width x vocabulary "
         "for each token. A larger vocabulary makes fewer tokens, and each costs more at the end. The cheapest is one "
         "of the sizes at which the curve of this build's vocabulary was measured.",
+    )
+
+
+def _write_calculator(words: int, names: Sequence[str]) -> Html:
+    """What report.js fills in by the formulas of tokcore_pipelines.look.report.money, for a model of one's own."""
+    options = [tag("option", make_visible(one), value=make_visible(one)) for one in names]
+    sizes = (("layers", "Layers", 16), ("width", "Width", 2048), ("words", "Words of the text", words))
+    return tag(
+        "fieldset",
+        tag("legend", "What one pass costs a model of your size"),
+        tag("label", "Tokenizer: ", tag("select", *options, id="cost-tokenizer")),
+        *(
+            tag("label", f"{label}: ", tag("input", id=f"cost-{name}", type="number", min="1", value=str(value)))
+            for name, label, value in sizes
+        ),
+        tag("output", "", id="cost-output", for_="cost-tokenizer cost-layers cost-width cost-words"),
     )
 
 

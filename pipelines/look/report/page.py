@@ -150,7 +150,9 @@ def _describe_validation(told: Mapping[str, Any] | None) -> list[tuple[str, str]
 
 
 def _select_numbers(report: Mapping[str, Any]) -> dict[str, Any]:
-    """What scripts compute with: tokens of the parallel text, bytes per token and their margins. Names are as shown."""
+    """What scripts compute with: tokens of the parallel text, bytes per token and their margins, tokens per word and
+    sizes of vocabularies. Names are as shown.
+    """
     premiums = report["tokenizer"]["premiums"]
     comparison = report["tokenizer"]["comparison"]
     groups = {"all": comparison["all"], **comparison["languages"]}
@@ -171,6 +173,10 @@ def _select_numbers(report: Mapping[str, Any]) -> dict[str, Any]:
             }
             for name, key in (("bytes_per_token", "value"), ("margins", "margin"))
         },
+        "tokens_per_word": _name_visibly(
+            {one: row["tokens_per_word"]["value"] for one, row in comparison["all"]["tokenizers"].items()}
+        ),
+        "vocab_sizes": _name_visibly({one: of["vocab_size"] for one, of in report["tokenizers"].items()}),
     }
 
 

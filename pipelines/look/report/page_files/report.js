@@ -145,6 +145,24 @@
     });
   }
 
+  // ---- what a pass costs: multiply-adds, as money.py counts them
+  const costs = ["cost-tokenizer", "cost-layers", "cost-width", "cost-words"];
+  const tellCost = () => {
+    const [name, ...typed] = costs.map((id) => byId(id).value);
+    const [layers, width, words] = typed.map(Number);
+    const tokens = words * numbers.tokens_per_word[name];
+    const parts = [12 * layers * width * width * tokens, 2 * layers * width * tokens * tokens, width * numbers.vocab_sizes[name] * tokens];
+    const all = parts[0] + parts[1] + parts[2];
+    const share = (part) => ((100 * part) / all).toFixed(1) + " %";
+    byId("cost-output").textContent = !(layers > 0 && width > 0 && words > 0 && tokens > 0)
+      ? "–"
+      : Math.round(tokens).toLocaleString("en") + " tokens, " + (all / 1e9).toFixed(1) + " billion multiply-adds: layers " +
+        share(parts[0]) + ", attention " + share(parts[1]) + ", output layer " + share(parts[2]) + "; embedding table " +
+        ((width * numbers.vocab_sizes[name]) / 1e6).toFixed(1) + " million parameters";
+  };
+  costs.forEach((id) => byId(id).addEventListener("input", tellCost));
+  tellCost();
+
   // ---- perplexity and bits per byte: what was typed last decides the other
   const convert = (fromBits) => {
     const rows = numbers.bytes_per_token[byId("convert-group").value];
