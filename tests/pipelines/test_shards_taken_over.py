@@ -5,14 +5,17 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.builds import build_file, run
+from support import partitioned
+from support.builds import build_file, jsonl, run, write
 from support.removals import SOURCES, remove_here, write_documents
-from support.updates import update_here
+from support.updates import build_fresh, update_here
 from support.whole_outputs import require_fresh
 
+import tokcore as package
 from tokcore_pipelines.build.commit import find_manifest
 from tokcore_pipelines.build.read_log import locate_part, read_log
 from tokcore_pipelines.store.stored_shards import read_batches
@@ -241,3 +244,28 @@ def list_shared_parts(folder: Path, stage: str = "mixed") -> list[int]:
     shared = [number for number, is_shared in sorted(links.items()) if is_shared]
     assert all(files[0][number] == files[1][number] for number in shared)
     return shared
+
+
+def test_partitions_and_fields_of_documents(tmp_path):
+    text = SETTINGS.replace("= 100", "= 130") + 'partition_by = ["lang", "topic"]\n' + SHUFFLE + partitioned.METADATA
+    for name in ("a0", "a1"):
+        write(tmp_path / f"{name}.jsonl", jsonl(partitioned.make_documents(name, 40)))
+    path = build_file(tmp_path, partitioned.SOURCES, text)
+    run(path, tmp_path / "out")
+    write(tmp_path / "a2.jsonl", jsonl(partitioned.make_documents("a2", 3)))
+    update_here(path, tmp_path / "out")
+    shared, num = require_taken_over(tmp_path)
+    assert 0 < shared < num
+    remove_here(tmp_path, {"a1-3"})
+    build_fresh(path, tmp_path / "fresh", tmp_path / "out")
+    mine, theirs = ([*describe(tmp_path / place)] for place in ("out", "fresh"))
+    assert mine == [one for one in theirs if one[0] != "a1-3"]
+    assert len(mine) == 82
+
+
+def describe(output: Path) -> Iterator[tuple[object, ...]]:
+    """All documents of the newest commit, in the order of their folders."""
+    shards = package.open_shards(output, "all")
+    for i in range(len(shards)):
+        one = shards.document(i)
+        yield one.id, one.lang, shards[i].tolist(), shards.metadata(i)
