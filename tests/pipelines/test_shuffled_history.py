@@ -154,7 +154,9 @@ def test_expired_commits_leave_nothing(corpus):
 
 
 @pytest.mark.parametrize("built", ["shuffled", "all"], indirect=True)
-@pytest.mark.parametrize("point", [*crashpoints.REMOVING_POINTS, "count.item", "encode.shard", "build.committed"])
+@pytest.mark.parametrize(
+    "point", [*crashpoints.REMOVING_POINTS, *crashpoints.INHERITING_POINTS, "encode.shard", "build.committed"]
+)
 def test_a_killed_removal_goes_on_to_the_same_commit(corpus, point):
     (corpus / "gone.txt").write_text("\n".join(sorted(GONE)))
     shutil.copytree(corpus, corpus.parent / "undisturbed")
