@@ -187,9 +187,9 @@ def test_the_calculator_says_what_the_table_says(page, open_page):
         told = opened.page.text_content("#cost-output")
         of = model["operations"]["this build"]
         total = sum(of.values())
-        assert f"{total / 1e9:.1f} billion multiply-adds: layers {of['layers'] / total:.1%}".replace("%", " %") in told
+        assert f"{total / 1e9:,.1f} billion multiply-adds: layers {of['layers'] / total:.1%}".replace("%", " %") in told
         assert f"output layer {100 * of['output'] / total:.1f} %" in told
-        assert f"table {model['embedding_parameters']['this build'] / 1e6:.1f} million" in told
+        assert f"table {model['embedding_parameters']['this build'] / 1e6:,.1f} million" in told
     opened.page.fill("#cost-width", "")
     assert opened.page.text_content("#cost-output") == "–"
     assert opened.problems == []

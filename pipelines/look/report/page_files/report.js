@@ -153,12 +153,13 @@
     const tokens = words * numbers.tokens_per_word[name];
     const parts = [12 * layers * width * width * tokens, 2 * layers * width * tokens * tokens, width * numbers.vocab_sizes[name] * tokens];
     const all = parts[0] + parts[1] + parts[2];
+    const short = (number) => number.toLocaleString("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
     const share = (part) => ((100 * part) / all).toFixed(1) + " %";
     byId("cost-output").textContent = !(layers > 0 && width > 0 && words > 0 && tokens > 0)
       ? "–"
-      : Math.round(tokens).toLocaleString("en") + " tokens, " + (all / 1e9).toFixed(1) + " billion multiply-adds: layers " +
+      : Math.round(tokens).toLocaleString("en") + " tokens, " + short(all / 1e9) + " billion multiply-adds: layers " +
         share(parts[0]) + ", attention " + share(parts[1]) + ", output layer " + share(parts[2]) + "; embedding table " +
-        ((width * numbers.vocab_sizes[name]) / 1e6).toFixed(1) + " million parameters";
+        short((width * numbers.vocab_sizes[name]) / 1e6) + " million parameters";
   };
   costs.forEach((id) => byId(id).addEventListener("input", tellCost));
   tellCost();
