@@ -17,7 +17,7 @@ from tokcore.kernel import IdCounter
 from tokcore.shards.documents_digest import DocumentsDigest
 from tokcore.shards.token_batch import TokenBatch, count_in_rows
 from tokcore_pipelines.local.free_memory import freeing_memory
-from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.store.attempts import Attempts, NewFile
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.work.derived_shards import ShardSource, list_shards_by_item, require_file
 from tokcore_pipelines.work.encode_job import EncodeJob
@@ -25,7 +25,7 @@ from tokcore_pipelines.work.inherit_item import require_inherited_sums
 from tokcore_pipelines.work.item_reader import LanguageTally, mark_removed
 from tokcore_pipelines.work.ordered_shards import OrderedShards
 from tokcore_pipelines.work.read_shards import read_shard
-from tokcore_pipelines.work.token_count_runs import write_id_run
+from tokcore_pipelines.work.token_count_runs import append_id_run
 from tokcore_schemas.inheritance import ShuffledBefore
 from tokcore_schemas.refs import HashedDocuments, PartSurveyed, PartToSurvey, ShardEncoded, ShardRef, ShardSurveyed
 from tokcore_schemas.stage_table import SHARDS
@@ -68,12 +68,16 @@ def survey_part(job: EncodeJob, part: PartToSurvey) -> PartSurveyed:
     before = find_before(job.attempts)
     ordered = OrderedShards(before.source, before.facts.num_parts)
     shards = list_shards_by_item(before.source).get(part.number, [])
-    surveyed = PartSurveyed(part.number, tuple(_survey_shard(job, before, ordered, shard) for shard in shards))
+    with job.attempts.new_file(f"surveyed-{part.number:05d}.ids", skip_empty=True) as new:
+        surveyed = PartSurveyed(part.number, tuple(_survey_shard(job, before, ordered, shard, new) for shard in shards))
     reach("inherit.surveyed")
     return job.attempts.record(key, surveyed)
 
 
-def _survey_shard(job: EncodeJob, before: Before, ordered: OrderedShards, shard: ShardRef) -> ShardSurveyed:
+def _survey_shard(
+    job: EncodeJob, before: Before, ordered: OrderedShards, shard: ShardRef, new: NewFile
+) -> ShardSurveyed:
+    """new: gets the counts of ids of the shard, if it stays as it is."""
     output, stem = before.source.output, shard.facts.stem
     require_file(before.source, shard, get_provenance_path(stem))
     provenance = ordered.get_provenance(shard)
@@ -100,6 +104,6 @@ def _survey_shard(job: EncodeJob, before: Before, ordered: OrderedShards, shard:
         shard,
         {lang: tally.freeze() for lang, tally in sorted(tallies.items())},
         HashedDocuments(hashed.num_documents, hashed.hexdigest()),
-        write_id_run(job.attempts, f"surveyed-{stem}", ids.take()),
+        append_id_run(new, ids.take()),
     )
     return ShardSurveyed(first, last, 0, whole)

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 
 from tokcore.count.token_counts import add_up, read_id_rows, write_id_rows
 from tokcore.errors import LedgerError
-from tokcore.files.canonical_json import hash_sha256
+from tokcore.files.canonical_json import Sha256Writer, hash_sha256
 from tokcore.kernel import IdRows
 from tokcore_pipelines.store import storage
-from tokcore_pipelines.store.attempts import Attempts, compute_key
+from tokcore_pipelines.store.attempts import Attempts, NewFile, compute_key
 from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.refs import RunRef
 
@@ -38,14 +38,20 @@ def find_group_key(number: int, num_groups: int) -> str:
 def write_id_run(attempts: Attempts, name: str, rows: IdRows) -> RunRef:
     """Counts of token ids in an attempt file of their own."""
     with attempts.new_file(f"{name}.ids") as new:
-        write_id_rows(new.file, rows)
-    return RunRef("", 0, new.attempt, 0, new.file.size_bytes, new.file.sha256)
+        return append_id_run(new, rows)
+
+
+def append_id_run(new: NewFile, rows: IdRows) -> RunRef:
+    """Counts of token ids behind others in an open file."""
+    section, offset = Sha256Writer(new.file), new.file.size_bytes
+    write_id_rows(section, rows)
+    return RunRef("", 0, new.attempt, offset, section.size_bytes, section.sha256)
 
 
 def read_id_run(attempts: Attempts, run: RunRef) -> IdRows:
     """The inverse of write_id_run. Raises LedgerError unless they are what was written."""
     url = attempts.url(run.attempt)
-    data = storage.read_bytes(url)
+    data = storage.read_part(url, run.offset, run.offset + run.size_bytes)
     if hash_sha256(data) != run.sha256:
         raise LedgerError(f"{redact(url)}: not the counts that were written there")
     return read_id_rows(io.BytesIO(data))

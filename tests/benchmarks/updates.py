@@ -4,13 +4,14 @@
     [--target-tokens 10000000] [--keep-weights]
 
 Builds a corpus, then makes each change in an output of its own: none, 1 % more files, 1 % fewer, 1 % in new versions,
-100 documents taken out that lie side by side, and 100 that lie anywhere. With --tables the output
+100 documents taken out that lie side by side, 100 that lie anywhere, and one. With --tables the output
 is shuffled, mixed or packed, and each change makes one part of all of it. What of it is taken over follows from the
 size of shards, which --target-tokens sets: a large output has many parts of the shuffle, and so has a small one with
 small shards. Seconds are those of the command, CPU seconds those
 of its workers, too. Bytes are
 those that the command and its workers read and wrote by system calls, less those of the command that finds nothing to
-do. The last column has the bytes of shards that were written, and did not get a second name.
+do. Then come the bytes of shards that were written, and did not get a second name; and, of an output with --tables, how
+many shards were made again, of how many, as the commit says.
 """
 
 from __future__ import annotations
@@ -75,6 +76,14 @@ def count_shards(output: Path, parts: str = "") -> int:
     return sum(facts.st_size for facts in files if facts.st_nlink == 1)
 
 
+def read_receipt(output: Path) -> str:
+    """How many shards a commit made again, of how many; "" if it says nothing of them."""
+    path = output / "log" / "1.json"
+    why = json.loads(path.read_text())["why"] if path.is_file() else {}
+    num = why.get("shards", 0)
+    return f"{num - why.get('shards_as_before', 0):,} of {num:,}" if num else ""
+
+
 def list_ids(folder: Path, anywhere: bool, num: int = 100) -> list[str]:
     """Ids of documents: of each few files one, or of one file after the other all."""
     found: list[str] = []
@@ -104,9 +113,9 @@ def make_changes(folder: Path, more: list[bytes], kept: list[str]) -> dict[str, 
             path.unlink()
         return ["update", build, *(kept or ["--all"]), "--vanished", "remove"]
 
-    def remove(anywhere: bool) -> list[str]:
+    def remove(anywhere: bool, num: int = 100) -> list[str]:
         ids = folder / "ids.txt"
-        ids.write_text("\n".join(list_ids(folder, anywhere)) + "\n")
+        ids.write_text("\n".join(list_ids(folder, anywhere, num)) + "\n")
         return ["remove", str(folder / "out"), "--ids", str(ids), *kept]
 
     return {
@@ -116,6 +125,7 @@ def make_changes(folder: Path, more: list[bytes], kept: list[str]) -> dict[str, 
         "1 % in new versions": lambda: write(one_percent),
         "100 documents out, side by side": lambda: remove(anywhere=False),
         "100 documents out, from anywhere": lambda: remove(anywhere=True),
+        "1 document out": lambda: remove(anywhere=True, num=1),
     }
 
 
@@ -144,7 +154,7 @@ def main() -> None:
         (base / "build.toml").write_text(BUILD.replace("4_000_000", str(options.range_bytes)) + tables)
         full = measure("build", str(base / "build.toml"), *workers)
         shards = count_shards(base / "out")
-        rows: list[list[object]] = [["build", *_show(full, Cost(0, 0, 0, 0)), f"{shards / 1e6:,.0f}"]]
+        rows: list[list[object]] = [["build", *_show(full, Cost(0, 0, 0, 0)), f"{shards / 1e6:,.0f}", ""]]
         idle = Cost(0, 0, 0, 0)
         for name in make_changes(base, made[-few:], kept):
             folder = Path(place) / "changed"
@@ -159,10 +169,11 @@ def main() -> None:
             command = make_changes(folder, made[-few:], kept)[name]()
             cost = measure(*command, *(workers if command[0] == "update" else workers[:2]))
             idle = idle if idle.read_bytes else cost
-            rows.append([name, *_show(cost, idle), f"{count_shards(folder / 'out', 'parts/*/') / 1e6:,.1f}"])
+            written = f"{count_shards(folder / 'out', 'parts/*/') / 1e6:,.1f}"
+            rows.append([name, *_show(cost, idle), written, read_receipt(folder / "out")])
             print(rows[-1], flush=True)
             shutil.rmtree(folder)
-    head = ["", "seconds", "CPU seconds", "read, MB", "written, MB", "shards written, MB"]
+    head = ["", "seconds", "CPU seconds", "read, MB", "written, MB", "shards written, MB", "made again"]
     print(Table(f"Changes of an output of {options.megabytes:,.0f} MB", head, rows).markdown())
 
 
