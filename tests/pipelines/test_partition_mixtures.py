@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -111,6 +112,27 @@ def test_partitions_are_mixed_as_a_loop_mixes_them(folder, tmp_path, mixture, ov
     assert {name: one["mixed_tokens"] for name, one in reported.items()} == {name: own[3] for name, own in sums.items()}
     if over == "topic":
         assert "topic=web" in tokcore("show", tmp_path / "out" / "mixed").stdout
+
+
+def test_keys_of_partitions_are_levels_too(folder, tmp_path):
+    """Topics are equal, and what each gets goes to its languages by their sizes; receipts are those of a loop."""
+    told = "strategy = 'natural'\nover = ['topic', 'lang']\nlevels.topic.alpha = 0\n"
+    run(build_file(folder, SOURCES + METADATA, TEXT + told, "levels.toml"), tmp_path / "out")
+    assert verify(str(tmp_path / "out"), base=str(folder)).problems == ()
+    paths = require_manifest(str(tmp_path / "out"), MIXED).totals.paths
+    groups = {one["id"]: name_group(one, "topic/lang") for one in MORE}
+    sizes, mixed = Counter(), Counter()
+    for place, sums in (("shards", sizes), ("mixed", mixed)):
+        for id, tokens, _ in read_train(tmp_path / "out" / place):
+            sums[groups[id]] += tokens
+    assert {name: one.tokens for name, one in paths.items()} == sizes
+    assert {name: one.mixed_tokens for name, one in paths.items() if one.mixed_tokens} == mixed
+    topics = Counter()
+    for name, size in sizes.items():
+        topics[name.split("/")[0]] += size
+    for name, size in sizes.items():
+        exact = Fraction(sum(sizes.values()), len(topics)) * size / topics[name.split("/")[0]]
+        assert paths[name].tokens_wanted == exact.numerator // exact.denominator
 
 
 def test_weights_in_a_file_are_those_in_a_table(folder, tmp_path):
