@@ -137,7 +137,7 @@ def _print_columns(tokenizers: Mapping[str, Any], text: Mapping[str, Any], show_
     ]
     say("", *format_table(["", *heads], rows))
     if any(one["learned_share"] for one in told):
-        say(f"{_LEARNED} of text that was learned from in part: other text gives less")
+        say(f"{_LEARNED} learned from some of this text: other text gives other figures, mostly worse ones")
     langs = _order_languages(text)
     shown = langs if show_all else langs[:MOST_ROWS]
     by_lang = [[make_printable(lang), *(_format_language(one, lang) for one in told)] for lang in shown]

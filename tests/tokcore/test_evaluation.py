@@ -322,4 +322,5 @@ def test_every_row_of_the_table_is_measured(told):
     parallel = {"premium_p90", "premium_median", "gini"}
     for found in told.values():
         assert {one.key for one in MEASURES} - parallel <= found.keys()
+    assert max(len(one.title) for one in MEASURES) <= 28
     assert len({one.key for one in MEASURES}) == len(MEASURES) == len({one.title for one in MEASURES})

@@ -41,7 +41,7 @@ def write_evaluation(evaluation: Mapping[str, Any]) -> Html:
         ),
     ]
     own = next(iter(tokenizers.values()))
-    marked = f" {_LEARNED} of text that was learned from: other text gives less." if own["learned_share"] else ""
+    marked = f" {_LEARNED} Learned from this text: other text gives other figures." if own["learned_share"] else ""
     said = f"Of the {text['from']}: {text['texts']:,} texts, {text['bytes']:,} bytes, up to {text['asked']:,} of each "
     parts = [
         tag("h3", "Beside each other, on the same text"),
