@@ -222,6 +222,20 @@ def test_a_tokenizer_that_normalizes_needs_files(folder):
     assert found["bytes_per_token"] > 1
 
 
+def test_a_text_is_looked_for_as_a_whole(folder):
+    """One that has the length, the first, the middle and the last id of a document is not that document."""
+    tokenizer = api.Tokenizer.load(folder / "out")
+    found = []
+    for text in read_split(folder / "out", "train")["en"]:
+        ids = tokenizer.encode(text).tolist()
+        ids[1], ids[2] = ids[2], ids[1]
+        other = tokenizer.decode(ids)
+        if other != text and tokenizer.encode(other).tolist() == ids and len(ids) > 8:
+            found.append(other)
+    assert found
+    assert find_learned_share(str(folder / "out"), tokenizer, {"en": found}) == 0
+
+
 def test_from_python(folder):
     url = str(folder / "out")
     tokenizers = {"own": api.Tokenizer.load(url)}
