@@ -197,8 +197,8 @@ def _format(measure: Measure, one: Mapping[str, Any]) -> str:
 
 
 def _format_language(one: Mapping[str, Any], lang: str) -> str:
-    found = one["languages"].get(lang)
-    return f"{found['bytes_per_token']:.3f}{_LEARNED if one['learned_share'] else ''}" if found else "-"
+    value = one["languages"][lang]["bytes_per_token"]
+    return "-" if value is None else f"{value:.3f}{_LEARNED if one['learned_share'] else ''}"
 
 
 def _say_learned(share: float | None) -> str:

@@ -318,6 +318,21 @@ def test_what_texts_do_not_have_is_not_told(tokenizers):
     assert found["bytes_per_token"] == 4
 
 
+@pytest.mark.parametrize("model", ["word", "wordpiece"])
+def test_tokenizers_that_do_not_know_a_text(model):
+    """An unknown word is no id that is used; a text of blanks may have no tokens."""
+    tokenizer = tokcore.Tokenizer.train(["one two one two"] * 9, vocab_size=20, model=model, allow_smaller=True)
+    found = evaluate({"own": tokenizer}, {"en": [b"one \xe6\xb0\xb4"], "xx": [b"  "]})["own"]
+    ids = {lang: tokenizer.encode(text).tolist() for lang, text in (("en", b"one \xe6\xb0\xb4"), ("xx", b"  "))}
+    assert tokenizer.unk_id in ids["en"]
+    assert found["tokens"] == len(ids["en"]) + len(ids["xx"])
+    assert found["used"] == len({*ids["en"], *ids["xx"]} - {tokenizer.unk_id})
+    blank = found["languages"]["xx"]["bytes_per_token"]
+    assert blank == (close(2 / len(ids["xx"])) if ids["xx"] else None)
+    by_lang = [7 / len(ids["en"]), *([blank] if blank else [])]
+    assert found["bytes_per_token_mean"] == close(statistics.mean(by_lang))
+
+
 def test_every_row_of_the_table_is_measured(told):
     parallel = {"premium_p90", "premium_median", "gini"}
     for found in told.values():

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tokcore.evaluate.boundaries import NO_COUNTS, Places, tell_boundaries
 from tokcore.evaluate.digit_cuts import measure_digits
@@ -48,6 +48,8 @@ def evaluate(
             for one in counts.values():
                 one.add(lang, batch, places)
             advance(len(tokenizers) * sum(map(len, batch)))
+        for one in counts.values():
+            one.end_language(lang)
     words = {lang: count_words(of) for lang, of in sorted(texts.items())}
     drawn = {lang: draw_words(of) for lang, of in words.items() if len(of) >= LEAST_WORDS}
     predicted = measure_prediction(tokenizers, texts, threads)
@@ -72,47 +74,57 @@ def evaluate(
 
 
 class _Counts:
-    """What one tokenizer makes of the texts, as integers that grow."""
+    """What one tokenizer makes of the texts, as integers that grow, a language after the other."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         special = np.array(sorted(tokenizer.specials.values()), np.int64)
         self._ids = np.union1d(tokenizer.spec.model.ids.astype(np.int64), special)
-        self._written: dict[str, npt.NDArray[np.int64]] = {}
-        self._sizes: dict[str, int] = {}
+        self._current = np.zeros(len(self._ids), np.int64)  # how often each is written in the language that is read
+        self._written: dict[str, IdCounts] = {}
+        self._sizes: Counter[str] = Counter()
         self._boundaries = NO_COUNTS
 
     def add(self, lang: str, batch: Sequence[bytes], places: Places) -> None:
         encoded = self._tokenizer.encode_strings(batch)
-        written = np.bincount(np.searchsorted(self._ids, encoded.ids), minlength=len(self._ids))
-        self._written[lang] = self._written.get(lang, 0) + written
-        self._sizes[lang] = self._sizes.get(lang, 0) + sum(map(len, batch))
+        self._current += np.bincount(np.searchsorted(self._ids, encoded.ids), minlength=len(self._ids))
+        self._sizes[lang] += sum(map(len, batch))
         self._boundaries = self._boundaries + places.count(find_token_starts(self._tokenizer, batch, encoded))
 
+    def end_language(self, lang: str) -> None:
+        used = np.flatnonzero(self._current)
+        self._written[lang] = IdCounts(self._ids[used], self._current[used])
+        self._current[:] = 0
+
     def tell_languages(self) -> dict[str, dict[str, Any]]:
-        tokens = {lang: int(written.sum()) for lang, written in self._written.items()}
+        tokens = {lang: int(of.counts.sum()) for lang, of in self._written.items()}
         return {
-            lang: {"tokens": num, "bytes_per_token": round(self._sizes[lang] / num, DIGITS)}
-            for lang, num in tokens.items()
-            if num
+            lang: {"tokens": num, "bytes_per_token": _divide(self._sizes[lang], num)} for lang, num in tokens.items()
         }
 
     def tell(self) -> dict[str, Any]:
-        model = self._tokenizer.spec.model
-        written = sum(self._written.values(), np.zeros(len(self._ids), np.int64))
-        efficiency = compute_efficiency(written.tolist(), len(model.ids))
-        ids = {lang: IdCounts(self._ids[of > 0], of[of > 0]) for lang, of in self._written.items()}
+        model, specials = self._tokenizer.spec.model, {*self._tokenizer.specials.values()}
+        written = np.zeros(len(self._ids), np.int64)
+        for of in self._written.values():
+            written[np.searchsorted(self._ids, of.ids)] += of.counts
+        ordinary = written[np.searchsorted(self._ids, model.ids)]
+        known = np.array([id not in specials for id in model.ids.tolist()])
+        efficiency = compute_efficiency(ordinary[known].tolist(), int(known.sum()))
         return {
             "tokens": int(written.sum()),
-            "bytes_per_token": round(sum(self._sizes.values()) / int(written.sum()), DIGITS),
+            "bytes_per_token": _divide(self._sizes.total(), int(written.sum())),
             "renyi": efficiency["renyi"],
             "shannon": efficiency["shannon"],
             "used": efficiency["used"],
-            "used_share": round(efficiency["used"] / efficiency["vocabulary"], DIGITS),
+            "used_share": _divide(efficiency["used"], efficiency["vocabulary"]),
             **tell_boundaries(self._boundaries),
-            **measure_residues(model, written[np.searchsorted(self._ids, model.ids)].tolist()),
-            **measure_overlap(ids),
+            **measure_residues(model, ordinary.tolist()),
+            **measure_overlap(self._written),
         }
+
+
+def _divide(some: int, every: int) -> float | None:
+    return round(some / every, DIGITS) if every else None
 
 
 def _sum_up_languages(languages: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -120,15 +132,16 @@ def _sum_up_languages(languages: Mapping[str, Mapping[str, Any]]) -> dict[str, A
     kept = [one["retention"] for one in languages.values() if one["retention"] is not None]
     typos = [one["typos"] for one in languages.values() if one["typos"] is not None]
 
-    def average(values: Sequence[float]) -> float | None:
-        return round(statistics.fmean(values), DIGITS) if values else None
+    def average(values: Iterable[float | None]) -> float | None:
+        known = [value for value in values if value is not None]
+        return round(statistics.fmean(known), DIGITS) if known else None
 
     return {
         "bytes_per_token_mean": average([one["bytes_per_token"] for one in languages.values()]),
         "retention": average(kept),
         "retention_p10": round(find_quantile(sorted(kept), 0.1), DIGITS) if kept else None,
         "typos_kept": average([one["kept_share"] for one in typos]),
-        "typos_growth": average([one["one_edit"] / one["tokens_per_word"] for one in typos]),
+        "typos_growth": average([one["one_edit"] / one["tokens_per_word"] for one in typos if one["tokens_per_word"]]),
     }
 
 
