@@ -12,8 +12,6 @@ from typing import Any
 from tokcore.errors import ConfigError
 from tokcore.evaluate.evaluation import evaluate
 from tokcore.tokenizer.tokenizer import Tokenizer
-from tokcore_pipelines.build.commit import find_manifest
-from tokcore_pipelines.build.output import read_output
 from tokcore_pipelines.local.cores import count_cores
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.look.judged_texts import (
@@ -22,11 +20,11 @@ from tokcore_pipelines.look.judged_texts import (
     draw_from_files,
     draw_validation,
     find_learned_share,
+    find_output,
     has_validation,
 )
 from tokcore_pipelines.look.parallel_text import choose_reference, compute_premiums, read_parallel_text
 from tokcore_pipelines.store.redaction import redact
-from tokcore_schemas.stage_table import SHARDS
 
 SAMPLE = 400  # texts that are drawn of each language
 FORMAT, VERSION = "tokcore-evaluation", 1
@@ -134,7 +132,7 @@ def _draw(asked: Asked, lines: Mapping[str, list[bytes]], progress: StageProgres
         with progress.stage("read", minor=True) as phase:
             return "files", draw_from_files(asked.sources, asked.sample, phase.advance)
     for url in asked.named.values():
-        if find_manifest(url, SHARDS) is not None and has_validation(output := read_output(url)):
+        if (output := find_output(url)) is not None and has_validation(output):
             with progress.stage("read", minor=True) as phase:
                 judged = draw_validation(output, asked.sample, phase.advance)
             if judged.texts:

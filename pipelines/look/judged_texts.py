@@ -19,6 +19,7 @@ from tokcore.shards.token_batch import TokenBatch
 from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.build.commit import find_manifest
 from tokcore_pipelines.build.output import Output, read_output
+from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.store.stored_shards import read_batches
 from tokcore_pipelines.store.tokenizers import load_spec
@@ -87,6 +88,13 @@ class TextDraw:
         return Judged(texts, documents, {lang: self._is_whole[lang] for lang in langs})
 
 
+def find_output(named: str) -> Output | None:
+    """The output that a tokenizer is named by; None for a file of a tokenizer, and a model's repository."""
+    if urls.find_scheme(named) in urls.INPUT_ONLY or find_manifest(named, SHARDS) is None:
+        return None
+    return read_output(named)
+
+
 def has_validation(output: Output) -> bool:
     """Whether shards of an output hold documents of its validation split."""
     return any(True for _ in _list_shards(output, ("validation",)))
@@ -143,10 +151,10 @@ def find_learned_share(named: str, tokenizer: Tokenizer, texts: Mapping[str, Seq
     named: URL of the tokenizer; an output tells it, if it learned the tokenizer and its shards hold what it encodes:
     the documents of the training split, or of both, if it was learned from both. Reads their ids.
     """
-    made = find_manifest(named, TOKENIZER)
-    if made is None or not isinstance(made.config, LearnedConfig):
+    output = find_output(named)
+    made = None if output is None else find_manifest(named, TOKENIZER)
+    if output is None or made is None or not isinstance(made.config, LearnedConfig):
         return None
-    output = read_output(named)
     splits = (made.config.splits,) if made.config.splits else ("train", "validation")
     shards = output.find_all(SHARDS)
     if not shards or any(one.config.dropout or one.config.sampling for _, one in shards):

@@ -17,7 +17,7 @@ from tokcore_pipelines.build.output import read_output
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.look import judged_texts
 from tokcore_pipelines.look.evaluate import Asked, evaluate_tokenizers
-from tokcore_pipelines.look.judged_texts import TextDraw, draw_validation, find_learned_share
+from tokcore_pipelines.look.judged_texts import TextDraw, draw_validation, find_learned_share, find_output
 
 SETTINGS = """
 [learn]
@@ -242,3 +242,11 @@ def test_from_python(folder):
     told = evaluate_tokenizers(Asked(tokenizers, {"own": url}), StageProgress(-1))
     assert json.loads(json.dumps(told, allow_nan=False)) == told
     assert find_learned_share(url, tokenizers["own"], read_split(folder / "out", "train")) == 1
+
+
+def test_a_models_repository_is_no_output():
+    """Nobody is asked on a network for shards of it."""
+    tokenizer = api.Tokenizer.train(["one two"], vocab_size=258, allow_smaller=True)
+    for url in ("hf://org/name", "hf://org/name/tokenizer.json", "https://host.invalid/o200k_base.tiktoken"):
+        assert find_output(url) is None
+        assert find_learned_share(url, tokenizer, {"en": [b"one"]}) is None
