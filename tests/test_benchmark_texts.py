@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections import Counter
 from pathlib import Path
@@ -45,6 +46,38 @@ def test_english_is_among_the_languages_of_the_premium(tmp_path: Path, monkeypat
     model = LearnedModel(np.empty((0, 2), np.int64))
     by_byte = Tokenizer(fairness.make_learned_spec(model, spec, (), ()))
     assert fairness.premiums(by_byte, tmp_path) == {"en": 1.0, "de": 10 / 6}
+
+
+def test_bits_per_byte_stand_beside_those_of_the_first_row(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(fairness, "PREDICTED", ("en", "de"))
+    learned, predicted = (
+        {lang: [" ".join(words[i * n % 7 : i * n % 7 + 3]) for i in numbers] for lang, n, words in _WORDS}
+        for numbers in (range(1, 40), range(40, 60))
+    )
+    first = Tokenizer.train([text for of in learned.values() for text in of], vocab_size=270)
+    second = Tokenizer.train(learned["en"], vocab_size=270)
+    told = fairness.predict({"first": first, "second": second}, learned, predicted)
+    rows = {row[0]: row[1:] for row in fairness.tabulate_prediction("", told).rows}
+    assert [rows["first"][at] for at in (1, 4)] == ["+0.00 ± 0.00 %"] * 2
+    for at, kind in ((0, "equal_data"), (3, "equal_tokens")):
+        ours, theirs = (
+            {lang: math.fsum(one.bits) / sum(one.sizes_bytes) for lang, one in ((x, getattr(of[x], kind)) for x in of)}
+            for of in (told["second"], told["first"])
+        )
+        assert rows["second"][at].split(" ± ")[0] == f"{sum(ours.values()) / 2:.3f}"
+        more = 100 * (sum(ours.values()) / sum(theirs.values()) - 1)
+        assert rows["second"][at + 1].split(" ± ")[0] == f"{more:+.2f}"
+        shares = {lang: 100 * (ours[lang] / theirs[lang] - 1) for lang in ours}
+        worst = max(shares, key=lambda lang: shares[lang])
+        assert worst == "de"
+        assert rows["second"][at + 2].split(" ± ")[0] == f"{shares[worst]:+.2f}"
+        assert rows["second"][at + 2].endswith("% de")
+
+
+_WORDS = (
+    ("en", 3, ["some", "words", "that", "come", "one", "after", "the", "other", "and", "more"]),
+    ("de", 5, ["manche", "Wörter", "die", "aufeinander", "folgen", "und", "noch", "einige", "mehr"]),
+)
 
 
 def test_pages_are_ids_without_their_parts(tmp_path: Path):

@@ -8,6 +8,9 @@ The pages held out are of the same sources as the others, in the same shares: te
 bytes per token. Also encodes the FLORES sentences, which are the same in each language: a language's premium is the
 number of its tokens divided by the number of English ones. p90 is the 90th percentile over the languages that have a
 folder in the corpus, English with its 1 among them. Nothing here is timed.
+
+Bits per byte of ten languages are those of docs/reference/prediction.md, learned from 1 MB of the pages to learn from.
+They stand beside those of the first row, with margins of the difference: all rows of a table have the same size.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from texts import documents
 
 from tokcore import Tokenizer, count_pretokens
 from tokcore.count.pretoken_tables import convert_rows_to_table, convert_table_to_rows, merge_rows, read_counts_of_table
+from tokcore.evaluate.ngram import Predictability, Ratio, average, compare_predictability
 from tokcore.learn.language_weights import DEFAULT, PRESETS, mix
 from tokcore.models import DEFAULT_MODEL, MODELS, LearnOptions
 from tokcore.text.pretokenizer import Pretokenizer
@@ -33,6 +37,7 @@ from tokcore.tokenizer.tokenizer_spec import make_learned_spec
 
 HELD_OUT = 5  # one page in five is held out
 MIN_COUNT = 2
+PREDICTED = ("en", "de", "ru", "zh", "hi", "th", "tr", "sw", "my", "code-python")
 
 # The corpus's code of a language -> its FLORES-200 file.
 FLORES = dict(
@@ -131,6 +136,8 @@ CHOICES = {
         f"pathpiece, {name}": Choice("o200k", _temperature(*map(str, preset)), "pathpiece")
         for name, preset in PRESETS.items()
     },
+    "pathpiece, 0.65, 1, 4": Choice("o200k", _temperature("0.65", "1", "4"), "pathpiece"),
+    "pathpiece, 0.5, 2.5, 3": Choice("o200k", _temperature("0.5", "2.5", "3"), "pathpiece"),
 }
 
 
@@ -191,6 +198,44 @@ def premiums(tokenizer: Tokenizer, parallel: Path) -> dict[str, float]:
     return {lang: num / num_tokens["en"] for lang, num in num_tokens.items()}
 
 
+def predict(
+    tokenizers: Mapping[str, Tokenizer], learned: Mapping[str, list[str]], predicted: Mapping[str, list[str]]
+) -> dict[str, dict[str, Predictability]]:
+    """Name -> language -> what its tokens are predicted with."""
+    sides = [{lang: [text.encode() for text in side[lang]] for lang in PREDICTED} for side in (learned, predicted)]
+    return compare_predictability(tokenizers, *sides, threads=2)
+
+
+def tabulate_prediction(title: str, told: Mapping[str, Mapping[str, Predictability]]) -> Table:
+    """Bits per byte of each row, and beside the first one."""
+    base = next(iter(told.values()))
+    rows = []
+    for name, one in told.items():
+        row = [name]
+        for kind in Predictability._fields:
+            own, other = ({lang: getattr(of[lang], kind) for lang in of} for of in (one, base))
+            mean = average([own[lang].bits_per_byte for lang in own])
+            row.append(f"{mean.value:.3f} ± {mean.margin:.3f}")
+            more = {lang: own[lang].minus(other[lang]) for lang in own}
+            levels = {lang: other[lang].bits_per_byte.value for lang in own}
+            row.append(_show_share(average([*more.values()]), float(np.mean([*levels.values()]))))
+            worst = max(more, key=lambda lang: more[lang].value / levels[lang])
+            row.append(f"{_show_share(more[worst], levels[worst])} {worst}")
+        rows.append([*row, f"{np.mean([of.equal_data.mean_context_bytes for of in one.values()]):.1f}"])
+    first = next(iter(told))
+    kinds = [name.replace("_", " ") for name in Predictability._fields]
+    head = ["", *(text for kind in kinds for text in (f"{kind}: bits per byte", "more", "highest")), "context, bytes"]
+    note = (
+        f"Mean of {len(base)} languages ({', '.join(base)}); more: than {first}, with 95 % margins of the difference. "
+        "Vocabularies of other sizes are not comparable."
+    )
+    return Table(title, head, rows, note)
+
+
+def _show_share(more: Ratio, of: float) -> str:
+    return f"{100 * more.value / of:+.2f} ± {100 * (more.margin or 0) / of:.2f} %"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", type=Path, required=True, help="folder of documents")
@@ -203,10 +248,11 @@ def main() -> None:
     tables = {pattern: count_languages(kept, pattern) for pattern in counted}
     num_held_out = sum(map(len, held_out.values()))
     for vocab_size in arguments.sizes:
-        rows = []
+        rows, tokenizers = [], {}
         for name in arguments.only:
             choice = CHOICES[name]
             tokenizer = learn_tokenizer(tables[choice.pattern], choice, vocab_size)
+            tokenizers[name] = tokenizer
             by_lang = premiums(tokenizer, arguments.parallel / "flores")
             english = bytes_per_token(tokenizer, {"en": held_out["en"]})
             p90 = float(np.quantile(list(by_lang.values()), 0.9))
@@ -220,6 +266,8 @@ def main() -> None:
             f"Premiums of {len(FLORES)} languages, with English."
         )
         print(Table(f"{vocab_size:,} tokens", head, rows, note).markdown(), flush=True)
+        told = predict(tokenizers, kept, held_out)
+        print(tabulate_prediction(f"{vocab_size:,} tokens: bits per byte", told).markdown(), flush=True)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ RUNS = {
     "learn_pieces": 40,
     "merge_rows": 6000,
     "pieces": 40,
+    "predict": 2000,
     "rank_tokens": 2500,
     "symbols": 150,
     "tokenizer_lists": 3000,
