@@ -20,7 +20,7 @@ from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.local.say import say
 from tokcore_pipelines.local.terminal import format_table, make_printable
 from tokcore_pipelines.look.mix_search import Wishes, parse_target, search_mix
-from tokcore_pipelines.look.report.parallel_text import choose_reference, read_parallel_text
+from tokcore_pipelines.look.parallel_text import choose_reference, read_parallel_text
 from tokcore_pipelines.look.search_chart import draw_search
 from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.changed_settings import describe_changed_settings
