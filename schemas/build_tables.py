@@ -37,6 +37,7 @@ from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
 from tokcore_schemas.count_key import CountedBy
 from tokcore_schemas.document import normalize_lang
 from tokcore_schemas.encodings import ENCODINGS, OTHER_ENCODING_NAMES, UTF8
+from tokcore_schemas.gaps import KeptRows
 from tokcore_schemas.input_format import FileFormat
 from tokcore_schemas.input_format import find_format as find_input_format
 from tokcore_schemas.levels import LANG, LeveledTable, LevelsConfig, make_levels_config
@@ -1018,6 +1019,8 @@ class BuildConfig:
     declares_special: bool = dataclasses.field(default=False, compare=False)  # whether the file has [special]
     # How often documents of a part come in its mixture, where an update kept that; as MixtureConfig has it.
     kept_weights: Mapping[str, str] | None = dataclasses.field(default=None, compare=False)
+    # The rows of another part, which stay where they are in this one.
+    kept_rows: KeptRows | None = dataclasses.field(default=None, compare=False)
 
     def at(self, *key: str | int) -> str:
         """Where the build file sets a key, or would: `build.toml:7: source[0].files`, for the start of a message."""
@@ -1393,6 +1396,7 @@ class BuildConfig:
             metadata=self.metadata_columns,
             kept=dict(self.kept_weights) if self.kept_weights is not None else None,
             levels=None if mixture.is_flat else make_levels_config(mixture, spell_plain),
+            segments=self.kept_rows.segments if self.kept_rows is not None else None,
         )
 
     def _find_dtype(self, formats: Sequence[str]) -> str:
@@ -1416,6 +1420,7 @@ class BuildConfig:
             compression=self.shards.compression,
             padding=pack.padding or "",
             dtype=self._find_dtype(formats),
+            in_place_of=self.kept_rows.sha256 if self.kept_rows is not None else "",
         )
 
 

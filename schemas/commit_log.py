@@ -58,6 +58,7 @@ class Reason:
     # them have the bytes that they had.
     shards: int = written_unless(0)
     shards_as_before: int = written_unless(0)
+    in_place_rows: bool = written_unless(False)  # rows stay, with padding where removed documents were
 
     def describe_files(self) -> str:
         """What became of files, in words; empty if nothing did.
@@ -150,13 +151,15 @@ def is_of_history(path: str) -> bool:
     return path.startswith(f"{PARTS}/") or find_number(path) is not None
 
 
-def name_part(plan_identity: str, kept: Mapping[str, str] | None = None) -> str:
+def name_part(plan_identity: str, kept: Mapping[str, str] | None = None, in_place_of: str = "") -> str:
     """The path of the part that was made from the plan of that identity, below the output.
 
-    kept: as of the settings of its mixture: with others, the same plan gives another part.
+    kept, in_place_of: as of the settings of its mixture and its rows: with others, the same plan gives another part.
     """
-    if kept is not None:
-        plan_identity = hash_sha256(write_canonical_json({"plan": plan_identity, "kept": dict(kept)}))
+    if kept is not None or in_place_of:
+        told: dict[str, object] = {"plan": plan_identity, "kept": dict(kept) if kept is not None else None}
+        told |= {"in_place_of": in_place_of} if in_place_of else {}
+        plan_identity = hash_sha256(write_canonical_json(told))
     return f"{PARTS}/{plan_identity[:_KEY_DIGITS]}"
 
 

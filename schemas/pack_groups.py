@@ -8,31 +8,33 @@ read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from tokcore.train.packing import WINDOW_DOCUMENTS
+from tokcore_schemas.gaps import Gaps, StreamKey
 from tokcore_schemas.refs import PackGroup, ShardRef
 from tokcore_schemas.stage_manifests import PackedConfig
 
 # A group has about this many full shards, so that the last one, which is not full, hardly matters.
 SHARDS_PER_GROUP = 8
 
-StreamKey = tuple[str, str]  # (folder of a language or partition, or empty where shards hold all; split)
 
-
-def list_streams(shards: Sequence[ShardRef]) -> dict[StreamKey, list[ShardRef]]:
-    """The shards of each folder and split, in their order."""
-    streams: dict[StreamKey, list[ShardRef]] = {}
+def list_streams(shards: Sequence[ShardRef], gaps: Collection[StreamKey] = ()) -> dict[StreamKey, list[ShardRef]]:
+    """The shards of each folder and split, in their order. gaps: streams that are there, even if none of theirs is."""
+    streams: dict[StreamKey, list[ShardRef]] = {key: [] for key in gaps}
     for shard in shards:
         streams.setdefault((shard.facts.folder, shard.facts.split), []).append(shard)
     return dict(sorted(streams.items()))
 
 
-def list_groups(shards: Sequence[ShardRef], config: PackedConfig) -> tuple[PackGroup, ...]:
-    """All groups, numbered over all streams."""
+def list_groups(shards: Sequence[ShardRef], config: PackedConfig, gaps: Sequence[Gaps] = ()) -> tuple[PackGroup, ...]:
+    """All groups, numbered over all streams. gaps: documents that were removed, and whose place is kept."""
     groups: list[PackGroup] = []
-    for (folder, split), own in list_streams(shards).items():
+    of = {one.stream: one for one in gaps}
+    for (folder, split), own in list_streams(shards, of).items():
         documents, tokens = (sum(getattr(one.facts, name) for one in own) for name in ("documents", "tokens"))
+        if (gone := of.get((folder, split))) is not None:
+            documents, tokens = documents + len(gone.documents), tokens + sum(gone.lengths)
         if not documents:
             continue
         bounds = [*_list_bounds(documents, tokens, config)]

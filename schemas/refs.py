@@ -425,6 +425,8 @@ class PackedSums:
     cut: int  # of the documents, those that go on in another row
     tokens: int  # padding left out
     padding: int
+    removed: int = written_unless(0)  # documents that begin in them, and were taken down in place
+    removed_tokens: int = written_unless(0)  # of the padding, what took the place of these
 
     def __add__(self, other: PackedSums) -> PackedSums:
         return PackedSums(*map(sum, zip(dataclasses.astuple(self), dataclasses.astuple(other), strict=True)))

@@ -441,6 +441,7 @@ class MixtureConfig:
     # COPIES+CUT of MixtureShare; others come once. Then strategy, weights, tokens and max_epochs decide nothing.
     kept: dict[str, str] | None = written_unless(None)
     levels: LevelsConfig | None = written_unless(None)  # where `over` is "levels"
+    segments: int | None = written_unless(None)  # at least; where copies of documents are to stay where they were
 
     @property
     def partition_keys(self) -> tuple[str, ...]:
@@ -514,6 +515,8 @@ class PackedConfig:
     padding: str = written_unless("")  # as the build file has it; "": by the tokenizer
     dtype: str = written_unless("")  # only where a format leaves the choice
     plugins: Plugins = written_unless(None)  # formats of other distributions
+    # sha256 of the manifest of the rows that these are again, with padding where documents were removed since.
+    in_place_of: str = written_unless("")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -526,6 +529,8 @@ class PackedTotals:
     tokens: int  # of documents, all in all rows
     padding: int  # ids that fill rows
     fingerprint: str  # of the tokenizer
+    removed: int = written_unless(0)  # documents that were taken down in place
+    removed_tokens: int = written_unless(0)  # of the padding, what took their place
 
 
 # As of shards, with rows as documents; padding counts as tokens there.

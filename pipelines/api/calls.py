@@ -132,6 +132,7 @@ def remove(
     reason: str = "",
     by: str = "",
     keep_weights: bool = False,
+    in_place_rows: bool = False,
     workers: int | None = None,
     progress: Told = None,
     allow_code: bool = False,
@@ -141,6 +142,7 @@ def remove(
     this_copy: with [dedup], documents that are equal to these stay. base: folder of the build file, if it has moved.
     allow_missing: accept names that nothing has. dry_run: change nothing, and tell what it would cost. final: nothing
     can take it back. reason, by: for the log. keep_weights: let other documents come in a mixture as often as they did.
+    in_place_rows: packed rows keep number and length, with padding where these documents were.
     The result has `commit`, `documents` and what else `tokcore remove` tells.
 
     >>> from tokcore_pipelines import remove
@@ -165,6 +167,7 @@ def remove(
             reason=reason,
             by=by,
             keep_weights=keep_weights,
+            in_place_rows=in_place_rows,
         ).run()
 
 

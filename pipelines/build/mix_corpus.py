@@ -201,7 +201,8 @@ def _choose_sizes(config: MixtureConfig, shards: ShardsManifest, num_tokens: int
     there = shards.totals.tokens
     num_parts = choose_num_parts(num_tokens, config.target_tokens)
     num_source_parts = choose_num_parts(there, shards.config.target_tokens)
-    return num_parts, choose_num_segments(max(num_tokens, there), num_parts, num_source_parts)
+    num_segments = choose_num_segments(max(num_tokens, there), num_parts, num_source_parts)
+    return num_parts, max(num_segments, config.segments or 0)
 
 
 def spell_copies(share: MixtureShare) -> str:

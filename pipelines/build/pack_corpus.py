@@ -11,7 +11,7 @@ from tokcore.formats.shard_facts import ShardFacts
 from tokcore_pipelines.build.commit import require_manifest
 from tokcore_pipelines.build.derived_before import find_derived_before
 from tokcore_pipelines.build.shard_files import list_shard_files
-from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, name_inputs, run_stage
+from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, name_inputs, run_stage, write_file
 from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.run.task import Step, do_steps, name_by_number
 from tokcore_pipelines.store.attempts import Attempts
@@ -22,8 +22,10 @@ from tokcore_pipelines.work.item_results import read_records
 from tokcore_pipelines.work.make_jobs import make_pack_job
 from tokcore_pipelines.work.pack_group import PackedBefore, PackJob, make_group_key, pack_group
 from tokcore_pipelines.work.result_keys import make_table_key
+from tokcore_pipelines.work.row_gaps import find_gaps, find_gaps_url, read_gaps
+from tokcore_schemas.gaps import GAPS, Gaps
 from tokcore_schemas.pack_groups import list_groups
-from tokcore_schemas.refs import GroupPacked, PackedSums, PackGroup, ShardRef
+from tokcore_schemas.refs import GroupPacked, PackedSums, PackGroup, ShardRef, StoredFile
 from tokcore_schemas.shard_entries import list_named_shards
 from tokcore_schemas.stage_manifests import (
     CorpusAbout,
@@ -55,19 +57,30 @@ def pack_corpus(run: BuildRun) -> PackedManifest | None:
         spec = load_checked_spec(run.output, learned)
         append, result_key = shards.config.append, make_table_key(key.identity)
         job = make_pack_job(config, attempts, run.output, packed_from, append, spec, result_key)
-        if (found := find_derived_before(run, config, PACKED.name, packed_from)) is not None:
-            before = PackedBefore(*(ShardSource.of(found.output, one) for one in (found.source, found.made)))
-            job = dataclasses.replace(job, before=before)
-        return _pack(run, packed_from, job)
+        if run.config.kept_rows is None:
+            found = find_derived_before(run, config, PACKED.name, packed_from)
+            if found is not None and not found.made.totals.removed:  # no place is kept in either
+                before = PackedBefore(*(ShardSource.of(found.output, one) for one in (found.source, found.made)))
+                job = dataclasses.replace(job, before=before)
+            return _pack(run, packed_from, job)
+        with run.progress.stage("find gaps", minor=True):
+            gaps = find_gaps(run.config.kept_rows, job.source)
+        file = write_file(attempts, GAPS, b"".join(one.to_line() for one in gaps))
+        return _pack(run, packed_from, dataclasses.replace(job, gaps=attempts.find(file)), gaps, [file])
 
     return run_stage(run, key, make)
 
 
 def _pack(
-    run: BuildRun, shards: ShardsManifest | MixtureManifest, job: PackJob
+    run: BuildRun,
+    shards: ShardsManifest | MixtureManifest,
+    job: PackJob,
+    gaps: Sequence[Gaps] = (),
+    more: Sequence[StoredFile] = (),
 ) -> Made[PackedTotals, Nothing, ShardFacts | CorpusAbout]:
+    """gaps: documents whose place is kept. more: files beside the shards."""
     attempts = job.attempts
-    groups = list_groups(list_named_shards(shards), job.config)
+    groups = list_groups(list_named_shards(shards), job.config, gaps)
     with run.progress.stage("pack"):
         packed = do_steps(run.find_executor(attempts), pack_steps(groups, job), attempts)
     run.take_turn(attempts)
@@ -77,7 +90,7 @@ def _pack(
         raise LedgerError(f"pack: {wrong}")
     rows = [shard for one in packed for shard in one.shards]
     about = CorpusAbout(totals.rows, totals.tokens + totals.padding)
-    return Made(list_shard_files(job, rows, about), totals)
+    return Made(list_shard_files(job, rows, about, more), totals)
 
 
 def pack_steps(groups: Sequence[PackGroup], job: PackJob) -> Generator[Step, bool, list[GroupPacked]]:
@@ -90,9 +103,7 @@ def _sum_up(groups: Sequence[GroupPacked], fingerprint: str) -> PackedTotals:
     """The totals of the stage."""
     sums = functools.reduce(PackedSums.__add__, (group.sums for group in groups), PackedSums(0, 0, 0, 0, 0, 0))
     shards: list[ShardRef] = [shard for group in groups for shard in group.shards]
-    return PackedTotals(
-        len(shards), sums.rows, sums.documents, sums.pieces, sums.cut, sums.tokens, sums.padding, fingerprint
-    )
+    return PackedTotals(len(shards), **dataclasses.asdict(sums), fingerprint=fingerprint)
 
 
 def _find_unpacked(totals: PackedTotals, shards: ShardsManifest | MixtureManifest) -> str:
@@ -110,9 +121,10 @@ def tell_packed(made: PackedManifest) -> list[str]:
     """What the end of a build says of packed rows."""
     totals = made.totals
     padding = totals.padding / max(1, totals.tokens + totals.padding) * 100
+    removed = f"; {totals.removed:,} removed documents keep their place in it" if totals.removed else ""
     return [
         f"{totals.rows:,} of {made.config.length:,} ids",
-        f"{padding:.3f} % padding; {totals.cut:,} documents are in more than one row",
+        f"{padding:.3f} % padding{removed}; {totals.cut:,} documents are in more than one row",
     ]
 
 
@@ -127,7 +139,8 @@ def count_groups(stored: Stored) -> int:
 @functools.lru_cache(maxsize=2)
 def _list_groups(stored: Stored) -> list[PackGroup]:
     made = stored.get(PACKED)
-    return [*list_groups(list_named_shards(stored.get_source(made)), made.config)]
+    gaps = [*read_gaps(url).values()] if (url := find_gaps_url(stored.url, made)) else []
+    return [*list_groups(list_named_shards(stored.get_source(made)), made.config, gaps)]
 
 
 def pack_again(stored: Stored, attempts: Attempts, number: int) -> GroupPacked:
@@ -140,7 +153,8 @@ def _make_job_again(stored: Stored) -> PackJob:
     made = stored.get(PACKED)
     attempts, key = Attempts(stored.url, made.stage, made.identity), make_table_key(made.identity)
     append, source = stored.get(SHARDS).config.append, stored.get_source(made)
-    return make_pack_job(made.config, attempts, stored.url, source, append, stored.spec, key)
+    job = make_pack_job(made.config, attempts, stored.url, source, append, stored.spec, key)
+    return dataclasses.replace(job, gaps=find_gaps_url(stored.url, made))
 
 
 def sum_up_again(

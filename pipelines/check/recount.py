@@ -22,7 +22,9 @@ from tokcore_pipelines.build.stage import Made
 from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.build.table import WORK, DerivedWork
 from tokcore_pipelines.work.result_keys import make_table_key
+from tokcore_schemas.gaps import GAPS
 from tokcore_schemas.manifest import AnyManifest, FileEntry, compute_identity
+from tokcore_schemas.refs import StoredFile
 from tokcore_schemas.shard_entries import Afresh, iterate_named_shards
 from tokcore_schemas.stage_manifests import ImportedConfig
 from tokcore_schemas.stage_table import STAGES, WHOLE
@@ -113,7 +115,9 @@ def _recount_named(stored: Stored, made: AnyManifest) -> Made[Any, Any, Any]:
     held: dict[str, Any] = {"shards": sums.shards, STAGES[made.stage].nouns: sums.documents, "tokens": tokens}
     held["fingerprint"] = fingerprint
     totals = dataclasses.replace(made.totals, **held)
-    return Made(recount_shard_files(made, shards, sums, vocab_size), totals, made.languages)
+    entry = made.file(GAPS) if getattr(made.config, "in_place_of", "") else None
+    gaps = [StoredFile(entry.path, "", entry.size_bytes, entry.sha256, entry.content_sha256)] if entry else []
+    return Made(recount_shard_files(made, shards, sums, vocab_size, gaps), totals, made.languages)
 
 
 def _recount_chain(stored: Stored) -> Iterator[str]:

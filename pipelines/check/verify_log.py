@@ -175,19 +175,21 @@ def _find_foreign(log: Log, part: Part, found: BuildManifest) -> str:
         return f"{part.path}: a part of another output: it was built with other settings"
     planned = _find_planned(log.output, part)
     kept = found.config.mixed.kept if found.config.mixed is not None else None
-    if planned is not None and part.path != name_part(planned.identity, kept):
+    in_place_of = found.config.packed.in_place_of if found.config.packed is not None else ""
+    if planned is not None and part.path != name_part(planned.identity, kept, in_place_of):
         return f"{part.path}: a part of another output: its name does not follow from its plan"
     return ""
 
 
 def _strip_settings(build: BuildManifest) -> StageConfigs:
-    """The settings that parts share with their output: a build may learn its tokenizer, and an update keep weights."""
-    mixed = build.config.mixed
+    """The settings that parts share with their output: a build may learn its tokenizer, a change keep weights, rows."""
+    mixed, packed = build.config.mixed, build.config.packed
     return dataclasses.replace(
         build.config,
         tokenizer=None,  # type: ignore[arg-type] # it is compared by its fingerprint
         tokenizers=None,
-        mixed=dataclasses.replace(mixed, kept=None) if mixed is not None else None,
+        mixed=dataclasses.replace(mixed, kept=None, segments=None) if mixed is not None else None,
+        packed=dataclasses.replace(packed, in_place_of="") if packed is not None else None,
     )
 
 

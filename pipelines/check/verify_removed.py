@@ -2,7 +2,8 @@
 
 Shards are read, and each document is looked up by its id, language and source. Count tables follow: a part's tables
 were counted from the documents that are in its shards, which `tokcore verify` checks. Rejects are looked through for
-the ids as text (tokcore_pipelines.history.find_quoted).
+the ids as text (tokcore_pipelines.history.find_quoted). Rows that stayed in place are read in every format: padding is
+where the documents were.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from tokcore.shards.tombstones import spell_tombstone
 from tokcore_pipelines.build.commit import find_manifest, require_manifest
 from tokcore_pipelines.build.read_log import Log, locate_part, read_log
 from tokcore_pipelines.build.tokenizers_beside import FOLDER, find_commit_of, list_beside
+from tokcore_pipelines.check.rows_in_place import RowsInPlace, look_at_rows
 from tokcore_pipelines.history.find_quoted import read_quoted
 from tokcore_pipelines.history.find_removed import find_removed
 from tokcore_pipelines.local.pool import Workers
@@ -37,6 +39,7 @@ class Held:
     documents: int
     files: int  # of its plan
     rejects: int  # whose sample or detail spells an id, or whose file was removed
+    rows: int = 0  # that stayed in place, and still have something of a document
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -48,6 +51,8 @@ class RemovalReport:
     held: tuple[Held, ...]
     names: int  # ids that were looked for
     commits: int  # that can be read, and were looked at
+    masked_documents: int = 0  # that are padding in the rows of the newest commit
+    masked_tokens: int = 0
 
 
 def verify_removed(output: str, ids: Sequence[str], options: RunOptions | None = None) -> RemovalReport:
@@ -65,8 +70,12 @@ def verify_removed(output: str, ids: Sequence[str], options: RunOptions | None =
     num_commits = log.newest + 1 - log.oldest
     reachable = log.reachable()
     documents = _count_documents(log, removed, options or RunOptions())
-    held = [_look(output, part, numbers, removed, ids, documents[part]) for part, numbers in reachable.items()]
-    left = tuple(one for one in held if one.documents or one.files or one.rejects)
+    rows = {part: look_at_rows(locate_part(output, part), removed, options or RunOptions()) for part in reachable}
+    held = [
+        dataclasses.replace(_look(output, part, numbers, removed, ids, documents[part]), rows=rows[part].wrong)
+        for part, numbers in reachable.items()
+    ]
+    left = tuple(one for one in held if one.documents or one.files or one.rejects or one.rows)
     problems = [_describe(log, one) for one in left]
     if lacking := {*wanted} - {*(known.hashes if known is not None else ())}:
         problems.append(
@@ -74,11 +83,23 @@ def verify_removed(output: str, ids: Sequence[str], options: RunOptions | None =
         )
     return RemovalReport(
         tuple(problems),
-        tuple(_name_tokenizers(log, held)),
+        (*_name_masked(rows), *_name_tokenizers(log, held)),
         left,
         len(ids),
         num_commits,
+        sum(rows[part].documents for part in log.parts()),
+        sum(rows[part].tokens for part in log.parts()),
     )
+
+
+def _name_masked(rows: Mapping[Part, RowsInPlace]) -> Iterator[str]:
+    """What took the place of removed documents in rows that stay where they are."""
+    for part, one in rows.items():
+        if one.documents and not one.wrong:
+            yield (
+                f"{part.path}: {format_count(one.documents, 'document')} in {format_count(one.rows, 'row')} "
+                f"{'is' if one.documents == 1 else 'are'} padding in every format, {format_count(one.tokens, 'id')}"
+            )
 
 
 def _count_documents(log: Log, removed: Tombstones, options: RunOptions) -> Counter[Part]:
@@ -109,6 +130,7 @@ def _describe(log: Log, held: Held) -> str:
             (held.documents, "document", " in shards and tables"),
             (held.files, "input file", ""),
             (held.rejects, "reject", ""),
+            (held.rows, "row", " with ids or names of documents"),
         )
         if number
     ]

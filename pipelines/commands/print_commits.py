@@ -109,7 +109,10 @@ def _describe_reason(why: dict[str, Any]) -> str:
     num, same = why.get("shards", 0), why.get("shards_as_before", 0)
     shards = f"made {num - same:,} of {format_count(num, 'shard')} again" if num else ""
     weights = "weights of the mixture kept" if why.get("kept_weights") else ""
+    rows = "rows kept in place" if why.get("in_place_rows") else ""
     reason = f"for {make_printable(why['reason'])!r}" if why.get("reason") else ""
     by = f"by {make_printable(why['by'])}" if why.get("by") else ""
-    told = "; ".join(filter(None, (documents, restored, files, shards, weights, " ".join(filter(None, (reason, by))))))
+    told = "; ".join(
+        filter(None, (documents, restored, files, shards, weights, rows, " ".join(filter(None, (reason, by)))))
+    )
     return f"{why['command']}: {told}" if told else str(why["command"])

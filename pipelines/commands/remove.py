@@ -42,6 +42,11 @@ from tokcore_pipelines.store.redaction import redact
 @REASON
 @BY
 @click.option("--keep-weights", is_flag=True, help="Let documents come in a mixture as often as they did.")
+@click.option(
+    "--in-place-rows",
+    is_flag=True,
+    help="With [pack]: rows keep number and length, with masked padding where they were.",
+)
 @DRY_RUN
 @WORKERS
 @ALLOW_CODE
@@ -58,6 +63,7 @@ def remove(
     reason: str,
     by: str,
     keep_weights: bool,
+    in_place_rows: bool,
     dry_run: bool,
     workers: int | None,
     as_json: bool,
@@ -67,6 +73,8 @@ def remove(
     `tokcore verify --removed` names these. From an output with [dedup], all documents go that are equal to a removed
     one. --source goes by the names of files: if one is renamed, its documents come back. Use --ids where documents must
     stay away whatever their file is called. `tokcore restore` takes it back, but not what was removed with --final.
+    With --in-place-rows, a training run goes on over the packed rows: their number, order and length stay, and the ids
+    of removed documents are padding, which the Loader masks in the loss.
     """
     if ids is None and not sources and not langs:
         raise click.UsageError("what is to be removed? Name it: --ids FILE, --source GLOB or --lang XX")
@@ -87,6 +95,7 @@ def remove(
         reason=reason,
         by=by,
         keep_weights=keep_weights,
+        in_place_rows=in_place_rows,
     ).run()
     names = ("unknown", "documents", "parts", "read_again", *(("cost",) if dry_run else ()))
     answer_done(url, done, dry_run, as_json, print_removed, names)
@@ -104,7 +113,7 @@ def print_removed(output: str, done: Removed, dry_run: bool = False) -> None:
         say(f"{format_count(done.rejects, 'reject')} quoted {said} no samples of rejects now")
     if dry_run:
         if done.cost is not None:
-            _print_cost(done.cost)
+            _print_cost(done.cost, done.in_place_rows)
         say(
             f"would remove {format_count(done.documents, 'document')}, make {format_count(done.parts, 'part')} again, "
             f"and read {format_count(done.read_again, 'input file')} for that. {NOTHING_DONE}"
@@ -119,7 +128,7 @@ def print_removed(output: str, done: Removed, dry_run: bool = False) -> None:
         say("if a file is renamed, its documents come back: --ids keeps documents away whatever their file")
 
 
-def _print_cost(cost: RemovalCost) -> None:
+def _print_cost(cost: RemovalCost, in_place_rows: bool) -> None:
     """Print what holds the documents that would go, and what it would cost to make the rest again."""
     say(f"they have {format_count(cost.tokens, 'token')}, in {format_count(cost.shards, 'shard')}")
     if cost.mixed_documents:
@@ -130,7 +139,12 @@ def _print_cost(cost: RemovalCost) -> None:
     if cost.moves_weights:
         say("its weights follow from sizes, so other documents move, too: --keep-weights lets them come as they do")
     if cost.rows:
-        say(f"in packed form they are in {format_count(cost.rows, 'row')}")
+        of = f"{format_number(cost.rows)} of {format_count(cost.all_rows, 'row')}"
+        then = (
+            f": {format_count(cost.row_tokens, 'id')} would become padding, in at most "
+            f"{format_count(cost.rows, 'step')} of a run"
+        )
+        say(f"in packed form they are in {of}{then if in_place_rows else ''}")
     again, num = cost.shards_again, cost.shards_in_all
     say(f"would make again at most {again:,} of {format_count(num, 'shard')}")
     took = f", about {format_number(cost.cpu_seconds)} s of CPU time" if cost.cpu_seconds is not None else ""

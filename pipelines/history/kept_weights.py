@@ -18,6 +18,7 @@ from tokcore_pipelines.build.read_log import Log, locate_part
 from tokcore_pipelines.local.terminal import format_count, format_size
 from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.config import BuildConfig
+from tokcore_schemas.gaps import KeptRows
 from tokcore_schemas.plan import Plan
 from tokcore_schemas.stage_manifests import MixtureConfig
 from tokcore_schemas.stage_table import MIXED, PACKED, SHARDS
@@ -59,6 +60,23 @@ def read_weights(log: Log) -> Mapping[str, str]:
         raise ConfigError(f"--keep-weights: {redact(log.output)} has no [mixture], and no weights. Leave it out.")
     made = require_manifest(locate_part(log.output, log.parts()[-1]), MIXED)
     return {name: spell_copies(share) for name, share in list_mixed(made).items()}
+
+
+def keep_rows(log: Log, config: BuildConfig) -> BuildConfig:
+    """The build file of a part whose documents stay where they are in the rows of the newest commit.
+
+    Raises ConfigError if there are no rows.
+    """
+    if log.build.config.packed is None:
+        raise ConfigError(
+            f"--in-place-rows: {redact(log.output)} has no [pack], and no rows that could stay. Leave it out: a run "
+            f'under way goes on with Loader(at={log.newest}, removed="mask"), until that commit is expired.'
+        )
+    url = locate_part(log.output, log.parts()[-1])
+    mixed = find_manifest(url, MIXED)
+    kept = KeptRows(url, require_manifest(url, PACKED).as_input().sha256, mixed.totals.segments if mixed else None)
+    weights = read_weights(log) if mixed is not None else None
+    return dataclasses.replace(config, kept_weights=weights, kept_rows=kept)
 
 
 def _describe_size(log: Log, plan: Plan) -> str:

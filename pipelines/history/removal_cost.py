@@ -32,6 +32,8 @@ class RemovalCost:
     mixed_shards: int  # of mixtures that hold some
     moves_weights: bool  # whether other documents come more or less often in a mixture then
     rows: int  # packed ones that hold some
+    all_rows: int  # packed ones
+    row_tokens: int  # of the documents, in these rows: in a mixture, as often as they come there
     read_bytes: int  # of input files, as stored, that would be read again
     shards_again: int  # token shards that would be written again, at most
     shards_in_all: int  # of the parts that would be made again
@@ -54,13 +56,17 @@ def estimate_removal(
     read_bytes = sum(_count_read(one) for one in parts)
     hit = {(url, one.shard) for url, one in found}
     left = count_written(urls_of_parts, hit, parts)
+    of_parts = [_count_rows(url, removed) for url in urls_of_parts]
+    rows, all_rows, row_tokens = (sum(of[i] for of in of_parts) for i in range(3))
     return RemovalCost(
         tokens=sum(one.tokens for _, one in found),
         shards=len(hit),
         mixed_documents=len(mixed),
         mixed_shards=len({(url, one.shard) for url, one in mixed}),
         moves_weights=bool(mixed) and not keep_weights and any(follows_sizes(made.config) for _, made in mixtures),
-        rows=sum(_count_rows(url, removed) for url in urls_of_parts),
+        rows=rows,
+        all_rows=all_rows,
+        row_tokens=row_tokens,
         read_bytes=read_bytes,
         shards_again=left.of - left.same,
         shards_in_all=left.of,
@@ -74,27 +80,33 @@ def _count_read(part: NewPart) -> int:
     return sum(item.size_bytes for item in part.plan.items if item.number not in kept)
 
 
-def _count_rows(url: str, removed: Tombstones) -> int:
-    """The packed rows of a part that hold something of what would go. Reads the pieces files."""
+def _count_rows(url: str, removed: Tombstones) -> tuple[int, int, int]:
+    """(the packed rows of a part that hold something of what would go, all of them, the ids that would go).
+
+    Reads the pieces files.
+    """
     if (made := find_manifest(url, PACKED)) is None:
-        return 0
-    folder, number = urls.join(url, PACKED.name), 0
+        return 0, 0, 0
+    folder, number, tokens = urls.join(url, PACKED.name), 0, 0
     for shard in iterate_named_shards(made):
         path = get_pieces_path(shard.facts.stem)
         sizes = {file.path: file.size_bytes for file in shard.files if file.path == path}
         with copy_if_remote(folder, [*sizes], sizes) as here:
-            number += len({*_list_rows(PiecesFile(f"{here}/{path}"), removed)})
-    return number
+            found = [*_list_pieces(PiecesFile(f"{here}/{path}"), removed)]
+            number += len({row for row, _ in found})
+            tokens += sum(length for _, length in found)
+    return number, made.totals.rows, tokens
 
 
-def _list_rows(file: PiecesFile, removed: Tombstones) -> Iterator[int]:
+def _list_pieces(file: PiecesFile, removed: Tombstones) -> Iterator[tuple[int, int]]:
+    """(row, ids) of each piece of what would go."""
     pieces = file.read()
     langs = [removed.spell("lang", name) in removed for name in pieces.langs.names]
     sources = [removed.spell("source", name) in removed for name in pieces.sources.names]
-    rows = zip(pieces.rows.tolist(), pieces.ids, pieces.langs.codes, pieces.sources.codes, strict=True)
-    for row, one, lang, source in rows:
+    sizes = zip(pieces.rows.tolist(), pieces.lengths.tolist(), strict=True)
+    for size, one, lang, source in zip(sizes, pieces.ids, pieces.langs.codes, pieces.sources.codes, strict=True):
         if langs[lang] or sources[source] or (one is not None and removed.spell("id", one) in removed):
-            yield row
+            yield size
 
 
 def _estimate_seconds(urls_of_parts: Sequence[str], read_bytes: int, written: float) -> int | None:

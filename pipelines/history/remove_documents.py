@@ -25,7 +25,7 @@ from tokcore_pipelines.build.stored_config import read_stored_config
 from tokcore_pipelines.history.find_quoted import read_quoted
 from tokcore_pipelines.history.find_removed import FoundDocument, find_removed
 from tokcore_pipelines.history.input_files_held import HeldFile, HeldFiles, read_held
-from tokcore_pipelines.history.kept_weights import read_weights
+from tokcore_pipelines.history.kept_weights import keep_rows, read_weights
 from tokcore_pipelines.history.make_commit import (
     NewPart,
     PartBuilder,
@@ -72,6 +72,7 @@ class Removed(NamedTuple):
     parts: int = 0  # that are made again, or go as a whole
     read_again: int = 0  # input files that have to be read for that
     cost: RemovalCost | None = None  # only of a dry run
+    in_place_rows: bool = False  # whether packed rows stay, with padding where documents were
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -109,6 +110,7 @@ class Remove:
     reason: str = ""  # why, and by whom; for the log
     by: str = ""
     keep_weights: bool = False  # whether documents come in a mixture as often as before, whatever sizes are
+    in_place_rows: bool = False  # whether packed rows stay, with padding where these documents were
 
     def run(self) -> Removed:
         """Make the parts that hold these documents again without them, and commit that.
@@ -120,6 +122,7 @@ class Remove:
         while True:
             log = read_log(self.output)
             refuse_of_duplicates(log, self.this_copy, self.langs, self.sources)
+            self._refuse_in_place(log)
             with self.progress.stage("look", minor=True):
                 held = read_held(self.output, log.parts())
                 matched = {pattern: match_files(pattern, held) for pattern in self.sources}
@@ -144,6 +147,7 @@ class Remove:
                 rejects=holding.rejects,
                 documents=sum(holding.documents.values()),
                 parts=len(holding.documents),
+                in_place_rows=self.in_place_rows,
             )
             before = log.tombstones()
             there = {*(before.hashes if before is not None else ())}
@@ -166,7 +170,7 @@ class Remove:
             if self.dry_run:
                 going = [locate_part(self.output, part) for part in log.parts() if part.path in holding.documents]
                 return done._replace(
-                    cost=estimate_removal(going, wanted, holding.each, parts, self.options, self.keep_weights)
+                    cost=estimate_removal(going, wanted, holding.each, parts, self.options, self._keeps_weights(log))
                 )
             added, num_documents = self._make_parts(log, parts, holding)
             done = done._replace(documents=num_documents)
@@ -180,7 +184,8 @@ class Remove:
                 removed=num_documents,
                 reason=self.reason,
                 by=self.by,
-                kept_weights=self.keep_weights,
+                kept_weights=self._keeps_weights(log),
+                in_place_rows=self.in_place_rows,
                 shards=as_before.of,
                 shards_as_before=as_before.same,
             )
@@ -272,7 +277,22 @@ class Remove:
 
     def _read_config(self, log: Log) -> BuildConfig:
         config = read_stored_config(log, self.base)
+        if self.in_place_rows:
+            return keep_rows(log, config)
         return dataclasses.replace(config, kept_weights=read_weights(log)) if self.keep_weights else config
+
+    def _keeps_weights(self, log: Log) -> bool:
+        return self.keep_weights or (self.in_place_rows and log.build.config.mixed is not None)
+
+    def _refuse_in_place(self, log: Log) -> None:
+        """Raise ConfigError if rows cannot stay where they are."""
+        if self.in_place_rows and self.this_copy:
+            raise ConfigError(
+                "--in-place-rows: with --this-copy, other documents may come, which no row has room for: leave one of "
+                "the two out"
+            )
+        if self.in_place_rows:
+            self._read_config(log)
 
     def _plan_parts(
         self, log: Log, again: Sequence[HeldFile], removed: Tombstones | None, holding: _Holding

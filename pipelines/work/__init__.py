@@ -14,7 +14,8 @@ documents, if others were removed. left_out_documents: what another part has, an
 scatter_item, gather_part, scattered_runs: the two passes of a shuffle, and what lies between them.
 survey_shards: which shuffled shards keep their documents. gather_beside: the second pass, out of these and new ones.
 take_apart: shards of a smaller vocabulary, out of those of a larger one.
-mix_part: mixtures, out of shuffled shards, which ordered_shards reads. pack_group: rows of one length, out of shards.
+mix_part: mixtures, out of shuffled shards, which ordered_shards reads. pack_group: rows of one length, out of shards;
+row_gaps: where removed documents were in them.
 derived_shards: how both read shards.
 learn_model: tokenizers, out of count tables; learn_on_worker: on an engine. learn_memory: whether there is enough.
   learn_from_disk: where there is not. learn_rounds: the same by all slices. mix_by_level: weights of counts by more

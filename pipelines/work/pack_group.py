@@ -6,6 +6,7 @@ target; a record carries the result.
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import dataclasses
 import functools
@@ -17,7 +18,7 @@ import numpy as np
 from tokcore.formats.pieces import Pieces, PiecesFile, PiecesWriter, get_pieces_path
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore.shards.token_batch import TokenBatch
-from tokcore.train.packed_rows import PackSettings, Part, RowBatch, make_rows
+from tokcore.train.packed_rows import PackSettings, Part, RowBatch, fill_gaps, make_rows
 from tokcore_pipelines.local.free_memory import freeing_memory
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.store.stored_shards import copy_shard_if_remote
@@ -26,6 +27,8 @@ from tokcore_pipelines.work.encode_job import ShardJob
 from tokcore_pipelines.work.inherit_item import take_over_files
 from tokcore_pipelines.work.new_shard import NewShard, ShardSequence, begin_facts
 from tokcore_pipelines.work.read_shards import read_shard
+from tokcore_pipelines.work.row_gaps import OwnGaps, cut_gaps, read_gaps
+from tokcore_schemas.gaps import Gaps
 from tokcore_schemas.pack_groups import list_groups, list_streams, list_windows
 from tokcore_schemas.refs import GroupPacked, PackedSums, PackGroup, ShardRef, spell_shard_name
 from tokcore_schemas.stage_manifests import PackedConfig
@@ -52,6 +55,7 @@ class PackJob(ShardJob[PackedConfig]):
     padding: int  # id that fills rows
     result_key: str
     before: PackedBefore | None = None  # what may be taken over
+    gaps: str = ""  # URL of the file of documents that were removed, and whose place is kept; empty: none is
 
     @property
     def rows(self) -> PackSettings:
@@ -104,6 +108,7 @@ def describe_group(config: PackedConfig, own: Sequence[_Own], group: PackGroup) 
     """What determines the rows of a group under equal settings. own: the shards of its stream."""
     stretches = []
     for one in own:
+        assert one.shard is not None  # nothing is taken over where there are gaps
         facts = one.shard.facts
         if config.strategy == "concatenate":  # an empty document at an end may belong to either group
             first, num = one.first_token, facts.tokens
@@ -171,38 +176,76 @@ def iterate_group(job: PackJob, group: PackGroup) -> Iterator[RowBatch]:
 
 
 class _Own(NamedTuple):
-    """A shard of the group's stream."""
+    """A shard of the group's stream, with the gaps before and between its documents."""
 
-    shard: ShardRef
+    shard: ShardRef | None  # None: of no shard, but gaps that are the whole stream
     first_document: int
     first_token: int
+    gaps: OwnGaps
+    num_documents: int
+    num_tokens: int
+
+    @property
+    def end_document(self) -> int:
+        return self.first_document + self.num_documents
+
+    @property
+    def end_token(self) -> int:
+        return self.first_token + self.num_tokens
 
 
 def _list_own(job: PackJob, group: PackGroup) -> list[_Own]:
     """The shards of the stream. Raises StageError if the manifest is not the one that the stage was started with."""
-    return list_own(list_streams(job.source.list_shards())[group.folder, group.split])
+    stream = (group.folder, group.split)
+    shards = list_streams(job.source.list_shards(), [stream])[stream]
+    return list_own(shards, read_gaps(job.gaps).get(stream) if job.gaps else None)
 
 
-def list_own(shards: Sequence[ShardRef]) -> list[_Own]:
-    """The shards of a stream, and where each begins."""
+def list_own(shards: Sequence[ShardRef], of_stream: Gaps | None = None) -> list[_Own]:
+    """The shards of a stream, and where each begins. of_stream: documents whose place is kept."""
+    gaps = cut_gaps(of_stream, [one.facts.documents for one in shards])
     own, documents, tokens = [], 0, 0
-    for shard in shards:
-        own.append(_Own(shard, documents, tokens))
-        documents, tokens = documents + shard.facts.documents, tokens + shard.facts.tokens
+    held: list[ShardRef | None] = [*shards] if shards else [None]
+    for shard, gone in zip(held, gaps, strict=True):
+        sizes = (shard.facts.documents, shard.facts.tokens) if shard is not None else (0, 0)
+        num_documents, num_tokens = sizes[0] + len(gone.lengths), sizes[1] + sum(gone.lengths)
+        own.append(_Own(shard, documents, tokens, gone, num_documents, num_tokens))
+        documents, tokens = documents + num_documents, tokens + num_tokens
     return own
+
+
+def _read_parts(job: PackJob, own: _Own) -> Iterator[Part]:
+    """All documents of a shard, in order, and padding in the place of those that were removed."""
+    before, lengths = own.gaps
+    first = gap = 0  # documents, and gaps, that came
+    for batch in job.source.read_batches(own.shard) if own.shard is not None else ():
+        assert own.shard is not None
+        documents = Part(own.shard.facts.place, first, batch)
+        at, end = 0, batch.num_documents
+        while gap < len(before) and before[gap] < first + end:
+            place, last = before[gap] - first, bisect.bisect_right(before, before[gap], gap)
+            if at < place:
+                yield documents.slice(at, place)
+            yield fill_gaps(lengths[gap:last], job.padding)
+            at, gap = place, last
+        if at < end:
+            yield documents.slice(at, end)
+        first += end
+    if gap < len(before):
+        yield fill_gaps(lengths[gap:], job.padding)
 
 
 def _read_documents(job: PackJob, own: Sequence[_Own], start: int, end: int) -> Iterator[Part]:
     """Documents start to end of the stream, end excluded."""
     for one in own:
-        if one.first_document >= end or one.first_document + one.shard.facts.documents <= start:
+        if one.first_document >= end or one.end_document <= start:
             continue
         at = one.first_document
-        for batch in job.source.read_batches(one.shard):
-            low, high = max(start - at, 0), min(end - at, batch.num_documents)
+        for part in _read_parts(job, one):
+            low, high = max(start - at, 0), min(end - at, part.batch.num_documents)
             if low < high:
-                yield Part(one.shard.facts.place, at - one.first_document + low, batch.slice(low, high))
-            at += batch.num_documents
+                yield part.slice(low, high)
+            at += part.batch.num_documents
             if at >= end:
                 break
 
@@ -213,10 +256,11 @@ def _read_ids(job: PackJob, own: Sequence[_Own], start: int, end: int) -> Iterat
     An empty document is where the id before it is.
     """
     for one in own:
-        if one.first_token > end or one.first_token + one.shard.facts.tokens < start:
+        if one.first_token > end or one.end_token < start:
             continue
-        at, row = one.first_token, 0
-        for batch in job.source.read_batches(one.shard):
+        at = one.first_token
+        for part in _read_parts(job, one):
+            batch = part.batch
             begins = batch.offsets[:-1] - batch.offsets[0] + at
             ends = batch.offsets[1:] - batch.offsets[0] + at
             places = np.maximum(begins - 1, 0)
@@ -224,9 +268,9 @@ def _read_ids(job: PackJob, own: Sequence[_Own], start: int, end: int) -> Iterat
             if len(where := np.flatnonzero(wanted)):
                 low, high = int(where[0]), int(where[-1]) + 1
                 skipped = max(start - int(begins[low]), 0)
-                some = _cut_end(batch.slice(low, high), int(ends[high - 1]) - end)
-                yield Part(one.shard.facts.place, row + low, some, skipped)
-            at, row = int(ends[-1]) if len(ends) else at, row + batch.num_documents
+                some = part.slice(low, high)
+                yield some._replace(batch=_cut_end(some.batch, int(ends[high - 1]) - end), skipped=skipped)
+            at = int(ends[-1]) if len(ends) else at
             if at > end:
                 break
 
@@ -246,11 +290,21 @@ def sum_up(rows: RowBatch, length: int) -> PackedSums:
 
 
 def _sum_up_pieces(pieces: Pieces, num_rows: int, num_ids: int, length: int) -> PackedSums:
-    tokens = int(pieces.lengths.sum())
-    documents = int((pieces.starts == 0).sum())
+    gone = pieces.are_gaps
+    tokens = int(pieces.lengths[~gone].sum())
+    begin = pieces.starts == 0
     # Of a document that is cut, this is the second piece alone.
-    cut = int(((pieces.starts > 0) & (pieces.starts <= length)).sum())
-    return PackedSums(num_rows, documents, len(pieces.rows), cut, tokens, num_ids - tokens)
+    cut = int(((pieces.starts > 0) & (pieces.starts <= length) & ~gone).sum())
+    return PackedSums(
+        num_rows,
+        int((begin & ~gone).sum()),
+        int((~gone).sum()),
+        cut,
+        tokens,
+        num_ids - tokens,
+        int((begin & gone).sum()),
+        int(pieces.lengths[gone].sum()),
+    )
 
 
 class _RowShard:

@@ -4,7 +4,8 @@
     id: string (or null)   lang: string   source: string   ordinal: int64
 
 A line for each piece, a part of a document in one row, in order. No format owns it: a packed shard has one pieces file,
-`pieces/[LANG/]NAME.pieces`, an Arrow file. What a row has beyond its pieces is padding.
+`pieces/[LANG/]NAME.pieces`, an Arrow file. What a row has beyond its pieces is padding. A piece whose document is -1 is
+padding, too: what is there was taken down, and only its length is left.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ class Pieces(NamedTuple):
     """n pieces in the order of rows. Integers are int64.
 
     rows: the number of each piece's row. shards: the document's shard, [LANG/]SPLIT-ITEM-SHARD. documents: its number
-    there. starts, lengths: its first id in the document, and its ids. ids, langs, sources, ordinals: of the document,
-    as its shard has them.
+    there, -1 if it was taken down in place. starts, lengths: its first id in the document, and its ids. ids, langs,
+    sources, ordinals: of the document, as its shard has them.
     """
 
     rows: Offsets
@@ -63,6 +64,18 @@ class Pieces(NamedTuple):
     def num_rows(self) -> int:
         """Of a whole shard. Each row has pieces."""
         return int(self.rows[-1]) + 1 if len(self.rows) else 0
+
+    @property
+    def are_gaps(self) -> npt.NDArray[np.bool_]:
+        """Whether each piece is padding in the place of a document that was taken down."""
+        return self.documents < 0
+
+    def find_places(self, length: int) -> tuple[Offsets, Offsets]:
+        """Where each piece begins and ends, in ids from the first row's begin. length: ids of a full row."""
+        ends = np.cumsum(self.lengths)
+        firsts = np.searchsorted(self.rows, np.arange(self.num_rows))  # pieces of rows follow each other
+        ends += self.rows * length - (ends - self.lengths)[firsts][self.rows]
+        return ends - self.lengths, ends
 
     def slice(self, start: int, end: int) -> Pieces:
         """Pieces start to end, end excluded."""

@@ -83,6 +83,7 @@ class OpenableShard(NamedTuple):
     num_tokens: int | None = None  # None: only reading it can tell
     files: tuple[RemoteFile, ...] = ()  # at a URL, the first of which is the path's
     cache: str = ""  # the folder to which they are copied; "": they are read where they are
+    has_gaps: bool = False  # whether padding took the place of removed documents in its rows, or may have
 
     def open(self) -> ShardReader:
         """Raises FormatError if it is not a shard of that format, or is damaged."""
@@ -587,11 +588,17 @@ class _Totals:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class _Config:
+    in_place_of: str = ""  # of packed rows, from which documents were removed in place
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class _ShardsManifest:
     """What is needed of the manifest of shards, which schemas describes in full."""
 
     files: tuple[_File, ...]
     totals: _Totals
+    config: _Config = _Config()
 
 
 def _list_named_shards(root: Path | str, content: Any) -> tuple[list[OpenableShard], str]:
@@ -636,7 +643,10 @@ def _list_openable(root: Path | str, manifest: _ShardsManifest, faults: Collecti
             for name in dict.fromkeys(needed)
             if isinstance(root, str) and name in by_path
         )
-        files.append(OpenableShard(one.name, f"{root}/{file.path}", facts.documents, facts.tokens, remote))
+        has_gaps = bool(manifest.config.in_place_of)
+        files.append(
+            OpenableShard(one.name, f"{root}/{file.path}", facts.documents, facts.tokens, remote, has_gaps=has_gaps)
+        )
     if (total := sum(file.num_documents for file in files)) > sys.maxsize:
         raise FormatError(f"{root}/{MANIFEST}: its files have {total} documents, more than any disk holds")
     return files

@@ -40,8 +40,9 @@ class Batch(NamedTuple):
     """What a step gives a rank.
 
     tokens: int32, (rows, length). cu_seqlens: int32, ascending from 0 to rows * length: the bounds of documents in the
-    rows back to back; each row begins one. step: its number, from 0. loss_mask: of a loader that masks, uint8, (rows,
-    length): 0 where padding took the place of a removed document, else 1.
+    rows back to back; each row begins one. step: its number, from 0. loss_mask: of a loader that masks, and of rows
+    from which documents were removed in place, uint8, (rows, length): 0 where padding took the place of a removed
+    document, else 1.
     """
 
     tokens: Ids
@@ -93,7 +94,8 @@ class Loader:
         each read is a request, and else none. at: as for open_shards.
 
         removed: "mask" puts the id padding in the place of documents that a later commit has removed, and gives each
-        batch a loss_mask; rows keep their number, so a state that was saved before goes on.
+        batch a loss_mask; rows keep their number, so a state that was saved before goes on. Where rows hold padding in
+        the place of documents that were removed in place, there is a loss_mask without it.
 
         Raises ConfigError for arguments that do not fit together or a corpus of less than one row, and what open_shards
         raises.
@@ -118,6 +120,7 @@ class Loader:
         self._padding = padding if removed else None
         names = read_removed_names(os.fspath(url)) if removed else None
         files = open_shards(url, split, at=at).list_files()
+        self._masks = bool(removed) or any(file.has_gaps for file in files)
         is_remote = any(file.files and not file.cache for file in files)
         self._read_ahead = read_ahead if read_ahead is not None else _READ_AHEAD * is_remote
         self._streams = _make_streams(files, self._mixture, names)
@@ -278,7 +281,7 @@ class Loader:
         sizes = ends - starts
         within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         streams, rows = self._order(np.repeat(starts, sizes) + within)
-        return _Chunk(self._streams, streams, rows, sizes, self.length, self._padding)
+        return _Chunk(self._streams, streams, rows, sizes, self.length, self._masks, self._padding)
 
 
 def _make_streams(
@@ -306,13 +309,15 @@ class _Chunk:
         rows: Rows,
         sizes: Rows,
         length: int,
+        masks: bool = False,
         padding: int | None = None,
     ) -> None:
         """of_rows: the stream of each row. rows: numbers in the streams. sizes: rows of each step.
 
-        padding: takes the place of removed documents; None: nothing is masked.
+        masks: whether there are loss masks. padding: takes the place of removed documents; None: what is there stays.
         """
         self._length = length
+        self._masks = masks
         self._padding = padding
         self._masked: list[tuple[Rows, Rows]] = []  # from where to where, as if all rows were back to back
         self._sizes = sizes.tolist()
@@ -409,14 +414,15 @@ class _Chunk:
 
     def _mask_tokens(self, tokens: Ids, begin: int) -> npt.NDArray[np.uint8] | None:
         """The loss mask of a step whose ids begin there; None if nothing is to be masked. Puts padding into tokens."""
-        if self._padding is None:
+        if not self._masks:
             return None
         mask = np.ones(tokens.size, np.uint8)
         for starts, ends in self._masked:
             own = (starts < begin + tokens.size) & (ends > begin)
             for start, end in zip(starts[own].tolist(), ends[own].tolist(), strict=True):
                 mask[max(0, start - begin) : end - begin] = 0
-        tokens.reshape(-1)[mask == 0] = self._padding
+        if self._padding is not None:
+            tokens.reshape(-1)[mask == 0] = self._padding
         return mask.reshape(tokens.shape)
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from tokcore.errors import ConfigError
 from tokcore.formats.pieces import Pieces
@@ -21,6 +22,7 @@ from tokcore.shards.token_batch import Ids, Offsets, TokenBatch, join_batches
 from tokcore.train.packing import Cut, PackedRows, Strategy, pack
 
 MIXED = "mul"  # language of a row with documents of several, as ISO 639-2 calls them
+NONE = "zxx"  # of a row that is padding alone: no linguistic content
 
 _BATCH_TOKENS = 1 << 20
 
@@ -36,12 +38,26 @@ class PackSettings(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Documents of one shard that follow each other."""
+    """Documents of one shard that follow each other; or padding that takes the place of some that were removed."""
 
-    shard: str  # [LANG/]SPLIT-ITEM-SHARD
+    shard: str  # [LANG/]SPLIT-ITEM-SHARD; empty: removed ones
     first: int  # number of the first one in the shard
     batch: TokenBatch
     skipped: int = 0  # ids of the first one that are in rows before these
+
+    def slice(self, start: int, end: int) -> Part:
+        """Documents start to end, end excluded, of those here."""
+        return Part(self.shard, self.first + start, self.batch.slice(start, end))
+
+
+def fill_gaps(lengths: Sequence[int], padding: int) -> Part:
+    """Padding in the place of removed documents. lengths: of each, in ids. padding: the id."""
+    num, offsets = len(lengths), np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    tokens, nothing = np.full(int(offsets[-1]), padding, np.int32), np.full(num, -1, np.int64)
+    return Part(
+        "", 0, TokenBatch(tokens, offsets, [None] * num, repeat_label(NONE, num), repeat_label("", num), nothing)
+    )
 
 
 class RowBatch(NamedTuple):
@@ -135,10 +151,10 @@ class _Waiting:
             skipped[0] = part.skipped
         ids = batch.tokens[int(batch.offsets[0]) + part.skipped : int(batch.offsets[-1])]
         self._file.write(np.ascontiguousarray(ids, np.int32).data)
-        self._names.append(batch.without_tokens())
+        self._names.append(batch.without_tokens()._replace(metadata=None))
         self._lengths.append(lengths - skipped)
         self._shards.append(repeat_label(part.shard, num))
-        self._numbers.append(np.arange(part.first, part.first + num))
+        self._numbers.append(np.arange(part.first, part.first + num) if part.shard else np.full(num, -1))
         self._skipped.append(skipped)
 
     def finish(self) -> _Known:
@@ -197,19 +213,20 @@ def _fill(
         flat,
         np.arange(num + 1, dtype=np.int64) * settings.length,
         [None] * num,
-        _find_languages(names.langs, bounds),
+        _find_languages(names.langs, pieces.are_gaps, bounds),
         repeat_label("", num),
         np.arange(first, first + num, dtype=np.int64),
     )
     return RowBatch(batch, bounds, pieces)
 
 
-def _find_languages(langs: Labels, bounds: Offsets) -> Labels:
-    """The language of each row, or MIXED. langs: of pieces, at least one in each row."""
-    least = np.minimum.reduceat(langs.codes, bounds[:-1])
-    most = np.maximum.reduceat(langs.codes, bounds[:-1])
+def _find_languages(langs: Labels, are_gaps: npt.NDArray[np.bool_], bounds: Offsets) -> Labels:
+    """The language of each row, or MIXED, or NONE. langs: of pieces, at least one in each row."""
+    least = np.minimum.reduceat(np.where(are_gaps, len(langs.names), langs.codes), bounds[:-1])
+    most = np.maximum.reduceat(np.where(are_gaps, -1, langs.codes), bounds[:-1])
     return label_strings(
-        langs.names[low] if low == high else MIXED for low, high in zip(least.tolist(), most.tolist(), strict=True)
+        NONE if high < 0 else langs.names[low] if low == high else MIXED
+        for low, high in zip(least.tolist(), most.tolist(), strict=True)
     )
 
 

@@ -42,11 +42,9 @@ class RemovedNames(NamedTuple):
     def _find_pieces(self, file: PiecesFile) -> tuple[Offsets, Offsets]:
         """As find, of packed rows: a piece of a document in a row is a part of its own."""
         pieces = file.read()
-        ends = np.cumsum(pieces.lengths)
-        firsts = np.searchsorted(pieces.rows, np.arange(pieces.num_rows))  # pieces of rows follow each other
-        ends += pieces.rows * file.length - (ends - pieces.lengths)[firsts][pieces.rows]
-        gone = self._mark(pieces)
-        return (ends - pieces.lengths)[gone], ends[gone]
+        starts, ends = pieces.find_places(file.length)
+        gone = self._mark(pieces) | pieces.are_gaps
+        return starts[gone], ends[gone]
 
     def _mark(self, documents: TokenBatch | Pieces) -> npt.NDArray[np.bool_]:
         """Whether each document, or piece of one, was removed."""
@@ -60,6 +58,15 @@ class RemovedNames(NamedTuple):
 
     def _has(self, kind: Kind, name: str) -> bool:
         return spell_tombstone(self.key, kind, name) in self.tombstones
+
+
+def find_gaps(shard: OpenableShard) -> tuple[Offsets, Offsets]:
+    """As RemovedNames.find, of what was taken down in place, and is padding in the rows of the shard."""
+    if (file := shard.find_pieces()) is None:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    pieces = file.read()
+    starts, ends = pieces.find_places(file.length)
+    return starts[pieces.are_gaps], ends[pieces.are_gaps]
 
 
 def read_removed_names(place: str) -> RemovedNames | None:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tokcore.errors import ConfigError, FormatError
 from tokcore.formats.shard_format import ShardReader
 from tokcore.shards.opened_shards import MAX_OPEN, OpenableShard
-from tokcore.train.removed_documents import RemovedNames
+from tokcore.train.removed_documents import RemovedNames, find_gaps
 from tokcore.train.row_order import Rows
 
 _FILES_PER_SHARD = 4
@@ -110,11 +110,16 @@ class RowStream:
         return shard
 
     def find_removed(self, number: int) -> tuple[Rows, Rows]:
-        """Where documents of a shard that were removed begin and end, in its ids. Reads the shard once."""
-        if self._removed is None:
+        """Where documents of a shard that were removed begin and end, in its ids. Reads the shard once.
+
+        In rows that stayed where they are, padding is there in place of these already.
+        """
+        file = self._files[number]
+        if self._removed is None and not file.has_gaps:
             return _NOWHERE
         if (found := self._found.get(number)) is None:
-            found = self._found[number] = self._removed.find(self._files[number])
+            found = find_gaps(file) if self._removed is None else self._removed.find(file)
+            self._found[number] = found
         return found
 
     def close(self) -> RowStream:

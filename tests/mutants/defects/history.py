@@ -72,7 +72,7 @@ DEFECTS = (
     Defect(
         "rows-of-all",
         "a dry run counts packed rows that hold nothing of what would go",
-        "removal_cost.py: _list_rows",
+        "removal_cost.py: _list_pieces",
         'if langs[lang] or sources[source] or (one is not None and removed.spell("id", one) in removed):',
         "if True:",
         in_tests("pipelines/test_final_removals.py::test_a_dry_run_tells_what_would_change"),
@@ -84,6 +84,22 @@ DEFECTS = (
         "if config.kept is not None:",
         "if False:",
         in_tests("pipelines/test_kept_weights.py::test_kept_weights_move_no_other_document"),
+    ),
+    Defect(
+        "gaps-in-the-loss",
+        "padding that took the place of a removed document counts in the loss",
+        "RowStream.find_removed",
+        "if self._removed is None and not file.has_gaps:",
+        "if self._removed is None:",
+        in_tests("pipelines/test_remove_in_place.py::test_the_drill"),
+    ),
+    Defect(
+        "ids-in-gaps-unseen",
+        "verification does not see ids of a removed document in rows that stayed in place",
+        "look_at_shard",
+        "others = np.flatnonzero(ids != padding) + first",
+        "others = np.zeros(0, np.int64)",
+        in_tests("pipelines/test_remove_in_place.py::test_an_id_in_place_of_a_document_is_found_in_each_format"),
     ),
     Defect(
         "packed-rows-unmasked",
