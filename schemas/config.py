@@ -44,10 +44,13 @@ __all__ = [
 ]
 
 
-def load_config(path: str, assigned: Sequence[str] = (), read_url: Callable[[str], bytes] | None = None) -> BuildConfig:
+def load_config(
+    path: str, assigned: Sequence[str] = (), read_url: Callable[[str], bytes] | None = None, output: str = ""
+) -> BuildConfig:
     """The build file at a path. Raises ConfigError naming file, line, key, what was expected and found.
 
     assigned: KEY=VALUE, each in place of what the file sets. read_url: reads a URL; without it, path must be local.
+    output: build.output, where the file does not set it.
     """
     read = functools.partial(_read_file, read_url)
     try:
@@ -56,7 +59,7 @@ def load_config(path: str, assigned: Sequence[str] = (), read_url: Callable[[str
         raise ConfigError(f"{path}: cannot read the build file: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: a build file is UTF-8, and byte {error.start} is not: save it as UTF-8") from error
-    return read_named_files(parse_config(text, path, assigned), read_url)
+    return read_named_files(parse_config(text, path, assigned, output), read_url)
 
 
 def read_named_files(config: BuildConfig, read_url: Callable[[str], bytes] | None = None) -> BuildConfig:
@@ -96,12 +99,14 @@ def _read_chat_template(config: BuildConfig, read: Callable[[str], bytes]) -> st
     return template
 
 
-def parse_config(text: str | dict[str, Any], path: str, assigned: Sequence[str] = ()) -> BuildConfig:
+def parse_config(text: str | dict[str, Any], path: str, assigned: Sequence[str] = (), output: str = "") -> BuildConfig:
     """The build file with this text, or with these tables, in which the keys of assigned are then set.
 
-    path: where it came from, and where relative paths start.
+    path: where it came from, and where relative paths start. output: build.output, where it is not set.
     """
     file = BuildFile(text, path, assigned)
+    if output and isinstance(table := file.content.setdefault("build", {}), dict):
+        table.setdefault("output", output)
     base = posixpath.dirname(path) if "://" in path else str(Path(path).absolute().parent)
     settings = read_tables(file)
     read = BuildConfig(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tokcore import kernel
@@ -26,13 +26,14 @@ from tokcore_pipelines.work.inputs import LeftOut
 from tokcore_pipelines.work.key_ranges import choose_num_ranges
 from tokcore_schemas.config import BuildConfig
 from tokcore_schemas.plan import Plan
-from tokcore_schemas.stage_table import WHOLE
+from tokcore_schemas.stage_manifests import ImportedConfig, StageConfigs
+from tokcore_schemas.stage_table import PLAN, STAGES, WHOLE
 
 _MANY_EXAMPLES = 20
 
 
 def make_check_report(build: Build, progress: StageProgress, shown: str | None = None) -> dict[str, Any]:
-    """What a build would do: its files, sizes, work items and the fingerprints of its settings. Nothing is done.
+    """What a build would do: its files, sizes, work items and the fingerprints of its stages. Nothing is done.
 
     shown: number of a filter whose examples are wanted, or map.N, mask or dedup, of which more are. Raises ConfigError
     if there is no such one.
@@ -61,7 +62,8 @@ def make_check_report(build: Build, progress: StageProgress, shown: str | None =
         duplicates = tell_duplicates(build.config.dedup_identity(), samples, most.get("dedup", NUM_EXAMPLES))
         around = tell_rule(rules[rule], samples) if rule is not None else None
     stopping = [finding for finding in findings if finding.stops]
-    settings = to_jsonable(build.config.stage_configs())
+    configs = build.config.stage_configs()
+    settings = to_jsonable(configs)
     if imported is not None:
         settings["tokenizer"]["fingerprint"] = imported.fingerprint
     try:
@@ -93,14 +95,25 @@ def make_check_report(build: Build, progress: StageProgress, shown: str | None =
         if imported is None
         else {"vocab_size": imported.vocab_size, "special": len(imported.special)},
         "settings": settings,
-        # Of the input and of each stage's settings. If they are equal, so are the bytes of two builds.
-        "fingerprints": {
-            "plan": hash_content(plan, write_canonical_json(to_jsonable(plan.settings))),
-            **{stage: hash_sha256(write_canonical_json(of_stage)) for stage, of_stage in settings.items()},
-        },
+        "fingerprints": make_fingerprints(plan, configs, settings),
         "unicode": unicode.VERSION,
         "kernel": kernel.get_implementation(),
     }
+
+
+def make_fingerprints(plan: Plan, configs: StageConfigs, settings: Mapping[str, Any]) -> dict[str, str]:
+    """Stage -> a hash over its settings and the fingerprints of what it is made from: equal ones, equal bytes.
+
+    settings: those of configs as JSON, with what an imported tokenizer is.
+    """
+    found = {PLAN.name: hash_content(plan, write_canonical_json(to_jsonable(plan.settings)))}
+    for name, stage in STAGES.items():
+        if name in settings:
+            # What is imported is made from nothing, even if there are counts beside it.
+            is_imported = isinstance(getattr(configs, name), ImportedConfig)
+            made_from = {one: found[one] for one in (() if is_imported else stage.find_inputs(found))}
+            found[name] = hash_sha256(write_canonical_json({"settings": settings[name], "made_from": made_from}))
+    return found
 
 
 def _count_examples(config: BuildConfig, shown: str | None) -> dict[str, int]:

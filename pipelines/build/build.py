@@ -67,7 +67,7 @@ from tokcore_pipelines.local.pool import Workers
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.local.worker_modules import WORKER_MODULES
-from tokcore_pipelines.run.slices.session import Session, describe_end
+from tokcore_pipelines.run.slices.session import Session
 from tokcore_pipelines.run.workers import count_worthwhile_workers
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.attempts import FOLDER
@@ -470,7 +470,7 @@ class Build:
         except BaseException as error:
             self._workers.close()  # some may still be at work for this build
             if self._session is not None:
-                self._session.end(describe_end(error))
+                self._session.end(error)
             raise
         finally:
             if self.workers is None:

@@ -20,10 +20,11 @@ from tokcore_schemas.config import BuildConfig, load_config, read_named_files
 def read_config(named: str | InPython, assigned: Sequence[str] = (), output: str = "") -> BuildConfig:
     """A build file at a path or URL, or one in Python. assigned: KEY=VALUE, each in place of what it sets.
 
-    output: where one in Python goes that does not say it. Raises ConfigError as load_config does.
+    output: where it goes, if it does not say it. Raises ConfigError as load_config does.
     """
     if not isinstance(named, InPython):
-        return load_config(expand_path(named), assigned, storage.read_bytes)
+        where = make_absolute(output) if output else ""
+        return load_config(expand_path(named), assigned, storage.read_bytes, where)
     if output and named.output is None:
         named = dataclasses.replace(named, output=output)
     return read_named_files(named.parse(assigned), storage.read_bytes)

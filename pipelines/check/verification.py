@@ -24,7 +24,7 @@ from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.run.choose import choose_executor
 from tokcore_pipelines.run.here import Here
-from tokcore_pipelines.run.slices.session import Session, describe_end
+from tokcore_pipelines.run.slices.session import Session
 from tokcore_pipelines.run.task import Step
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.attempts import Attempts
@@ -143,7 +143,7 @@ def open_verification(
             yield Verification(job, options, progress, workers, session)
         except BaseException as error:
             if session is not None:
-                session.end(describe_end(error))
+                session.end(error)
             raise
         if session is not None:
             session.end()

@@ -78,7 +78,7 @@ def print_check(report: dict[str, Any]) -> None:
     if report["rule"] is not None:
         _print_rule(report["rule"])
     say(f"kernel      {report['kernel']}, Unicode {report['unicode']}")
-    say("fingerprints of the input and of each stage's settings")
+    say("fingerprints of the input, and of each stage with what it is made from")
     for name in STAGES:
         if name in report["fingerprints"]:
             say(f"  {name:<12}{report['fingerprints'][name]}")

@@ -16,25 +16,35 @@ from tokcore_pipelines.local.terminal import format_count, format_size
 from tokcore_pipelines.store.redaction import redact
 
 
-@command("tokcore expire out/first --keep 3", "tokcore expire out/first --older-than 30d")
+@command("tokcore expire out/first --keep 3", "tokcore expire out/first --older-than 30d --keep-commit 7")
 @click.argument("output")
 @click.option("--keep", type=click.IntRange(1), metavar="N", help="Keep the N newest states of the output.")
 @click.option(
     "--older-than", metavar="DURATION", help="Give up what was followed by another commit so long ago: 90s, 24h, 30d."
 )
+@click.option(
+    "--keep-commit",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Keep commit N, which a run reads, and all later ones, whatever else is given.",
+)
 @DRY_RUN
 @ALLOW_CODE
 @JSON
-def expire(output: str, keep: int | None, older_than: str | None, dry_run: bool, as_json: bool) -> None:
+def expire(
+    output: str, keep: int | None, older_than: str | None, keep_commit: int | None, dry_run: bool, as_json: bool
+) -> None:
     """Ends with one commit, which says which one is the oldest from now on. The log stays, so that its chain can be
     checked. Let no other command change the output meanwhile.
     """
-    if (keep is None) == (older_than is None):
+    if keep is not None and older_than is not None:
         raise click.UsageError("what is to stay? Name one of the two: --keep N or --older-than DURATION")
+    if keep is None and older_than is None and keep_commit is None:
+        raise click.UsageError("what is to stay? Name it: --keep N, --older-than DURATION or --keep-commit N")
     url = make_absolute(output)
     seconds = parse_seconds(older_than) if older_than is not None else None
     with show_progress("expire"):
-        done = run(url, keep, seconds, dry_run, lambda text: say(text, err=True))
+        done = run(url, keep, seconds, keep_commit, dry_run, lambda text: say(text, err=True))
     answer_done(url, done, dry_run, as_json, print_expired)
 
 

@@ -48,7 +48,7 @@ def open_build(
     if is_learned and _is_output(expand_path(build_file)):
         config = _read_learn_config(build_file, chosen.output, assigned)
     else:
-        config = build_opening.read_config(build_file, assigned)
+        config = build_opening.read_config(build_file, assigned, chosen.output)
     progress = StageProgress(-1 if chosen.quiet else int(chosen.verbose))
     return build_opening.open_build(
         config, options, chosen.output, progress, replace=replace or "", reuse=reuse or "", is_to_work=is_to_work

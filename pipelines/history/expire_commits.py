@@ -20,6 +20,7 @@ from tokcore_pipelines.history.make_commit import create_commit
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.store.out_of_reach import describe_out_of_reach
+from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.commit_log import EXPIRE, OWN, PARTS, Commit, Reason, name_commit
 from tokcore_schemas.stage_table import STAGES
 
@@ -38,22 +39,24 @@ def expire(
     output: str,
     keep: int | None = None,
     older_than_s: int | None = None,
+    keep_commit: int | None = None,
     dry_run: bool = False,
     say: Callable[[str], None] = lambda text: None,
 ) -> Expired:
     """Give up all commits but the newest ones, and remove what only they name.
 
     keep: how many states of the output stay, at least 1. older_than_s: give up those that a later one replaced at
-    least this many seconds ago. Give one of the two, or both. dry_run: change nothing. say: takes a warning of what
-    readers lose, before anything is changed.
-    Raises ConfigError if there is no finished build.
+    least this many seconds ago. keep_commit: the number of a commit that stays whatever the two say, with all later
+    ones. Give one of the three, or several. dry_run: change nothing. say: takes a warning of what readers lose, before
+    anything is changed.
+    Raises ConfigError if there is no finished build, or no such commit that can be read.
     """
     if keep is not None and keep < 1:
         raise ConfigError(f"--keep {keep}: the newest commit always stays: at least 1")
     commit = None
     while True:
         log = read_log(output)
-        oldest = _choose_oldest(log, keep, older_than_s)
+        oldest = _choose_oldest(log, keep, older_than_s, keep_commit)
         if oldest > log.oldest:
             say(_warn_of_readers(log, oldest))
         if dry_run:
@@ -76,7 +79,8 @@ def _warn_of_readers(log: Log, oldest: int) -> str:
     which, each = (f"commit {first}", "it") if first == last else (f"commits {first} to {last}", "one of them")
     return (
         f'warning: {which} cannot be read then. A run that reads {each}, as Loader(at=N, removed="mask") does, loses '
-        f"its files and cannot go on. No output knows who reads it: make sure that there is no such run"
+        f"its files and cannot go on. No output knows who reads it: make sure that there is no such run, or name the "
+        f"commit that it reads (--keep-commit N)"
     )
 
 
@@ -91,8 +95,17 @@ def _find_expiring(log: Log, oldest: int) -> Expired:
     )
 
 
-def _choose_oldest(log: Log, keep: int | None, older_than_s: int | None) -> int:
+def _choose_oldest(log: Log, keep: int | None, older_than_s: int | None, keep_commit: int | None) -> int:
     """The number of the oldest commit that stays. An expiry is no state of its own: it holds what was before."""
+    if keep_commit is not None:
+        if not log.oldest <= keep_commit <= log.newest:
+            raise ConfigError(
+                f"--keep-commit {keep_commit}: {redact(log.output)} has the commits {log.oldest} to {log.newest} that "
+                f"can be read. Name one of these"
+            )
+        if keep is None and older_than_s is None:
+            return keep_commit
+        return min(keep_commit, _choose_oldest(log, keep, older_than_s, None))
     states = [0, *(one.number for one in log.commits if one.why.command != EXPIRE)]
     if keep is not None:
         return states[-keep:][0]

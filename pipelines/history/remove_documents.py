@@ -38,7 +38,12 @@ from tokcore_pipelines.history.make_commit import (
 )
 from tokcore_pipelines.history.named_documents import describe_missing, find_lang, match_files, match_sources
 from tokcore_pipelines.history.removal_cost import RemovalCost, estimate_removal
-from tokcore_pipelines.history.removed_duplicates import find_with_duplicates, refuse_of_duplicates, take_back
+from tokcore_pipelines.history.removed_duplicates import (
+    find_standing,
+    find_with_duplicates,
+    refuse_of_duplicates,
+    take_back,
+)
 from tokcore_pipelines.history.shards_as_before import count_as_before
 from tokcore_pipelines.local.pool import Workers
 from tokcore_pipelines.local.progress import StageProgress
@@ -133,7 +138,12 @@ class Remove:
                 beside = find_with_duplicates(
                     log, held, wanted, (self.ids, self.langs), self.this_copy, config, self.options
                 )
-                holding = dataclasses.replace(holding, found=holding.found | beside.found)
+                found = holding.found | beside.found
+                # Only to be counted: a removal leaves them out by their digests.
+                standing = find_standing(log, held, beside.equal, config, self.options) if self.dry_run else ()
+                going = merge_tombstones(log.tombstone_key, {*wanted.hashes, *standing}) or wanted
+                holding = self._find(log, held, going) if standing else holding
+                holding = dataclasses.replace(holding, found=found)
             if name_whole(log.build.config) and (holding.documents or beside.reads_again):
                 documents = {part.path: holding.documents.get(part.path, 0) for part in log.parts()}
                 holding = dataclasses.replace(holding, documents=documents)
@@ -168,9 +178,9 @@ class Remove:
             parts = self._plan_parts(log, again, after, holding)
             done = done._replace(read_again=sum(len(one.list_read()) for one in parts))
             if self.dry_run:
-                going = [locate_part(self.output, part) for part in log.parts() if part.path in holding.documents]
+                places = [locate_part(self.output, part) for part in log.parts() if part.path in holding.documents]
                 return done._replace(
-                    cost=estimate_removal(going, wanted, holding.each, parts, self.options, self._keeps_weights(log))
+                    cost=estimate_removal(places, going, holding.each, parts, self.options, self._keeps_weights(log))
                 )
             added, num_documents = self._make_parts(log, parts, holding)
             done = done._replace(documents=num_documents)

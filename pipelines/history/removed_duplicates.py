@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Collection
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterator
+from typing import NamedTuple, TypeVar
 
 from tokcore.errors import ConfigError
 from tokcore_pipelines.build.read_log import Log
@@ -21,10 +21,13 @@ from tokcore_pipelines.local.pool import Workers
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.local.worker_modules import WORKER_MODULES
 from tokcore_pipelines.store.redaction import redact
-from tokcore_pipelines.work.find_duplicates import find_named
+from tokcore_pipelines.work.find_duplicates import find_equal, find_named
 from tokcore_schemas.config import BuildConfig
+from tokcore_schemas.plan import Assignment, Plan
 from tokcore_schemas.stage_manifests import DedupConfig
 from tokcore_schemas.tombstones import Tombstones, merge_tombstones
+
+T = TypeVar("T")
 
 # With fewer bytes, this process is done before workers have started.
 WORTH_WORKERS = 16 << 20
@@ -87,6 +90,22 @@ def find_with_duplicates(
     return WithDuplicates(found, added, equal=tuple(sorted(new)), reads_again=is_more)
 
 
+def find_standing(
+    log: Log, held: HeldFiles, equal: Collection[tuple[str, str]], config: BuildConfig, options: RunOptions
+) -> frozenset[str]:
+    """Tombstones of the ids of all documents that have these digests: of each, one is in the shards.
+
+    equal: as WithDuplicates has it. Reads all inputs.
+    """
+    digests = merge_tombstones(log.tombstone_key, (digest for _, digest in equal))
+    dedup = log.build.config.dedup
+    if dedup is None or digests is None:
+        return frozenset()
+    plan = make_plan_again(held.values(), None, config.plan.range_bytes)
+    of_items = _read_items(find_equal, plan, (dedup, config.base), digests, options)
+    return frozenset[str]().union(*of_items)
+
+
 def list_equal_of(log: Log, equal: Collection[str]) -> list[str]:
     """Those of these tombstones of the kind equal that are there, and those of digests that only they keep; sorted."""
     removed = log.tombstones()
@@ -109,13 +128,23 @@ def _read(
 ) -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
     """(tombstones that documents have, tombstones of ids with those of digests)."""
     plan = make_plan_again(held.values(), None, config.plan.range_bytes)
-    calls = ((find_named, (dedup, config.base, one, wanted)) for one in map(plan.assignment, plan.list_largest_first()))
     found: set[str] = set()
     equal: set[tuple[str, str]] = set()
+    for named in _read_items(find_named, plan, (dedup, config.base), wanted, options):
+        found |= named.found
+        equal |= named.equal
+    return frozenset(found), frozenset(equal)
+
+
+def _read_items(
+    read: Callable[[DedupConfig, str, Assignment, Tombstones], T],
+    plan: Plan,
+    how: tuple[DedupConfig, str],
+    wanted: Tombstones,
+    options: RunOptions,
+) -> Iterator[T]:
+    """What a function gives of each work item, in any order."""
+    calls = ((read, (*how, one, wanted)) for one in map(plan.assignment, plan.list_largest_first()))
     with contextlib.closing(Workers(options, WORKER_MODULES)) as workers:
         pool = workers.start() if plan.size_bytes >= WORTH_WORKERS else None
-        results = (of for _, of in pool.run_all(calls)) if pool is not None else (one(*with_) for one, with_ in calls)
-        for named in results:
-            found |= named.found
-            equal |= named.equal
-    return frozenset(found), frozenset(equal)
+        yield from (of for _, of in pool.run_all(calls)) if pool is not None else (one(*with_) for one, with_ in calls)

@@ -315,6 +315,18 @@ def find_named(config: DedupConfig, base: str, assignment: Assignment, wanted: T
     return NamedDocuments(frozenset(found), frozenset(equal))
 
 
+def find_equal(config: DedupConfig, base: str, assignment: Assignment, digests: Tombstones) -> frozenset[str]:
+    """Tombstones of the ids of documents that have one of these digests. digests: tombstones of digests."""
+    found: set[str] = set()
+    for _, batch in ItemReader(assignment, base):
+        if batch.ids is not None:
+            which, own = _digest_documents(config, batch)
+            for i, digest in zip(which.tolist(), _cut_digests(own), strict=True):
+                if batch.ids[i] is not None and spell_digest(digests, digest) in digests:
+                    found.add(digests.spell("id", batch.ids[i]))
+    return frozenset(found)
+
+
 def _spell(value: Any) -> bytes:
     """Whole numbers are equal however they are written."""
     return str(int(value) if isinstance(value, float) and value.is_integer() else value).encode()

@@ -1,7 +1,7 @@
 """What changes of an output cost, beside building it again: PYTHONPATH=tests python tests/benchmarks/updates.py
 
     [--files 2000] [--megabytes 1000] [--range-bytes 4000000] [--workers 2] [--tables shuffle,mixture,pack]
-    [--target-tokens 10000000] [--keep-weights]
+    [--target-tokens 10000000] [--keep-weights] [--only more,less]
 
 Builds a corpus, then makes each change in an output of its own: none, 1 % more files, 1 % fewer, 1 % in new versions,
 100 documents taken out that lie side by side, 100 that lie anywhere, and one. With --tables the output
@@ -24,7 +24,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -94,11 +94,13 @@ def list_ids(folder: Path, anywhere: bool, num: int = 100) -> list[str]:
     return found[:num]
 
 
-def make_changes(folder: Path, more: list[bytes], kept: list[str]) -> dict[str, Callable[[], list[str]]]:
+def make_changes(
+    folder: Path, more: list[bytes], kept: list[str], has_rows: bool
+) -> dict[str, Callable[[], list[str]]]:
     """Name of a change -> what makes it and gives the command that follows it. more: the files that come.
 
     kept: the option that keeps weights of a mixture; without it updates are told to move them, as they follow from
-    sizes.
+    sizes. has_rows: whether the output is packed.
     """
     build, files = str(folder / "build.toml"), sorted((folder / "in").glob("*.jsonl"))
     one_percent = files[len(files) // 2 :][: len(more)]
@@ -113,11 +115,12 @@ def make_changes(folder: Path, more: list[bytes], kept: list[str]) -> dict[str, 
             path.unlink()
         return ["update", build, *(kept or ["--all"]), "--vanished", "remove"]
 
-    def remove(anywhere: bool, num: int = 100) -> list[str]:
+    def remove(anywhere: bool, num: int = 100, options: Sequence[str] = ()) -> list[str]:
         ids = folder / "ids.txt"
         ids.write_text("\n".join(list_ids(folder, anywhere, num)) + "\n")
-        return ["remove", str(folder / "out"), "--ids", str(ids), *kept]
+        return ["remove", str(folder / "out"), "--ids", str(ids), *kept, *options]
 
+    in_place = {"100 documents out, in place": lambda: remove(True, options=["--in-place-rows"])} if has_rows else {}
     return {
         "nothing changed": lambda: ["update", build],
         "1 % more": lambda: write([folder / "in" / f"more-{number:05d}.jsonl" for number in range(len(more))]),
@@ -126,6 +129,7 @@ def make_changes(folder: Path, more: list[bytes], kept: list[str]) -> dict[str, 
         "100 documents out, side by side": lambda: remove(anywhere=False),
         "100 documents out, from anywhere": lambda: remove(anywhere=True),
         "1 document out": lambda: remove(anywhere=True, num=1),
+        **in_place,
     }
 
 
@@ -139,6 +143,7 @@ def main() -> None:
     parser.add_argument("--tables", default="", help=f"some of {','.join(TABLES)}")
     parser.add_argument("--target-tokens", type=int, default=10_000_000)
     parser.add_argument("--keep-weights", action="store_true")
+    parser.add_argument("--only", default="", help="changes whose names have one of these words, with commas between")
     options = parser.parse_args()
     kept = ["--keep-weights"] if options.keep_weights else []
     tables = f"[shards]\ntarget_tokens = {options.target_tokens}\n"
@@ -155,8 +160,10 @@ def main() -> None:
         full = measure("build", str(base / "build.toml"), *workers)
         shards = count_shards(base / "out")
         rows: list[list[object]] = [["build", *_show(full, Cost(0, 0, 0, 0)), f"{shards / 1e6:,.0f}", ""]]
+        print(rows[0], flush=True)
         idle = Cost(0, 0, 0, 0)
-        for name in make_changes(base, made[-few:], kept):
+        names = [*make_changes(base, made[-few:], kept, "pack" in tables)]
+        for name in [names[0], *(one for one in names[1:] if any(word in one for word in options.only.split(",")))]:
             folder = Path(place) / "changed"
             # Times of files are pinned, so they are kept.
             subprocess.run(["cp", "-a", "--link", base, folder], check=True)
@@ -166,7 +173,7 @@ def main() -> None:
                 path.unlink()
                 path.write_bytes(data)
                 os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
-            command = make_changes(folder, made[-few:], kept)[name]()
+            command = make_changes(folder, made[-few:], kept, "pack" in tables)[name]()
             cost = measure(*command, *(workers if command[0] == "update" else workers[:2]))
             idle = idle if idle.read_bytes else cost
             written = f"{count_shards(folder / 'out', 'parts/*/') / 1e6:,.1f}"

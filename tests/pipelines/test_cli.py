@@ -20,6 +20,7 @@ from tokenizers import Tokenizer as HuggingFaceTokenizer
 import tokcore as api
 from tokcore_pipelines import cli
 from tokcore_pipelines.commands.print_document import print_described
+from tokcore_schemas.config import load_config
 
 
 @pytest.fixture(scope="module")
@@ -198,6 +199,33 @@ def test_check_does_no_work(corpus, tmp_path):
     assert sum(read["stored_bytes"] for read in report["inputs"]) == report["stored_bytes"]
     assert all(fingerprint in done.stdout for fingerprint in report["fingerprints"].values())
     assert report["settings"]["tokenizer"]["vocab_size"] == 400
+
+
+def test_fingerprints_of_stages_follow_from_what_they_are_made_from(corpus):
+    """A filter is no setting of counts or shards, but changes what is in them."""
+    text = (corpus / "build.toml").read_text()
+    write(corpus / "filtered.toml", (text + '[[filter]]\nrule = "c4_quality"\n').encode())
+    write(corpus / "larger.toml", text.replace("vocab_size = 400", "vocab_size = 401").encode())
+    first, filtered, larger = (
+        json.loads(tokcore("check", corpus / f"{name}.toml", "--json").stdout)["fingerprints"]
+        for name in ("build", "filtered", "larger")
+    )
+    assert {*first} == {"plan", "counts", "tokenizer", "shards"}
+    assert all(first[stage] != filtered[stage] for stage in first)
+    assert {stage for stage in first if first[stage] != larger[stage]} == {"tokenizer", "shards"}
+
+
+def test_a_build_file_need_not_say_where_the_output_goes(corpus, built, tmp_path):
+    text = (corpus / "build.toml").read_text()
+    assert "[build]\n" in text
+    lines = [line for line in text.splitlines(keepends=True) if not line.startswith("output = ")]
+    path = write(corpus / "anywhere.toml", "".join(lines).encode())
+    refused = tokcore("check", path)
+    assert (refused.returncode, "build.output is missing" in refused.stderr) == (2, True)
+    done = tokcore("check", path, "--output", built)
+    assert "holds       this build, finished" in done.stdout
+    # What the file says comes after what the command says, and is what is taken without it.
+    assert load_config(str(corpus / "build.toml"), output="other").build.output != "other"
 
 
 def test_check_says_what_the_output_holds(corpus, built, tmp_path):

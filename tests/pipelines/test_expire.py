@@ -150,6 +150,23 @@ def test_an_expiry_is_no_state(corpus):
         expire(output, keep=0)
 
 
+def test_a_commit_that_a_run_reads_stays(corpus):
+    """Whatever else is given: it, and all later ones. Alone, just those stay."""
+    output = str(corpus / "out")
+    warned = []
+    assert expire(output, keep=1, keep_commit=2, dry_run=True, say=warned.append).oldest == 2
+    assert "commits 0 to 1 cannot be read then" in warned[0]
+    assert expire(output, keep=1, keep_commit=1).commit.oldest == 1
+    assert len(package.open_shards(output, at=1)) > 0
+    assert expire(output, keep=9, keep_commit=3).commit is None
+    assert expire(output, keep_commit=3).commit.oldest == 3
+    for wrong in (2, 99):
+        with pytest.raises(ConfigError, match=rf"--keep-commit {wrong}: .* has the commits 3 to 6 that can be read"):
+            expire(output, keep_commit=wrong)
+    unnamed = tokcore("expire", output)
+    assert (unnamed.returncode, "--keep-commit N" in unnamed.stderr) == (2, True)
+
+
 def test_commits_expire_by_age(corpus, monkeypatch):
     output = corpus / "out"
     assert expire(str(output), older_than_s=3600).commit is None

@@ -230,6 +230,11 @@ def test_a_dry_run_counts_what_would_go(tmp_path):
     kept, dropped = choose_kept(folder)
     done = remove(folder, dropped, dry_run=True)
     assert (done.commit, done.parts, done.read_again, done.unknown) == (None, 1, 3, 0)
+    # It is in no shard, but one that is equal is, and goes, too.
+    shards = tk.open_shards(folder / "out", "all")
+    (standing,) = [i for i in range(len(shards)) if shards.document(i).id == kept]
+    assert (done.documents, done.cost.tokens, done.cost.shards) == (1, len(shards[standing]), 1)
+    assert remove(folder, dropped, kept, dry_run=True).documents == 1
     assert len([*(folder / "out").glob("log/*")]) == 0
     with pytest.raises(ConfigError, match="nothing has the id 'nobody'"):
         remove(folder, kept, "nobody")

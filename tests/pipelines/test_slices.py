@@ -77,7 +77,8 @@ def test_a_slice_that_is_not_to_wait_names_the_others(corpus, tmp_path):
         assert "count: slice 1/2 has done its share, and needs slice 2/2 (not seen yet" in err
         code, _, err = slices.start(2).wait()
         assert code == 4
-        assert "encode: slice 2/2 has done its share, and needs slice 1/2" in err
+        assert "encode: slice 2/2 has done its share, and needs slice 1/2 (host " in err
+        assert ", has done its share and did not wait: run its command again)" in err
         assert (tmp_path / "out/tokenizer/manifest.json").exists()
         assert slices.start(1).wait()[0] == 0
     check(tmp_path / "out", corpus / "local")

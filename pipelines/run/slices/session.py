@@ -39,9 +39,9 @@ class Session:
         """Show others that this slice is at work."""
         self._presence.begin()
 
-    def end(self, why: str = "") -> None:
-        """Show no more. why: as Presence.end."""
-        self._presence.end(why)
+    def end(self, error: BaseException | None = None) -> None:
+        """Show no more, but what ended this slice before its time. error: that; None: nothing did."""
+        self._presence.end(_describe_end(error) if error is not None else "", has_left=isinstance(error, SliceWaits))
 
     def take_turn(self, attempts: Attempts, is_made: Callable[[], bool]) -> None:
         """Return when this host is the one that goes on with the stage, alone.
@@ -122,7 +122,7 @@ class Session:
         return "; ".join(told + more)
 
 
-def describe_end(error: BaseException) -> str:
+def _describe_end(error: BaseException) -> str:
     """What ended a slice before its time, for others; empty if it will come back, as one that was not to wait."""
     if isinstance(error, SliceWaits):
         return ""
