@@ -1420,7 +1420,7 @@ class BuildConfig:
             compression=self.shards.compression,
             padding=pack.padding or "",
             dtype=self._find_dtype(formats),
-            in_place_of=self.kept_rows.sha256 if self.kept_rows is not None else "",
+            in_place_of=self.kept_rows.content_sha256 if self.kept_rows is not None else "",
         )
 
 

@@ -24,6 +24,7 @@ class KeptRows(NamedTuple):
 
     part: str  # URL of the part that has them
     sha256: str  # of the manifest of the rows
+    content_sha256: str  # of what it names, which does not depend on where inputs are
     segments: int | None  # of its mixture, if it has one
 
 

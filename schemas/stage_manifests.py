@@ -515,7 +515,7 @@ class PackedConfig:
     padding: str = written_unless("")  # as the build file has it; "": by the tokenizer
     dtype: str = written_unless("")  # only where a format leaves the choice
     plugins: Plugins = written_unless(None)  # formats of other distributions
-    # sha256 of the manifest of the rows that these are again, with padding where documents were removed since.
+    # content_sha256 of the rows that these are again, with padding where documents were removed since.
     in_place_of: str = written_unless("")
 
 

@@ -74,7 +74,8 @@ def keep_rows(log: Log, config: BuildConfig) -> BuildConfig:
         )
     url = locate_part(log.output, log.parts()[-1])
     mixed = find_manifest(url, MIXED)
-    kept = KeptRows(url, require_manifest(url, PACKED).as_input().sha256, mixed.totals.segments if mixed else None)
+    rows = require_manifest(url, PACKED).as_input()
+    kept = KeptRows(url, rows.sha256, rows.content_sha256, mixed.totals.segments if mixed else None)
     weights = read_weights(log) if mixed is not None else None
     return dataclasses.replace(config, kept_weights=weights, kept_rows=kept)
 

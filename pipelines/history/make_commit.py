@@ -109,7 +109,7 @@ class PartBuilder:
             special=(),
             counts_too=self.config.counts_too or self.config.tokenizer is None,
         )
-        in_place_of = self.config.kept_rows.sha256 if self.config.kept_rows is not None else ""
+        in_place_of = self.config.kept_rows.content_sha256 if self.config.kept_rows is not None else ""
         return name_part(make_plan_key(config, plan).identity, self.config.kept_weights, in_place_of), config
 
     def build(self, part: NewPart, measured: Counter[str] | None = None) -> Part:

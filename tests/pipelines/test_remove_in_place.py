@@ -327,6 +327,18 @@ def test_many_groups_and_gaps_at_their_ends(tmp_path, strategy, monkeypatch):
     assert report.problems == ()
 
 
+def test_a_converted_copy_is_masked_too(mixed, tmp_path):
+    """It has no manifest, but pieces files."""
+    folder = copy(mixed, tmp_path)
+    remove(folder)
+    rows = find_rows(folder / "out")
+    done = tokcore("convert", str(rows), "--to", "arrow", "-o", str(tmp_path / "converted"))
+    assert done.returncode == 0, done.stderr
+    masked = {row for step in train(Loader(rows, LENGTH, 2), 10**6) for row in step}
+    assert {row for step in train(Loader(tmp_path / "converted", LENGTH, 2), 10**6) for row in step} == masked
+    assert any(not np.frombuffer(row[4 * LENGTH :], np.uint8).all() for row in masked)
+
+
 def test_equal_documents_go_from_rows_too(tmp_path):
     """With [dedup]: the one that is named is in no shard, but an equal one is."""
     write(

@@ -107,6 +107,8 @@ def play(place: Place, more: str) -> dict[str, Any]:
     (place.files / "mixed/h.jsonl").unlink()
     place.send("mixed/h.jsonl")
     take_out("remove 6", "h-2")  # from tokens
+    if more:  # and so are documents of that file, in rows that stay where they are
+        said["in place"] = Remove(output, ("a-4",), options=OPTIONS, in_place_rows=True).run()
     last = read_log(output).newest  # where each change makes one part, there was nothing to compact
     (learned,) = learn_at(open_build("learn.vocab_size=283"), 4)
     said["learn"] = learned.fingerprint

@@ -546,12 +546,20 @@ def _open_unnamed(found: Sequence[FormatFile]) -> Shards:
         shard = one.open()
         # Rows must be decoded to count their ids, others need not.
         num_tokens = None if SHARD_FORMATS[one.format].has_columns else shard.num_tokens
-        files.append(OpenableShard(one.format, one.path, len(shard), num_tokens))
+        files.append(OpenableShard(one.format, one.path, len(shard), num_tokens, has_gaps=_has_gaps(one)))
         fingerprints.setdefault(shard.fingerprint, one.path)
     if len(fingerprints) > 1:
         one_path, other = list(fingerprints.values())[:2]
         raise IdentityError(f"{one_path} and {other} were written with different tokenizers. Open them apart.")
     return Shards(files, next(iter(fingerprints), ""))
+
+
+def _has_gaps(file: FormatFile) -> bool:
+    """Whether documents were removed from a packed shard in place. Who reads one whose pieces are damaged is told."""
+    with contextlib.suppress(FormatError):
+        pieces = file.find_pieces()
+        return pieces is not None and bool(pieces.read().are_gaps.any())
+    return False
 
 
 def _find_manifest(place: Path) -> tuple[Path, Any] | None:
