@@ -86,6 +86,22 @@ DEFECTS = (
         in_tests("pipelines/test_kept_weights.py::test_kept_weights_move_no_other_document"),
     ),
     Defect(
+        "kept-commit-expires",
+        "an expiry takes the commit that a run reads, although it is named",
+        "_choose_oldest",
+        "return min(keep_commit, _choose_oldest(log, keep, older_than_s, None))",
+        "return _choose_oldest(log, keep, older_than_s, None)",
+        in_tests("pipelines/test_expire.py::test_a_commit_that_a_run_reads_stays"),
+    ),
+    Defect(
+        "dry-run-forgets-equal-documents",
+        "a dry removal of a duplicate does not count the document that stands for it",
+        "Remove.run",
+        "standing = find_standing(log, held, beside.equal, config, self.options) if self.dry_run else ()",
+        "standing: frozenset[str] = frozenset()",
+        in_tests("pipelines/test_remove_duplicates.py::test_a_dry_run_counts_what_would_go"),
+    ),
+    Defect(
         "gaps-in-the-loss",
         "padding that took the place of a removed document counts in the loss",
         "RowStream.find_removed",
