@@ -37,17 +37,17 @@ def told(tokenizers):
 
 
 def predict_in_plain_python(tokenizer: Tokenizer, learned: list[list[int]], text: bytes) -> tuple[float, int]:
-    """(bits, bytes of the contexts) of a text: order 8, 24 bytes."""
-    model = KneserNey(learned, 8, tokenizer.vocab_size)
+    """(bits, bytes of the contexts) of a text: order 12, 48 bytes."""
+    model = KneserNey(learned, 12, tokenizer.vocab_size)
     ids = tokenizer.encode(text).tolist()
     bits, seen = 0.0, 0
     for place, token in enumerate(ids):
         start, size = place, 0
-        while start > 0 and place - start < 7 and size + len(tokenizer.token_bytes(ids[start - 1])) <= 24:
+        while start > 0 and place - start < 11 and size + len(tokenizer.token_bytes(ids[start - 1])) <= 48:
             start -= 1
             size += len(tokenizer.token_bytes(ids[start]))
         context = tuple(ids[start:place])
-        if start == 0 and place < 7:
+        if start == 0 and place < 11:
             context = (-1, *context)
         bits -= math.log2(model.find_probability(context, token))
         seen += size

@@ -22,8 +22,8 @@ from tokcore import kernel
 from tokcore.tokenizer.encoded_batch import Encoded
 from tokcore.tokenizer.tokenizer import Tokenizer
 
-ORDER = 8  # tokens: the predicted one, and at most seven before it
-CONTEXT_BYTES = 24  # of those before it together
+ORDER = 12  # tokens: the predicted one, and at most eleven before it
+CONTEXT_BYTES = 48  # of those before it together
 LEARNED_BYTES = 1_000_000  # of each language
 PREDICTED_BYTES = 200_000
 
