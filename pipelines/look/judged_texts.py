@@ -5,6 +5,7 @@ Of each language the texts with the smallest sha256 are taken, each once: the dr
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -149,12 +150,15 @@ def find_learned_share(named: str, tokenizer: Tokenizer, texts: Mapping[str, Seq
     """The share of the bytes of texts that are documents which a tokenizer was learned from; None if nothing tells.
 
     named: URL of the tokenizer; an output tells it, if it learned the tokenizer and its shards hold what it encodes:
-    the documents of the training split, or of both, if it was learned from both. Reads their ids.
+    the documents of the training split, or of both, if it was learned from both. Reads their ids: of the first commit,
+    or where that is given up, of the newest.
     """
     output = find_output(named)
     made = None if output is None else find_manifest(named, TOKENIZER)
     if output is None or made is None or not isinstance(made.config, LearnedConfig):
         return None
+    with contextlib.suppress(ConfigError):  # given up since then; what is left of it is in the newest commit
+        output = read_output(named, 0)
     splits = (made.config.splits,) if made.config.splits else ("train", "validation")
     shards = output.find_all(SHARDS)
     if not shards or any(one.config.dropout or one.config.sampling for _, one in shards):

@@ -236,6 +236,29 @@ def test_a_text_is_looked_for_as_a_whole(folder):
     assert find_learned_share(str(folder / "out"), tokenizer, {"en": found}) == 0
 
 
+def test_what_came_by_an_update_was_not_learned_from(tmp_path):
+    """What the first commit held was, also when it has been given up since then."""
+    first, later = (
+        [{"id": f"{seed}-{i}", "text": text} for i, text in enumerate(texts("en", 20, seed=seed))] for seed in (1, 2)
+    )
+    write(tmp_path / "in/a.jsonl", jsonl(first))
+    source = '[[source]]\nlang = "en"\nfiles = "in/*.jsonl"\nid = "id"\n'
+    path = build_file(tmp_path, source, "[learn]\nvocab_size = 300\n")
+    assert tokcore("build", path, "--output", tmp_path / "out").returncode == 0
+    write(tmp_path / "in/b.jsonl", jsonl(later))
+    done = tokcore("update", path, "--output", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    url, tokenizer = str(tmp_path / "out"), api.Tokenizer.load(tmp_path / "out")
+    old, new = ([one["text"].encode() for one in of] for of in (first, later))
+    assert len(api.open_shards(tmp_path / "out", "all")) == 40
+    assert find_learned_share(url, tokenizer, {"en": new}) == 0
+    assert find_learned_share(url, tokenizer, {"en": [*old, *new]}) == pytest.approx(
+        sum(map(len, old)) / sum(map(len, [*old, *new])), abs=1e-6
+    )
+    assert tokcore("expire", tmp_path / "out", "--keep", "1").returncode == 0
+    assert find_learned_share(url, tokenizer, {"en": old}) == 1
+
+
 def test_from_python(folder):
     url = str(folder / "out")
     tokenizers = {"own": api.Tokenizer.load(url)}
