@@ -13,7 +13,7 @@ from tokcore_pipelines.build.open_build import open_build, read_config
 from tokcore_pipelines.build.output import read_output
 from tokcore_pipelines.commands.answers import answer
 from tokcore_pipelines.commands.command_inputs import expand_local_path
-from tokcore_pipelines.commands.command_options import BUILD_FILE, JSON, OUTPUT, SET, command
+from tokcore_pipelines.commands.command_options import BUILD_FILE, JSON, SET, command
 from tokcore_pipelines.local.cores import count_cores
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
@@ -71,7 +71,7 @@ _VOCAB_SIZE, _ROWS, _TRIES = 8192, 400_000, 40
 )
 @click.option("-o", "path", default="mix-search.svg", metavar="FILE.svg", help="The path of the search, as a picture.")
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
-@OUTPUT
+@click.option("--output", metavar="URL", default="", help="Read the counts here, not in build.output.")
 @SET
 @JSON
 def mix_search(
