@@ -51,4 +51,12 @@ DEFECTS = (
         "round(one.tokens / tokens, DIGITS) if mixed",
         in_tests("pipelines/test_report_numbers.py::test_the_receipt_of_a_mixture"),
     ),
+    Defect(
+        "calculator-of-bytes",
+        "the calculator of the page takes bytes per token for tokens per word",
+        "_select_numbers",
+        'row["tokens_per_word"]["value"]',
+        'row["bytes_per_token"]["value"]',
+        in_tests("browser/test_report_page.py::test_the_calculator_says_what_the_table_says"),
+    ),
 )
