@@ -64,7 +64,8 @@ def read_tokens(output: str, r: AssignedRange, meter: Meter) -> Iterator[Batch]:
     output: URL of the part that is being made; r.settings says whose shards are read. meter: is told all bytes of the
     range at the end. Raises FormatError or StageError for a shard that is gone or damaged.
     """
-    root = output.rsplit(f"/{PARTS}/", maxsplit=1)[0]
+    above = output.rpartition("/")[0]
+    root = above.rpartition("/")[0] if above.endswith(f"/{PARTS}") else output
     path = r.settings.decoded_from
     part = _open_part(root if path == OWN else urls.join(root, path))
     streams = [_decode_shard(part, shard, r) for shard in _list_shards(part, r)]
