@@ -119,7 +119,7 @@ def _spell(value: object, is_decimal: bool) -> str:
     if value is None or value == "":
         return "not set"
     if isinstance(value, Tombstones):
-        return f"{len(value.hashes):,} names"
+        return f"{value.num:,} names"
     if isinstance(value, tuple) and value and isinstance(value[0], MapRule):
         return ", ".join(map(_spell_step, value))
     if isinstance(value, tuple) and value and isinstance(value[0], FilterRule):

@@ -22,6 +22,7 @@ from tokcore.files.canonical_json import (
 from tokcore.files.jsonable import from_jsonable, require_version, to_jsonable, written_unless
 from tokcore_schemas.merkle import hash_tree
 from tokcore_schemas.stage_manifests import BuildManifest
+from tokcore_schemas.tombstones import REMOVED, TombstoneFile
 
 LOG = "log"
 PARTS = "parts"
@@ -103,9 +104,17 @@ class Commit:
     # (tombstone of the kind equal, that of a digest which stays away as long as the first is there), sorted.
     equal: tuple[tuple[str, str], ...] = written_unless(())
     final: tuple[str, ...] = written_unless(())  # those that no later commit may take back
+    # Of tombstones that are too many to stand here: files that it adds, and paths of those that hold no more.
+    added_files: tuple[TombstoneFile, ...] = written_unless(())
+    dropped_files: tuple[str, ...] = written_unless(())
     oldest: int = written_unless(0)  # commit that can be read from now on; 0: all can
     format: str = COMMIT_FORMAT
     format_version: int = COMMIT_VERSION
+
+    @property
+    def has_removed(self) -> bool:
+        """Whether it adds tombstones."""
+        return bool(self.removed or self.added_files)
 
     def to_bytes(self) -> bytes:
         """The content of the file: canonical, the same bytes for the same commit."""
@@ -143,12 +152,12 @@ def find_number(path: str) -> int | None:
 
 
 def is_of_history(path: str) -> bool:
-    """Whether a path below an output is a commit's file, or in the folder of parts.
+    """Whether a path below an output is a commit's file, or in the folder of parts or of tombstones.
 
     >>> is_of_history("log/1.json"), is_of_history("parts/0a1b2c3d4e5f/README.md"), is_of_history("log/notes.txt")
     (True, True, False)
     """
-    return path.startswith(f"{PARTS}/") or find_number(path) is not None
+    return path.startswith((f"{PARTS}/", f"{REMOVED}/")) or find_number(path) is not None
 
 
 def name_part(plan_identity: str, kept: Mapping[str, str] | None = None, in_place_of: str = "") -> str:

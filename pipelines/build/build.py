@@ -102,6 +102,7 @@ from tokcore_schemas.stage_table import (
     counts_anew,
     lists_anew,
 )
+from tokcore_schemas.tombstones import REMOVED
 
 
 @dataclasses.dataclass(slots=True)
@@ -512,7 +513,7 @@ class Build:
         there = storage.list_tree(self.output)
         has_stages = not {f"{stage}/{MANIFEST}" for stage in STAGES}.isdisjoint(there)
         is_ours = has_stages or find_manifest(self.output, WHOLE) is not None or is_replacing(self.output)
-        allowed = {*STAGES, FOLDER, LOG, PARTS, CARD, *((MANIFEST, RUN) if is_ours else ())}
+        allowed = {*STAGES, FOLDER, LOG, PARTS, REMOVED, CARD, *((MANIFEST, RUN) if is_ours else ())}
         for path in there:
             if path.split("/")[0] not in allowed:
                 raise ConfigError(

@@ -8,10 +8,11 @@ import itertools
 from collections.abc import Iterable, Iterator
 
 from tokcore.errors import ConfigError, FormatError, TokError
-from tokcore.files.canonical_json import hash_sha256
+from tokcore.files.canonical_json import COMMIT_FILES_VERSION, hash_sha256
 from tokcore.shards.tombstones import make_key
 from tokcore_pipelines.build.commit import require_manifest
 from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.opened_tombstones import OpenedTombstones, open_tombstones
 from tokcore_pipelines.store.parallel_requests import run_at_once
 from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.commit_log import (
@@ -30,7 +31,9 @@ from tokcore_schemas.commit_log import (
 )
 from tokcore_schemas.stage_manifests import BuildManifest
 from tokcore_schemas.stage_table import WHOLE
-from tokcore_schemas.tombstones import Tombstones, merge_tombstones
+from tokcore_schemas.tombstones import TombstoneFile, Tombstones, leave_out_held, merge_tombstones, name_file
+
+_RESTORING = ("restore", "remove")  # commands whose commits may take tombstones back
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -111,15 +114,27 @@ class Log:
         """What was removed up to a commit, None if nothing was; at as of parts."""
         number = self.newest if at is None else at
         hashes: set[str] = set()
+        files: dict[str, TombstoneFile] = {}
         for commit in self.commits[:number]:
             hashes |= {*commit.removed}
             hashes -= {*commit.restored}
-        return merge_tombstones(self.tombstone_key, hashes)
+            files = {path: file for path, file in files.items() if path not in commit.dropped_files}
+            files |= {file.path: file for file in commit.added_files}
+        return merge_tombstones(self.tombstone_key, hashes, files.values())
+
+    def open_tombstones(self, at: int | None = None) -> OpenedTombstones | None:
+        """As tombstones, to be looked up."""
+        found = self.tombstones(at)
+        return open_tombstones(found, self.output) if found is not None else None
+
+    def list_tombstone_files(self) -> dict[str, TombstoneFile]:
+        """Path -> file, of all files of tombstones that commits have added."""
+        return {file.path: file for commit in self.commits for file in commit.added_files}
 
     @property
     def tombstone_key(self) -> str:
         """The key of the tombstones of this output."""
-        first = next((commit for commit in self.commits if commit.removed), None)
+        first = next((commit for commit in self.commits if commit.has_removed), None)
         is_old = first is not None and first.format_version == 1
         return make_key(hash_sha256(self.build.to_bytes()) if is_old else self.build.root)
 
@@ -204,19 +219,42 @@ def describe_break(log: Log, commit: Commit) -> str:
         return "its root does not follow from its parts"
     if not log.oldest <= commit.oldest < commit.number or (commit.oldest > log.oldest and commit.why.command != EXPIRE):
         return f"says that commit {commit.oldest} is the oldest, before it {log.oldest} was"
-    if commit.removed or commit.restored or commit.final:
-        removed = log.tombstones()
-        there = {*removed.hashes} if removed is not None else set()
-        is_final = {one for before in log.commits for one in before.final}
-        if not is_final.isdisjoint(commit.restored):
-            return "takes tombstones back that an earlier commit says are final"
-        if list(commit.final) != sorted({*commit.final} & (there | {*commit.removed}) - is_final):
-            return "its final tombstones are not sorted, not there, or final already"
-        if list(commit.removed) != sorted({*commit.removed} - there):
-            return "its tombstones are not sorted, or are there already"
-        if list(commit.restored) != sorted({*commit.restored} & there):
-            return "takes tombstones back that are not sorted, or not there"
-    buried = {*commit.removed, *log.list_buried()} if commit.equal else set()
+    if problem := _describe_tombstones(log, commit):
+        return problem
+    return ""
+
+
+def _describe_tombstones(log: Log, commit: Commit) -> str:
+    """Why the tombstones of a commit do not follow from a log; empty if they do. Files are named, and not read."""
+    if not (commit.has_removed or commit.restored or commit.final or commit.dropped_files or commit.equal):
+        return ""
+    removed = log.tombstones()
+    there = {*removed.hashes} if removed is not None else set()
+    files = {file.path for file in removed.files} if removed is not None else set()
+    has_files = bool(files or commit.added_files)
+    is_final = {one for before in log.commits for one in before.final}
+    if not is_final.isdisjoint(commit.restored):
+        return "takes tombstones back that an earlier commit says are final"
+    known = {*commit.final} if has_files else there | {*commit.removed}
+    if list(commit.final) != sorted({*commit.final} & known - is_final):
+        return "its final tombstones are not sorted, not there, or final already"
+    if list(commit.removed) != sorted({*commit.removed} - there):
+        return "its tombstones are not sorted, or are there already"
+    if list(commit.restored) != sorted({*commit.restored} & there):
+        return "takes tombstones back that are not sorted, or not there"
+    added = {file.path for file in commit.added_files}
+    if len(added) < len(commit.added_files) or any(one.path != name_file(one.sha256) for one in commit.added_files):
+        return "a file of tombstones that it adds has not the name that follows from its sha256"
+    if not {*commit.dropped_files} <= files or not added.isdisjoint(files - {*commit.dropped_files}):
+        return "adds files of tombstones that are there already, or drops some that are not"
+    dropped = [file for file in (removed.files if removed is not None else ()) if file.path in commit.dropped_files]
+    if leave_out_held((one for one in dropped if one.final), [one for one in commit.added_files if one.final]):
+        return "drops a file of tombstones that cannot be taken back"
+    if commit.why.command not in _RESTORING and leave_out_held(dropped, commit.added_files):
+        return "drops a file of tombstones, and adds none that holds these, too"
+    if bool(added or commit.dropped_files) != (commit.format_version == COMMIT_FILES_VERSION):
+        return f"is of format_version {commit.format_version}, but {COMMIT_FILES_VERSION} is for files of tombstones"
+    buried = {*commit.removed, *log.list_buried(), *(itertools.chain(*commit.equal) if has_files else ())}
     if list(commit.equal) != sorted({*commit.equal}) or not buried.issuperset(itertools.chain(*commit.equal)):
         return "its digests are not sorted, or not among its tombstones"
     return ""

@@ -7,6 +7,7 @@ beside those that stand. sampled: a drawn share of it. whole_files: has each fil
 chain: the manifests and the log that vouch for files.
 verify_log: are commits and parts those of this output? verify_removed: is what was removed gone?
 rows_in_place: also from rows that stayed?
+verify_tombstones: are the files that say what was removed as commits name them?
 verify_beside, repair_beside: are the tokenizers beside the output's own as they were learned? Their files, made again.
 shards_made_again: a stored shard beside the same one made again. decoded_files: documents made out of tokens.
 rebuild: make one shard again and compare. prove_file: a proof that a root covers a file.

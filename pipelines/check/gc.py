@@ -17,11 +17,13 @@ from tokcore_pipelines.build.dataset_card import CARD, is_card
 from tokcore_pipelines.build.read_log import read_log
 from tokcore_pipelines.build.tokenizers_beside import list_named_beside
 from tokcore_pipelines.history.expire_commits import list_expired
+from tokcore_pipelines.history.tombstone_changes import list_named_files, list_planned_files
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.attempts import FOLDER, WATCHERS
 from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.commit_log import OWN, PARTS, find_number, name_commit
 from tokcore_schemas.stage_table import STAGES, WHOLE
+from tokcore_schemas.tombstones import REMOVED
 
 DEFAULT_AGE = "24h"
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -88,16 +90,17 @@ def _find_unnamed(output: str, present: Sequence[str]) -> tuple[list[str], list[
     present: the paths of all files of the output.
     """
     try:
-        named = _list_named(output) | {*list_named_beside(output)}
+        named = _list_named(output) | {*list_named_beside(output)} | {file.path for file in list_planned_files(output)}
         if any(find_number(path) is not None for path in present):
             log = read_log(output)
             named |= {name_commit(number) for number in range(1, log.newest + 1)}
+            named |= {*list_named_files(log)}
             named -= {*list_expired(log, present)}
             for path in {part.path for part in log.reachable() if part.path != OWN}:
                 named |= {f"{path}/{name}" for name in _list_named(urls.join(output, path))}
     except FormatError as error:
         raise ConfigError(f"{error}. What it names is unknown, so nothing is removed; see `tokcore verify`") from error
-    places = {*STAGES, FOLDER, PARTS}
+    places = {*STAGES, FOLDER, PARTS, REMOVED}
     if not named and not any(path.startswith(f"{FOLDER}/") for path in present):
         raise ConfigError(f"{redact(output)}: holds no build, so nothing is removed")
     # Watchers remove their own signs. Notes about files in quarantine stay: they are a person's to remove.
@@ -139,6 +142,6 @@ def _remove(output: str, paths: list[str]) -> list[str]:
     claims = [path for path in rest if path.endswith(".claim")]
     storage.remove_files(output, rest[: len(rest) - len(claims)])
     storage.remove_files(output, claims)
-    for place in (FOLDER, PARTS, *STAGES):
+    for place in (FOLDER, PARTS, REMOVED, *STAGES):
         storage.remove_empty_folders(urls.join(output, place))
     return paths

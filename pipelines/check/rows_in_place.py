@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tokcore.formats.pieces import Pieces, PiecesFile, get_pieces_path
+from tokcore.shards.tombstone_lookup import TombstoneLookup
 from tokcore_pipelines.build.commit import find_manifest, require_manifest
 from tokcore_pipelines.history.find_removed import WORTH_WORKERS
 from tokcore_pipelines.local.pool import Workers
@@ -18,7 +19,6 @@ from tokcore_pipelines.work.make_jobs import find_padding_id
 from tokcore_schemas.refs import ShardRef
 from tokcore_schemas.shard_entries import list_named_shards
 from tokcore_schemas.stage_table import PACKED, SHARDS
-from tokcore_schemas.tombstones import Tombstones
 
 
 class RowsInPlace(NamedTuple):
@@ -34,7 +34,7 @@ class RowsInPlace(NamedTuple):
         return RowsInPlace(*map(sum, zip(self, other, strict=True)))
 
 
-def look_at_rows(url: str, removed: Tombstones, options: RunOptions) -> RowsInPlace:
+def look_at_rows(url: str, removed: TombstoneLookup, options: RunOptions) -> RowsInPlace:
     """What it is; nothing of a part whose rows are not in place of others. url: of the part.
 
     Reads all rows in every format. Raises FormatError for a damaged file.
@@ -50,7 +50,7 @@ def look_at_rows(url: str, removed: Tombstones, options: RunOptions) -> RowsInPl
         return sum(found, RowsInPlace())
 
 
-def look_at_shard(url: str, shard: ShardRef, removed: Tombstones, padding: int) -> RowsInPlace:
+def look_at_shard(url: str, shard: ShardRef, removed: TombstoneLookup, padding: int) -> RowsInPlace:
     """As look_at_rows, of one shard. padding: the id."""
     with copy_shard_if_remote(url, shard, PACKED.name) as folder:
         file = PiecesFile(f"{folder}/{get_pieces_path(shard.facts.stem)}")
@@ -75,7 +75,7 @@ def look_at_shard(url: str, shard: ShardRef, removed: Tombstones, padding: int) 
     )
 
 
-def _list_named(pieces: Pieces, removed: Tombstones) -> list[int]:
+def _list_named(pieces: Pieces, removed: TombstoneLookup) -> list[int]:
     """The rows with pieces of documents that were removed, by their names."""
     langs = np.array([removed.spell("lang", one) in removed for one in pieces.langs.names], bool)[pieces.langs.codes]
     sources = np.array([removed.spell("source", one) in removed for one in pieces.sources.names], bool)

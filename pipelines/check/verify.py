@@ -27,6 +27,7 @@ from tokcore_pipelines.check.verify_beside import CheckedBeside, check_beside
 from tokcore_pipelines.check.verify_content import check_content, hash_all
 from tokcore_pipelines.check.verify_log import check_commit_card, check_kind
 from tokcore_pipelines.check.verify_pieces import Part, may_be_unnamed
+from tokcore_pipelines.check.verify_tombstones import NO_TOMBSTONES, check_tombstones
 from tokcore_pipelines.history.expire_commits import list_expired
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
@@ -37,6 +38,7 @@ from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.commit_log import OWN, PARTS, hash_parts, is_of_history, name_commit
 from tokcore_schemas.stage_manifests import ShardsManifest
 from tokcore_schemas.stage_table import BUILD, SHARDS, STAGES, TOKENIZER
+from tokcore_schemas.tombstones import REMOVED
 
 _OF_WATCHERS = f"{FOLDER}/{WATCHERS}/"
 
@@ -102,6 +104,7 @@ def verify(
     log, problems, own, removed = chain.log, [*chain.breaks], chain.own, None
     unread = [*own.problems.values()]
     beside = check_beside(log, there, problems) if log is not None else CheckedBeside(frozenset(), 0, 0, 0)
+    buried = check_tombstones(log) if log is not None and not problems and not unread else NO_TOMBSTONES
     if written is not None:
         own, problems = Manifests({SHARDS.name: written}, {}), []
     if log is None or unread or problems or (not log.commits and not at):
@@ -113,7 +116,8 @@ def verify(
     else:
         require_commit(log, at)
         problems += check_commit_card(log) if at is None else []  # the card is of the newest commit
-        removed = log.tombstones(at) if not quick and sample is None else None
+        if not quick and sample is None and not buried.problems:
+            removed = log.open_tombstones(at)
         with progress.stage("look", minor=True):
             parts = [
                 _look(output, one.path, own, there, beside.paths | {CARD}, base)
@@ -145,12 +149,16 @@ def verify(
     else:
         head = parts[0].made.head
         found_root, totals = _find_root(parts[0]), head.totals if head is not None else {}
-    unnamed = {*_list_unnamed(log, there)} if log is not None else ()
+    unnamed = {*_list_unnamed(log, there, buried.named)} if log is not None else ()
+    problems += buried.problems
     return Report(
         problems=tuple(dict.fromkeys(problems)),
         root=found_root,
-        num_files=sum(part.num_named for part in parts) + beside.num_files + (log.newest if log is not None else 0),
-        size_bytes=sum(part.size_bytes for part in parts) + beside.size_bytes,
+        num_files=sum(part.num_named for part in parts)
+        + beside.num_files
+        + len(buried.named)
+        + (log.newest if log is not None else 0),
+        size_bytes=sum(part.size_bytes for part in parts) + beside.size_bytes + buried.size_bytes,
         seconds=time.monotonic() - started,
         num_read=sum(part.num_read for part in parts),
         num_decoded=sum(part.num_decoded for part in parts),
@@ -176,8 +184,9 @@ def _find_written(output: str) -> ShardsManifest | None:
     return None
 
 
-def _list_unnamed(log: Log, there: Collection[str]) -> Iterator[str]:
-    """The files of parts that no commit that can be read names."""
+def _list_unnamed(log: Log, there: Collection[str], buried: Collection[str]) -> Iterator[str]:
+    """The files of parts, and of tombstones, that no commit that can be read names. buried: those that one does."""
+    yield from (path for path in there if path.startswith(f"{REMOVED}/") and path not in buried)
     named = {part.path for part in log.reachable()}
     yield from (path for path in there if path.startswith(f"{PARTS}/") and "/".join(path.split("/")[:2]) not in named)
     yield from list_expired(log, there)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from tokcore.errors import TokError
+from tokcore.shards.tombstone_lookup import TombstoneLookup
 from tokcore_pipelines.build.commit import MANIFEST, find_manifest, name_once
 from tokcore_pipelines.build.dataset_card import CARD, write_commit_card
 from tokcore_pipelines.build.identities import is_of_this_release
@@ -29,7 +30,6 @@ from tokcore_schemas.commit_log import (
 )
 from tokcore_schemas.stage_manifests import BuildManifest, PlanManifest, StageConfigs
 from tokcore_schemas.stage_table import PLAN, WHOLE
-from tokcore_schemas.tombstones import Tombstones
 
 _DIGEST_DIGITS = 16
 _CARD_GROWTH_BYTES = 1 << 16  # by which that of an earlier commit may be larger
@@ -206,15 +206,18 @@ def _find_unburied(log: Log, part: Part, commit: Commit) -> str:
     """What is wrong with the tombstones that a part was read with; empty if the log has them all."""
     planned = _find_planned(log.output, part)
     buried = log.list_buried() | {*commit.removed}
+    files = {*log.list_tombstone_files().values(), *commit.added_files}
     for settings in planned.config.settings if planned is not None else ():
         removed = settings.removed
-        if removed is not None and (removed.key != log.tombstone_key or not buried >= {*removed.hashes}):
+        if removed is None:
+            continue
+        if removed.key != log.tombstone_key or not buried >= {*removed.hashes} or not files >= {*removed.files}:
             return f"{part.path}: leaves out documents that no commit says were removed"
     return ""
 
 
-def find_files_brought_back(url: str, removed: Tombstones) -> Iterator[str]:
+def find_files_brought_back(url: str, removed: TombstoneLookup) -> Iterator[str]:
     """The input files of a part that tombstones say were removed. url: of the part."""
     for file in read_pinned_files(url):
-        if removed.spell("source", file.uri) in removed:
+        if removed.has("source", file.uri):
             yield f"plan/{FILES}: {file.uri}: was removed, and is there"

@@ -18,6 +18,7 @@ from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.check.chain import Manifests
 from tokcore_pipelines.check.sampled import Drawn, get_piece
 from tokcore_pipelines.store.attempts import FOLDER
+from tokcore_pipelines.store.opened_tombstones import OpenedTombstones
 from tokcore_pipelines.store.packed_listing import PackedListing
 from tokcore_schemas.manifest import AnyManifest
 from tokcore_schemas.plan import Assignment
@@ -25,7 +26,6 @@ from tokcore_schemas.refs import ShardRef
 from tokcore_schemas.shard_entries import iterate_item_shards, iterate_named_shards
 from tokcore_schemas.shuffle import choose_num_parts
 from tokcore_schemas.stage_table import BUILD, COUNTS, PLAN, REJECTED, SHARDS, STAGES
-from tokcore_schemas.tombstones import Tombstones
 from tokcore_schemas.verified import FilesToHash, FileToHash, ItemsToDecode, PieceToMake, ShardsToRead, TableToRead
 
 _HASHED_BYTES = 64 << 20  # that a piece has, at least, of small files
@@ -42,7 +42,7 @@ class Part:
     stored: Stored
     there: PackedListing  # all that is in its folder
     apart: Collection[str]  # paths of files that are not of this build any more
-    removed: Tombstones | None = None  # what its shards must not hold
+    removed: OpenedTombstones | None = None  # what its shards must not hold
     drawn: Drawn | None = None  # what is looked at; None: all
     problems: list[str] = dataclasses.field(default_factory=list)
     brought_back: list[str] = dataclasses.field(default_factory=list)  # that were removed, and are there
@@ -118,7 +118,8 @@ def list_shards_to_read(part: Part) -> Iterator[ShardsToRead]:
     made, (fingerprint, _) = stored.get(SHARDS), stored.tokenizer
     is_shuffled = made.config.shuffle is not None
     num_parts = choose_num_parts(made.totals.tokens, made.config.target_tokens) if is_shuffled else 0
-    decided_by = [removed.key, *removed.hashes] if removed is not None else []
+    plain = removed.plain if removed is not None else None
+    decided_by = [plain.key, *plain.hashes, *(one.sha256 for one in plain.files)] if plain is not None else []
     if num_parts:
         decided_by += [stored.get(PLAN).as_input().sha256, stored.get(REJECTED).as_input().sha256]
     decided = hash_sha256(write_canonical_json(decided_by))

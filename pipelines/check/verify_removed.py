@@ -13,21 +13,23 @@ import dataclasses
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from tokcore.shards.tombstones import spell_tombstone
+from tokcore.shards.tombstone_lookup import TombstoneLookup
 from tokcore_pipelines.build.commit import find_manifest, require_manifest
 from tokcore_pipelines.build.read_log import Log, locate_part, read_log
 from tokcore_pipelines.build.tokenizers_beside import FOLDER, find_commit_of, list_beside
 from tokcore_pipelines.check.rows_in_place import RowsInPlace, look_at_rows
-from tokcore_pipelines.history.find_quoted import read_quoted
+from tokcore_pipelines.history.find_quoted import SpelledIds, read_quoted
 from tokcore_pipelines.history.find_removed import find_removed
+from tokcore_pipelines.history.named_ids import FoundNames, IdFile, Ids, make_wanted
 from tokcore_pipelines.local.pool import Workers
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.local.terminal import format_count
+from tokcore_pipelines.store import storage
+from tokcore_pipelines.store.opened_tombstones import EitherTombstones
 from tokcore_pipelines.store.pinned_inputs import read_pinned_files
 from tokcore_schemas.commit_log import EXPIRE, Part
 from tokcore_schemas.stage_manifests import LearnedConfig
 from tokcore_schemas.stage_table import SHARDS, TOKENIZER
-from tokcore_schemas.tombstones import Tombstones, merge_tombstones
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,37 +57,44 @@ class RemovalReport:
     masked_tokens: int = 0
 
 
-def verify_removed(output: str, ids: Sequence[str], options: RunOptions | None = None) -> RemovalReport:
+def verify_removed(output: str, ids: Ids, options: RunOptions | None = None) -> RemovalReport:
     """Look for documents in all commits: those of these ids, and all that the log says were removed.
 
     options: how many workers read shards, if there are many documents. Raises ConfigError if there is no finished
     build, FormatError for a broken log or a damaged file.
     """
-    log = read_log(output)
-    known = log.tombstones()
-    wanted = [spell_tombstone(log.tombstone_key, "id", one) for one in ids]
-    removed = merge_tombstones(log.tombstone_key, [*wanted, *(known.hashes if known is not None else ())])
-    if removed is None:
+    with storage.make_scratch_folder("tokcore-names-") as folder:
+        return _verify(read_log(output), ids, options or RunOptions(), folder)
+
+
+def _verify(log: Log, ids: Ids, options: RunOptions, folder: str) -> RemovalReport:
+    """As verify_removed. folder: a path, for ids that are too many for memory."""
+    output, known = log.output, log.open_tombstones()
+    many, few = (ids, ()) if isinstance(ids, IdFile) else (None, ids)
+    wanted = make_wanted(log.tombstone_key, (("id", one) for one in few), many, folder)
+    removed = EitherTombstones(wanted, known) if known is not None else wanted
+    if known is None and not wanted.plain.num:
         return RemovalReport((), ("nothing was removed, and no id is given",), (), 0, log.newest + 1 - log.oldest)
+    spelled = SpelledIds(ids, wanted)
     num_commits = log.newest + 1 - log.oldest
     reachable = log.reachable()
-    documents = _count_documents(log, removed, options or RunOptions())
-    rows = {part: look_at_rows(locate_part(output, part), removed, options or RunOptions()) for part in reachable}
+    documents = _count_documents(log, removed, options)
+    rows = {part: look_at_rows(locate_part(output, part), removed, options) for part in reachable}
     held = [
-        dataclasses.replace(_look(output, part, numbers, removed, ids, documents[part]), rows=rows[part].wrong)
+        dataclasses.replace(_look(output, part, numbers, removed, spelled, documents[part]), rows=rows[part].wrong)
         for part, numbers in reachable.items()
     ]
     left = tuple(one for one in held if one.documents or one.files or one.rejects or one.rows)
     problems = [_describe(log, one) for one in left]
-    if lacking := {*wanted} - {*(known.hashes if known is not None else ())}:
+    if lacking := FoundNames(wanted, folder).list_missing(known, (), 0)[1]:
         problems.append(
-            f"log: no commit removes {len(lacking):,} of the ids, so an update may bring them: run `tokcore remove`"
+            f"log: no commit removes {lacking:,} of the ids, so an update may bring them: run `tokcore remove`"
         )
     return RemovalReport(
         tuple(problems),
         (*_name_masked(rows), *_name_tokenizers(log, held)),
         left,
-        len(ids),
+        wanted.plain.num,
         num_commits,
         sum(rows[part].documents for part in log.parts()),
         sum(rows[part].tokens for part in log.parts()),
@@ -102,7 +111,7 @@ def _name_masked(rows: Mapping[Part, RowsInPlace]) -> Iterator[str]:
             )
 
 
-def _count_documents(log: Log, removed: Tombstones, options: RunOptions) -> Counter[Part]:
+def _count_documents(log: Log, removed: TombstoneLookup, options: RunOptions) -> Counter[Part]:
     """Part -> documents in its shards that were removed."""
     of = {locate_part(log.output, part): part for part in log.reachable()}
     places = [(url, require_manifest(url, SHARDS)) for url in of]
@@ -111,16 +120,16 @@ def _count_documents(log: Log, removed: Tombstones, options: RunOptions) -> Coun
 
 
 def _look(
-    output: str, part: Part, commits: Iterable[int], removed: Tombstones, ids: Sequence[str], documents: int
+    output: str, part: Part, commits: Iterable[int], removed: TombstoneLookup, spelled: SpelledIds, documents: int
 ) -> Held:
     url = locate_part(output, part)
-    gone = {file.uri for file in read_pinned_files(url) if removed.spell("source", file.uri) in removed}
-    return Held(part.path, tuple(commits), documents, len(gone), _count_rejects(url, gone, ids))
+    gone = {file.uri for file in read_pinned_files(url) if removed.has("source", file.uri)}
+    return Held(part.path, tuple(commits), documents, len(gone), _count_rejects(url, gone, spelled))
 
 
-def _count_rejects(url: str, gone: Collection[str], ids: Sequence[str]) -> int:
+def _count_rejects(url: str, gone: Collection[str], spelled: SpelledIds) -> int:
     """The rejects of a part that are of removed files, or spell an id in what they quote."""
-    return sum(file in gone or bool(quoted) for file, quoted in read_quoted(url, ids))
+    return sum(file in gone or bool(quoted) for file, quoted in read_quoted(url, spelled))
 
 
 def _describe(log: Log, held: Held) -> str:

@@ -26,6 +26,7 @@ from tokcore.shards.documents_digest import DocumentsDigest
 from tokcore.shards.format_table import find_format
 from tokcore.shards.partitions import label_partitions
 from tokcore.shards.token_batch import ShardContent, TokenBatch, compute_document_digests, count_in_rows
+from tokcore.shards.tombstone_lookup import TombstoneLookup
 from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
 from tokcore_pipelines.check.verify_order import Order
 from tokcore_pipelines.history.find_removed import FoundDocument, find_removed_documents
@@ -34,7 +35,6 @@ from tokcore_pipelines.work.make_jobs import find_special_ids
 from tokcore_schemas.refs import ShardRef
 from tokcore_schemas.shard_entries import make_shard_settings
 from tokcore_schemas.stage_manifests import ShardsConfig
-from tokcore_schemas.tombstones import Tombstones
 
 MOST_NAMED = 5  # documents that were removed and are there, of a part
 
@@ -95,7 +95,7 @@ def make_rules(spec: TokenizerSpec, config: ShardsConfig, validation: Collection
 
 
 def check_shards(
-    output: str, rules: Rules, shards: Sequence[ShardRef], order: Order, found: Found, removed: Tombstones | None
+    output: str, rules: Rules, shards: Sequence[ShardRef], order: Order, found: Found, removed: TombstoneLookup | None
 ) -> None:
     """Read all shards of a piece of work, in the order in which it wrote them. removed: what no document may be."""
     for shard in shards:
@@ -109,7 +109,7 @@ def check_shards(
 
 
 def _check_shard(
-    folder: str, rules: Rules, shard: ShardRef, order: Order, found: Found, removed: Tombstones | None
+    folder: str, rules: Rules, shard: ShardRef, order: Order, found: Found, removed: TombstoneLookup | None
 ) -> None:
     """Read the shard in the first of its formats, and compare the others and the documents file with that."""
     opened = _open_formats(folder, shard)

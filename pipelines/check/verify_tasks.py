@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from tokcore.errors import FormatError, TokError
 from tokcore.files.canonical_json import write_canonical_json
 from tokcore.files.jsonable import from_jsonable, to_jsonable
+from tokcore.shards.tombstone_lookup import TombstoneLookup
 from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
 from tokcore_pipelines.build.commit import get_path_below
 from tokcore_pipelines.build.count_corpus import recount_table
@@ -40,7 +41,6 @@ from tokcore_schemas.refs import HashedDocuments, LanguageCounts, RunRef, ShardR
 from tokcore_schemas.shard_entries import list_item_shards
 from tokcore_schemas.shuffle import get_interval
 from tokcore_schemas.stage_table import SHARDS, STAGES
-from tokcore_schemas.tombstones import Tombstones
 from tokcore_schemas.verified import (
     FilesHashed,
     FilesToHash,
@@ -212,9 +212,9 @@ def _list_planned(_run: str, url: str) -> tuple[Mapping[str, int], frozenset[str
 
 
 @functools.lru_cache(maxsize=1)
-def _find_removed(_run: str, output: str, at: int | None) -> Tombstones | None:
+def _find_removed(_run: str, output: str, at: int | None) -> TombstoneLookup | None:
     """The tombstones of a commit, whose documents no part may hold. None if at is: then nobody asks for them."""
-    return None if at is None else read_log(output).tombstones(at)
+    return None if at is None else read_log(output).open_tombstones(at)
 
 
 def add_up_ids(job: VerifyJob, piece: IdsToAddUp) -> RunRef:

@@ -9,14 +9,6 @@ from tokcore_pipelines.build.named_paths import expand_path
 from tokcore_pipelines.store import urls
 
 
-def read_lines(path: str) -> list[str]:
-    """The lines of a text file on this machine, empty ones left out. Raises ConfigError if it is not in UTF-8."""
-    try:
-        return [line for line in Path(expand_path(path)).read_text("utf-8-sig").split("\n") if line]
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: expected UTF-8, and byte {error.start} is not") from error
-
-
 def expand_local_path(path: str) -> Path:
     """The path of a file to write on this machine. Raises ConfigError for a URL."""
     if not urls.is_local(expanded := expand_path(path)):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from tokcore_pipelines.build.named_paths import expand_path, make_absolute
-from tokcore_pipelines.commands.command_inputs import read_lines
 from tokcore_pipelines.commands.command_options import ALLOW_CODE, BASE, BY, DRY_RUN, JSON, REASON, WORKERS, command
 from tokcore_pipelines.commands.print_commits import NOTHING_DONE, answer_done, print_commit
+from tokcore_pipelines.history.named_ids import read_ids
 from tokcore_pipelines.history.removal_cost import RemovalCost
 from tokcore_pipelines.history.remove_documents import Remove, Removed
 from tokcore_pipelines.local.progress import StageProgress
@@ -24,7 +24,7 @@ from tokcore_pipelines.store.redaction import redact
     "tokcore remove out/first --ids copies.txt --this-copy",
 )
 @click.argument("output")
-@click.option("--ids", metavar="FILE", help="Remove the documents of these ids, a line each.")
+@click.option("--ids", metavar="FILE", help="Remove the documents of these ids, a line each; any number.")
 @click.option(
     "--source",
     "sources",
@@ -79,7 +79,7 @@ def remove(
     if ids is None and not sources and not langs:
         raise click.UsageError("what is to be removed? Name it: --ids FILE, --source GLOB or --lang XX")
     url = make_absolute(output)
-    chosen = tuple(read_lines(ids)) if ids is not None else ()
+    chosen = read_ids(expand_path(ids)) if ids is not None else ()
     done = Remove(
         url,
         chosen,

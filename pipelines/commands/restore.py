@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from tokcore_pipelines.build.named_paths import make_absolute
+from tokcore_pipelines.build.named_paths import expand_path, make_absolute
 from tokcore_pipelines.commands.answers import show_progress
-from tokcore_pipelines.commands.command_inputs import read_lines
 from tokcore_pipelines.commands.command_options import ALLOW_CODE, BY, DRY_RUN, JSON, REASON, command
 from tokcore_pipelines.commands.print_commits import NOTHING_DONE, answer_done, print_commit
+from tokcore_pipelines.history.named_ids import read_ids
 from tokcore_pipelines.history.restore_documents import Restore, Restored
 from tokcore_pipelines.local.say import say
 from tokcore_pipelines.local.terminal import format_count, make_printable
@@ -44,7 +44,7 @@ def restore(
     if ids is None and not sources and not langs:
         raise click.UsageError("what is to be restored? Name it: --ids FILE, --source GLOB or --lang XX")
     url = make_absolute(output)
-    chosen = tuple(read_lines(ids)) if ids is not None else ()
+    chosen = read_ids(expand_path(ids)) if ids is not None else ()
     with show_progress("restore"):
         done = Restore(url, chosen, langs, sources, allow_missing, dry_run, reason, by).run()
     answer_done(url, done, dry_run, as_json, print_restored)

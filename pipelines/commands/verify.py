@@ -159,13 +159,14 @@ def _rebuild(output: str, shard: str, base: str, as_json: bool) -> None:
 
 def _verify_removed(output: str, path: str, workers: int | None, as_json: bool) -> None:
     # For help and completion nothing that works is loaded.
+    from tokcore_pipelines.build.named_paths import expand_path
     from tokcore_pipelines.check.verify_removed import verify_removed
     from tokcore_pipelines.commands.answers import answer, show_progress
-    from tokcore_pipelines.commands.command_inputs import read_lines
+    from tokcore_pipelines.history.named_ids import read_ids
     from tokcore_pipelines.local.run_options import RunOptions
 
     with show_progress("verify"):
-        report = verify_removed(output, read_lines(path), RunOptions(workers))
+        report = verify_removed(output, read_ids(expand_path(path)), RunOptions(workers))
     answer(report, as_json, print_removal_report, report.problems)
 
 

@@ -6,6 +6,8 @@
 - remove_documents: takes documents out. named_documents: the names that it takes. find_removed: documents in shards
   that were removed. find_quoted: rejects that quote their ids. removed_duplicates: documents that are equal to them.
   removal_cost: what a removal would change. shards_as_before: what it leaves alone.
+  named_ids: ids that may be too many for memory.
+  tombstone_changes: what a commit does to tombstones, inline and in files.
 - restore_documents: takes that back. restored_files: what must be read again then.
 - expire_commits: gives commits up. compact_output: few large shards out of many.
 - smaller_output, partitioned_output: a new output of a smaller vocabulary, or with other partitions, out of one alone.

@@ -16,12 +16,14 @@ from tokcore_pipelines.build.read_log import Log, read_log, read_part
 from tokcore_pipelines.build.stored_config import read_stored_config
 from tokcore_pipelines.history.input_files_held import HeldFiles, read_held
 from tokcore_pipelines.history.make_commit import (
+    NO_FILES,
     NewPart,
     PartBuilder,
     create_commit,
     make_plan_again,
     name_some,
 )
+from tokcore_pipelines.history.tombstone_changes import compact_tombstones
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.store.crashpoints import reach
@@ -63,6 +65,11 @@ class Compact:
             small, left = self._choose(log, config)
             before = sum_up_parts(read_part(self.output, part) for part in small)
             if len(small) < 2:
+                files = compact_tombstones(log) if not self.dry_run else NO_FILES
+                if any(files):
+                    if (commit := create_commit(log, Reason("compact"), (), (), files=files)) is None:
+                        continue
+                    return Compacted(commit, before.shards, before.shards, left)
                 follow_commits(log)  # a killed one may not have
                 return Compacted(None, before.shards, before.shards, left)
             held = read_held(self.output, small)
@@ -81,7 +88,8 @@ class Compact:
             if after.shards >= before.shards:
                 return Compacted(None, before.shards, after.shards, left)
             reason = Reason("compact", read_again=len(held))
-            if (commit := create_commit(log, reason, [part], sorted(one.path for one in small))) is not None:
+            dropped = sorted(one.path for one in small)
+            if (commit := create_commit(log, reason, [part], dropped, files=compact_tombstones(log))) is not None:
                 reach("compact.committed")
                 return Compacted(commit, before.shards, after.shards, left)
             self.progress.say("another command has committed meanwhile: its commit is looked at")

@@ -17,6 +17,7 @@ from tokcore_pipelines.build.output import Output, read_output
 from tokcore_pipelines.build.tokenizers_beside import find_tokenizer
 from tokcore_pipelines.history.input_files_held import HeldFiles, read_held
 from tokcore_pipelines.history.make_commit import make_plan_again, name_some
+from tokcore_pipelines.history.tombstone_changes import carry_files
 from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.work.work_items import make_plan
@@ -59,6 +60,7 @@ def make_encoding(build: Build, target: str, at: int | None = None, tokenizer: s
             f"{output.number} cannot be read again. Put back what was read, or choose another commit. Nothing was "
             f"written."
         )
+    carry_files(build.output, target, (settings.removed for settings in plan.settings))
     return Build(config, build.options, target, build.progress, chosen=plan)
 
 

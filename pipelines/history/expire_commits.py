@@ -17,12 +17,14 @@ from tokcore_pipelines.build.commit import MANIFEST, find_manifests
 from tokcore_pipelines.build.dataset_card import follow_commits
 from tokcore_pipelines.build.read_log import Log, read_log
 from tokcore_pipelines.history.make_commit import create_commit
+from tokcore_pipelines.history.tombstone_changes import list_named_files
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.store.out_of_reach import describe_out_of_reach
 from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.commit_log import EXPIRE, OWN, PARTS, Commit, Reason, name_commit
 from tokcore_schemas.stage_table import STAGES
+from tokcore_schemas.tombstones import REMOVED
 
 
 class Expired(NamedTuple):
@@ -130,7 +132,7 @@ def _remove(log: Log) -> dict[str, int]:
     if first:
         reach("expire.removing")
     storage.remove_files(output, [path for path in going if path not in {*first}])
-    for place in (PARTS, *STAGES):
+    for place in (PARTS, REMOVED, *STAGES):
         storage.remove_empty_folders(urls.join(output, place))
     return {path: there[path].size_bytes for path in going}
 
@@ -138,7 +140,8 @@ def _remove(log: Log) -> dict[str, int]:
 def list_expired(log: Log, there: Collection[str]) -> Iterator[str]:
     """Of the files below an output, those that only expired commits name: parts, and what the build's own folder has.
 
-    Nothing of a part that no commit has ever named, as that of an update that is at work.
+    Of files of tombstones also those that a later commit has dropped, unless a part was read with them. Nothing of a
+    part that no commit has ever named, as that of an update that is at work.
     """
     reachable = {part.path for part in log.reachable()}
     gone = {part.path for number in range(log.oldest) for part in log.parts(number)} - reachable
@@ -148,3 +151,5 @@ def list_expired(log: Log, there: Collection[str]) -> Iterator[str]:
         # What other commits need is in none of the stages that expire.
         for stage, made in find_manifests(log.output, (one for one in STAGES.values() if one.expires)).items():
             yield from {f"{stage}/{entry.path}" for entry in made.files} & {*there}
+    if (known := log.list_tombstone_files().keys() & {*there}) and (unnamed := known - {*list_named_files(log)}):
+        yield from sorted(unnamed)

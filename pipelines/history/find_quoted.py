@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
+import numpy as np
+
+from tokcore.shards.tombstone_lookup import TombstoneLookup
 from tokcore_pipelines.build import ledger
 from tokcore_pipelines.build.rejects import REJECTS
+from tokcore_pipelines.history.named_ids import IdFile, Ids
 from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.json_lines import read_lines
 
@@ -14,9 +18,8 @@ _WORD = re.compile(r"\w")
 _NO_WORD_BEFORE = re.compile(r"(?<!\w)")
 
 
-def read_quoted(output: str, ids: Collection[str]) -> Iterator[tuple[str, frozenset[str]]]:
+def read_quoted(output: str, spelled: SpelledIds) -> Iterator[tuple[str, frozenset[str]]]:
     """(uri of the input file, those of the ids that are quoted) for each reject of a part. output: URL of the part."""
-    spelled = SpelledIds(ids)
     place = urls.join(output, "rejected", REJECTS)
     for reject in read_lines(place, ledger.PlacedReject):
         yield reject.file, spelled.find(f"{reject.detail}\n{reject.sample}")
@@ -29,14 +32,16 @@ class SpelledIds:
     ['a-11', 'b']
     """
 
-    def __init__(self, ids: Collection[str]) -> None:
-        self._ids = frozenset(ids)
+    def __init__(self, ids: Ids, tombstones: TombstoneLookup | None = None) -> None:
+        """tombstones: of ids that are in a file, which is read once."""
+        self._tombstones = tombstones if isinstance(ids, IdFile) else None
+        self._ids = frozenset(() if isinstance(ids, IdFile) else ids)
         # A pattern with thousands of alternatives takes time for each; a set does not, and lengths are few.
-        self._lengths = sorted({len(one) for one in self._ids})
+        self._lengths = sorted({*map(len, ids)})
 
     def find(self, text: str) -> frozenset[str]:
         """Those of the ids that the text spells."""
-        if not self._ids:
+        if not self._lengths:
             return frozenset()
         starts = [found.start() for found in _NO_WORD_BEFORE.finditer(text)]
         spelled = (
@@ -45,4 +50,7 @@ class SpelledIds:
             for length in self._lengths
             if not _WORD.match(text, start + length)
         )
-        return self._ids.intersection(spelled)
+        if self._tombstones is None:
+            return self._ids.intersection(spelled)
+        words = [*spelled]
+        return frozenset(words[place] for place in np.flatnonzero(self._tombstones.mark("id", words)).tolist())

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+import numpy as np
+
 from tokcore.shards.labels import Labels
 from tokcore.shards.token_batch import TokenBatch
+from tokcore.shards.tombstone_lookup import TombstoneLookup
 from tokcore.shards.tombstones import Kind
 from tokcore_pipelines.local.pool import Workers
 from tokcore_pipelines.store.stored_shards import read_batches
 from tokcore_schemas.refs import ShardRef
 from tokcore_schemas.shard_entries import list_named_shards
 from tokcore_schemas.stage_manifests import MixtureManifest, ShardsManifest
-from tokcore_schemas.tombstones import Tombstones
 
 # With fewer documents, this process is done before workers have started.
 WORTH_WORKERS = 500_000
@@ -30,7 +32,7 @@ class FoundDocument(NamedTuple):
 
 
 def find_removed(
-    places: Iterable[tuple[str, ShardsManifest | MixtureManifest]], removed: Tombstones, workers: Workers
+    places: Iterable[tuple[str, ShardsManifest | MixtureManifest]], removed: TombstoneLookup, workers: Workers
 ) -> Iterator[tuple[str, FoundDocument]]:
     """(place, document) for the documents in shards that have one of these tombstones. Reads all shards.
 
@@ -49,7 +51,7 @@ def find_removed(
         yield from ((output, found) for found in looked[number])
 
 
-def look_through(output: str, shard: ShardRef, stage: str, removed: Tombstones) -> list[FoundDocument]:
+def look_through(output: str, shard: ShardRef, stage: str, removed: TombstoneLookup) -> list[FoundDocument]:
     """The documents of a shard of an output that have one of these tombstones. stage: that wrote it."""
     batches = read_batches(output, shard, stage, names_sources=True)
     return [
@@ -57,7 +59,7 @@ def look_through(output: str, shard: ShardRef, stage: str, removed: Tombstones) 
     ]
 
 
-def find_removed_documents(batch: TokenBatch, removed: Tombstones) -> list[FoundDocument]:
+def find_removed_documents(batch: TokenBatch, removed: TombstoneLookup) -> list[FoundDocument]:
     """The documents of a batch that have one of these tombstones."""
 
     def has(kind: Kind, name: str) -> str:
@@ -70,7 +72,9 @@ def find_removed_documents(batch: TokenBatch, removed: Tombstones) -> list[Found
 
     documents = []
     langs, sources = look_up("lang", batch.langs), look_up("source", batch.sources)
-    ids = [has("id", one) if one is not None else "" for one in batch.ids]
+    ids = [""] * batch.num_documents
+    for i in np.flatnonzero(removed.mark("id", batch.ids)).tolist():
+        ids[i] = removed.spell("id", batch.ids[i] or "")
     for i, tombstones in enumerate(zip(ids, langs, sources, strict=True)):
         if any(tombstones):
             kept = tuple(filter(None, tombstones))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from tokcore.errors import IdentityError, StageError
+from tokcore.files.canonical_json import COMMIT_FILES_VERSION, COMMIT_VERSION
 from tokcore.tokenizer.tokenizer_spec import FILE_NAME
 from tokcore_pipelines.build.build import Build
 from tokcore_pipelines.build.cached_parts import KeptParts
@@ -43,7 +44,7 @@ from tokcore_schemas.document import find_twins
 from tokcore_schemas.inheritance import Inheritance
 from tokcore_schemas.plan import Plan, ReadSettings
 from tokcore_schemas.stage_manifests import StageConfigs
-from tokcore_schemas.tombstones import Tombstones, merge_tombstones
+from tokcore_schemas.tombstones import TombstoneFile, Tombstones, unite_tombstones
 
 _MOST_NAMED = 3
 _SCRATCH = "commit"  # in the folder of unfinished work
@@ -72,10 +73,8 @@ def make_plan_again(
     planned = []
     for held in sorted(files, key=lambda one: one.file.uri):
         decoded_from = held.part if held.file.uri in decoded else ""
-        own = held.settings.removed
-        if own is not None and removed is not None:
-            own = merge_tombstones(own.key, [*own.hashes, *removed.hashes])
-        read = dataclasses.replace(held.settings, removed=own or removed, decoded_from=decoded_from)
+        own = unite_tombstones(held.settings.removed, removed)
+        read = dataclasses.replace(held.settings, removed=own, decoded_from=decoded_from)
         planned.append(dataclasses.replace(held.file, settings=settings.setdefault(read, len(settings))))
     return make_plan(planned, [*settings], range_bytes)
 
@@ -163,6 +162,16 @@ def plan_new_parts(
     return [*parts, NewPart(choose(rest), None)] if rest else parts
 
 
+class FileChange(NamedTuple):
+    """The files of tombstones that a commit adds, and the paths of those that hold no more."""
+
+    added: tuple[TombstoneFile, ...] = ()
+    dropped: tuple[str, ...] = ()
+
+
+NO_FILES = FileChange()
+
+
 def create_commit(
     log: Log,
     why: Reason,
@@ -173,12 +182,13 @@ def create_commit(
     restored: Sequence[str] = (),
     equal: Sequence[tuple[str, str]] = (),
     final: Sequence[str] = (),
+    files: FileChange = NO_FILES,
 ) -> Commit | None:
     """Create the commit after the newest one of a log; None if another one was first.
 
     dropped: paths of parts. removed: new tombstones, sorted. oldest: commit that can be read then; None:
     as before. restored: tombstones that are taken back, sorted. equal: as of Commit. final: tombstones that cannot be
-    taken back from now on, sorted.
+    taken back from now on, sorted. files: of tombstones.
     """
     output = log.output
     kept = [part for part in log.parts() if part.path not in dropped]
@@ -205,6 +215,9 @@ def create_commit(
         equal=tuple(equal),
         final=tuple(final),
         oldest=log.oldest if oldest is None else oldest,
+        added_files=files.added,
+        dropped_files=files.dropped,
+        format_version=COMMIT_FILES_VERSION if any(files) else COMMIT_VERSION,
     )
     scratch = urls.join(output, FOLDER, _SCRATCH)
     url, data = urls.join(output, name_commit(number)), commit.to_bytes()

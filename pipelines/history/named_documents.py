@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
+from tokcore.shards.tombstone_lookup import TombstoneLookup
 from tokcore.shards.tombstones import Kind
 from tokcore_pipelines.build.read_log import Log, locate_part
 from tokcore_pipelines.store.patterns import compile_glob
 from tokcore_pipelines.store.pinned_inputs import read_pinned_files
 from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.document import normalize_lang
-from tokcore_schemas.tombstones import Tombstones
 
-_MOST_NAMED = 3
+MOST_NAMED = 3
 _KINDS = {"id": "the id", "lang": "the language", "source": "the input file"}
 
 
@@ -31,15 +31,19 @@ def match_sources(log: Log, patterns: Sequence[str]) -> dict[str, list[str]]:
     return {pattern: match_files(pattern, sorted(uris)) for pattern in patterns}
 
 
-def find_lang(name: str, languages: Collection[str], removed: Tombstones) -> list[str]:
+def find_lang(name: str, languages: Collection[str], removed: TombstoneLookup | None) -> list[str]:
     """The language that is meant: the name, or as BCP 47 spells it; none if neither is there nor was removed."""
     for lang in (name, normalize_lang(name)):
-        if lang in languages or removed.spell("lang", lang) in removed:
+        if lang in languages or (removed is not None and removed.has("lang", lang)):
             return [lang]
     return []
 
 
-def describe_missing(missing: Sequence[tuple[Kind, str]]) -> str:
-    """The first names that nothing has, for an error: `the id 'a-1', the language 'en2' and 3 more`."""
-    shown = ", ".join(f"{_KINDS[kind]} {redact(name)!r}" for kind, name in missing[:_MOST_NAMED])
-    return f"{shown} and {len(missing) - _MOST_NAMED:,} more" if len(missing) > _MOST_NAMED else shown
+def describe_missing(missing: Sequence[tuple[Kind, str]], num: int = 0) -> str:
+    """The first names that nothing has, for an error: `the id 'a-1', the language 'en2' and 3 more`.
+
+    num: of all, if missing are not.
+    """
+    num = max(num, len(missing))
+    shown = ", ".join(f"{_KINDS[kind]} {redact(name)!r}" for kind, name in missing[:MOST_NAMED])
+    return f"{shown} and {num - MOST_NAMED:,} more" if num > MOST_NAMED else shown

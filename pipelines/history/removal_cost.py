@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from tokcore.formats.pieces import PiecesFile, get_pieces_path
+from tokcore.shards.tombstone_lookup import TombstoneLookup
 from tokcore_pipelines.build.commit import find_manifest, find_manifests, read_run_facts, require_manifest
 from tokcore_pipelines.history.find_removed import FoundDocument, find_removed
 from tokcore_pipelines.history.kept_weights import follows_sizes
@@ -19,7 +20,6 @@ from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.local_copies import copy_if_remote
 from tokcore_schemas.shard_entries import iterate_named_shards
 from tokcore_schemas.stage_table import MIXED, PACKED, PLAN, STAGES
-from tokcore_schemas.tombstones import Tombstones
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class RemovalCost:
 
 def estimate_removal(
     urls_of_parts: Sequence[str],
-    removed: Tombstones,
+    removed: TombstoneLookup,
     found: Iterable[tuple[str, FoundDocument]],
     parts: Sequence[NewPart],
     options: RunOptions,
@@ -80,7 +80,7 @@ def _count_read(part: NewPart) -> int:
     return sum(item.size_bytes for item in part.plan.items if item.number not in kept)
 
 
-def _count_rows(url: str, removed: Tombstones) -> tuple[int, int, int]:
+def _count_rows(url: str, removed: TombstoneLookup) -> tuple[int, int, int]:
     """(the packed rows of a part that hold something of what would go, all of them, the ids that would go).
 
     Reads the pieces files.
@@ -98,7 +98,7 @@ def _count_rows(url: str, removed: Tombstones) -> tuple[int, int, int]:
     return number, made.totals.rows, tokens
 
 
-def _list_pieces(file: PiecesFile, removed: Tombstones) -> Iterator[tuple[int, int]]:
+def _list_pieces(file: PiecesFile, removed: TombstoneLookup) -> Iterator[tuple[int, int]]:
     """(row, ids) of each piece of what would go."""
     pieces = file.read()
     langs = [removed.spell("lang", name) in removed for name in pieces.langs.names]

@@ -16,13 +16,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from tokcore.errors import ConfigError, LedgerError, StageError
+from tokcore.shards.tombstone_lookup import TombstoneLookup
 from tokcore.shards.tombstones import Kind
 from tokcore_pipelines.build.commit import require_manifest
 from tokcore_pipelines.build.dataset_card import follow_commits
 from tokcore_pipelines.build.inherited_items import find_changed
 from tokcore_pipelines.build.read_log import Log, locate_part, read_log, read_part
 from tokcore_pipelines.build.stored_config import read_stored_config
-from tokcore_pipelines.history.find_quoted import read_quoted
+from tokcore_pipelines.history.find_quoted import SpelledIds, read_quoted
 from tokcore_pipelines.history.find_removed import FoundDocument, find_removed
 from tokcore_pipelines.history.input_files_held import HeldFile, HeldFiles, read_held
 from tokcore_pipelines.history.kept_weights import keep_rows, read_weights
@@ -36,19 +37,30 @@ from tokcore_pipelines.history.make_commit import (
     name_whole,
     plan_new_parts,
 )
-from tokcore_pipelines.history.named_documents import describe_missing, find_lang, match_files, match_sources
+from tokcore_pipelines.history.named_documents import (
+    MOST_NAMED,
+    describe_missing,
+    find_lang,
+    match_files,
+    match_sources,
+)
+from tokcore_pipelines.history.named_ids import FoundNames, IdFile, Ids, make_wanted
 from tokcore_pipelines.history.removal_cost import RemovalCost, estimate_removal
 from tokcore_pipelines.history.removed_duplicates import (
     find_standing,
     find_with_duplicates,
+    refuse_many,
     refuse_of_duplicates,
     take_back,
 )
 from tokcore_pipelines.history.shards_as_before import count_as_before
+from tokcore_pipelines.history.tombstone_changes import bury
 from tokcore_pipelines.local.pool import Workers
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.store.opened_tombstones import EitherTombstones
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.store.tokenizers import load_spec
 from tokcore_schemas.commit_log import Commit, Part, Reason
@@ -57,10 +69,8 @@ from tokcore_schemas.config_reader import suggest_nearest
 from tokcore_schemas.plan import Plan
 from tokcore_schemas.prefer import PIECES
 from tokcore_schemas.stage_table import SHARDS
-from tokcore_schemas.tombstones import Tombstones, merge_tombstones
+from tokcore_schemas.tombstones import Tombstones
 
-# Tombstones travel with each range that workers read.
-MAX_TOMBSTONES = 10_000
 _MOST_LANGUAGES = 10
 MOST_DECODED = 64  # files of a shuffled output: for each, all of its shards are read
 
@@ -87,9 +97,9 @@ class _Holding:
     documents: Mapping[str, int]  # path of a part that does -> documents of it; 0 if only rejects quote an id
     files: frozenset[str]  # uris of the files that go as a whole
     sources: frozenset[str]  # uris of the files that some documents come from
-    found: frozenset[str]  # tombstones that a document or a file has, or a reject quotes the id of
+    found: FoundNames  # tombstones that a document or a file has, or a reject quotes the id of
     rejects: int  # that quote an id
-    each: tuple[tuple[str, FoundDocument], ...]  # (URL of its part, document)
+    each: tuple[tuple[str, FoundDocument], ...]  # (URL of its part, document); only for a dry run
 
     @property
     def dropped(self) -> list[str]:
@@ -102,7 +112,7 @@ class Remove:
     """One finished output, and what is to be removed from it."""
 
     output: str  # URL
-    ids: tuple[str, ...] = ()  # of documents
+    ids: Ids = ()  # of documents
     langs: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()  # globs over the uris of input files; one without / matches names in any folder
     base: str = ""  # folder against which relative uris are resolved; empty: where the build file was
@@ -124,26 +134,35 @@ class Remove:
         no finished build, or a name that nothing has; StageError if tokens that
         are needed do not give their text back, or no input would be left.
         """
+        with storage.make_scratch_folder("tokcore-names-") as folder:
+            return self._run(folder)
+
+    def _run(self, folder: str) -> Removed:
+        """As run. folder: a path, for names that are too many for memory."""
         while True:
             log = read_log(self.output)
             refuse_of_duplicates(log, self.this_copy, self.langs, self.sources)
             self._refuse_in_place(log)
+            refuse_many(log, self.ids)
             with self.progress.stage("look", minor=True):
                 held = read_held(self.output, log.parts())
                 matched = {pattern: match_files(pattern, held) for pattern in self.sources}
                 names = self._name_all(log, [uri for uris in matched.values() for uri in uris])
-                wanted = self._make_tombstones(log, names)
-                holding = self._find(log, held, wanted)
+                many = self.ids if isinstance(self.ids, IdFile) else None
+                wanted = make_wanted(log.tombstone_key, names, many, folder)
+                holding = self._find(log, held, wanted, FoundNames(wanted, folder))
                 config = read_stored_config(log, self.base)
                 beside = find_with_duplicates(
-                    log, held, wanted, (self.ids, self.langs), self.this_copy, config, self.options
+                    log, held, wanted, (self._few, self.langs), self.this_copy, config, self.options
                 )
-                found = holding.found | beside.found
+                holding.found.add(beside.found)
+                going: TombstoneLookup = wanted
                 # Only to be counted: a removal leaves them out by their digests.
-                standing = find_standing(log, held, beside.equal, config, self.options) if self.dry_run else ()
-                going = merge_tombstones(log.tombstone_key, {*wanted.hashes, *standing}) or wanted
-                holding = self._find(log, held, going) if standing else holding
-                holding = dataclasses.replace(holding, found=found)
+                standing = find_standing(log, held, beside.equal, config, self.options) if self.dry_run else None
+                if standing is not None:
+                    going = EitherTombstones(wanted, standing)
+                    counted = self._find(log, held, going, FoundNames(wanted, folder))
+                    holding = dataclasses.replace(counted, found=holding.found)
             if name_whole(log.build.config) and (holding.documents or beside.reads_again):
                 documents = {part.path: holding.documents.get(part.path, 0) for part in log.parts()}
                 holding = dataclasses.replace(holding, documents=documents)
@@ -151,31 +170,21 @@ class Remove:
                 self._refuse_missing(log, names, matched, holding)
             done = Removed(
                 commit=None,
-                unknown=len(set(wanted.hashes) - holding.found),
-                names=len(wanted.hashes),
+                unknown=holding.found.count_unknown(),
+                names=wanted.plain.num,
                 unmatched=tuple(pattern for pattern, uris in matched.items() if not uris),
                 rejects=holding.rejects,
                 documents=sum(holding.documents.values()),
                 parts=len(holding.documents),
                 in_place_rows=self.in_place_rows,
             )
-            before = log.tombstones()
-            there = {*(before.hashes if before is not None else ())}
-            new = sorted({*wanted.hashes, *beside.added} - there)
-            final = sorted(one for one in wanted.hashes if log.find_final(one) is None) if self.final else []
-            if not new and not final and not beside.restored and not holding.dropped:
+            buried = bury(log, wanted, beside.added, beside.restored, is_final=self.final, is_planned=self.dry_run)
+            if not buried.is_any and not holding.dropped:
                 follow_commits(log)  # a killed one may not have
                 return done
-            after = merge_tombstones(log.tombstone_key, {*new, *there} - {*beside.restored})
-            beside_names = {*beside.added, *itertools.chain(*log.list_equal())}
-            if after is not None and (num := len({*after.hashes} - beside_names)) > MAX_TOMBSTONES:
-                raise ConfigError(
-                    f"{redact(self.output)}: would have {num:,} tombstones, and can have "
-                    f"{MAX_TOMBSTONES:,}. Remove whole files with --source, or build again without the documents."
-                )
             again = [one for one in held.values() if one.part in holding.dropped and one.file.uri not in holding.files]
             again = [take_back(one, beside.restored) for one in again]
-            parts = self._plan_parts(log, again, after, holding)
+            parts = self._plan_parts(log, again, buried.after, holding)
             done = done._replace(read_again=sum(len(one.list_read()) for one in parts))
             if self.dry_run:
                 places = [locate_part(self.output, part) for part in log.parts() if part.path in holding.documents]
@@ -199,9 +208,12 @@ class Remove:
                 shards=as_before.of,
                 shards_as_before=as_before.same,
             )
-            restored, equal = beside.restored, beside.equal
             commit = create_commit(
-                log, reason, added, holding.dropped, new, restored=restored, equal=equal, final=final
+                *(log, reason, added, holding.dropped, buried.removed),
+                restored=buried.restored,
+                equal=beside.equal,
+                final=buried.final,
+                files=buried.files,
             )
             if commit is not None:
                 reach("remove.committed")
@@ -209,27 +221,30 @@ class Remove:
             self.progress.say("another command has committed meanwhile: its commit is looked at")
 
     def _name_all(self, log: Log, files: Iterable[str]) -> list[tuple[Kind, str]]:
-        """Kind and name of all that is to be removed. files: uris of the input files."""
-        before = log.tombstones() or Tombstones(log.tombstone_key, ())
+        """Kind and name of all that is to be removed, but for ids that are many. files: uris of the input files."""
+        before = log.open_tombstones()
         languages = list_languages(log) if self.langs else set()
         langs = [next(iter(find_lang(one, languages, before)), one) for one in self.langs]
-        kinds: tuple[tuple[Kind, Iterable[str]], ...] = (("id", self.ids), ("lang", langs), ("source", files))
+        kinds: tuple[tuple[Kind, Iterable[str]], ...] = (("id", self._few), ("lang", langs), ("source", files))
         return [(kind, name) for kind, of_kind in kinds for name in of_kind]
 
-    def _make_tombstones(self, log: Log, names: Iterable[tuple[Kind, str]]) -> Tombstones:
-        key = Tombstones(log.tombstone_key, ())
-        return Tombstones(log.tombstone_key, tuple(sorted({key.spell(kind, name) for kind, name in names})))
+    @property
+    def _few(self) -> Sequence[str]:
+        """The ids, if they are in memory."""
+        return () if isinstance(self.ids, IdFile) else self.ids
 
     def _refuse_missing(
         self, log: Log, names: Sequence[tuple[Kind, str]], matched: Mapping[str, Sequence[str]], holding: _Holding
     ) -> None:
         """Raise ConfigError for names that nothing has, and that were not removed before."""
-        before = log.tombstones() or Tombstones(log.tombstone_key, ())
-        missing = [one for one in names if (hashed := before.spell(*one)) not in holding.found and hashed not in before]
+        before = log.open_tombstones()
+        many: Iterable[tuple[Kind, str]] = (("id", one) for one in (self.ids if not self._few else ()))
+        missing, num = holding.found.list_missing(before, itertools.chain(names, many), MOST_NAMED)
         unmatched = [pattern for pattern, uris in matched.items() if not uris]
         for pattern, uris in match_sources(log, unmatched).items():
-            if not any(before.spell("source", uri) in before for uri in [*uris, pattern]):
+            if before is None or not any(before.has("source", uri) for uri in [*uris, pattern]):
                 missing.append(("source", pattern))
+                num += 1
         if not missing:
             return
         langs = {name for kind, name in missing if kind == "lang"}
@@ -237,33 +252,35 @@ class Remove:
         known = f" It has the languages {', '.join(has[:_MOST_LANGUAGES])}." if has else ""
         known += "".join(suggest_nearest(lang, has) for lang in sorted(langs)[:1])
         raise ConfigError(
-            f"{redact(self.output)}: nothing has {describe_missing(missing)}.{known} Correct the name; or pass "
+            f"{redact(self.output)}: nothing has {describe_missing(missing, num)}.{known} Correct the name; or pass "
             f"--allow-missing, and later commits leave out what comes under it. Nothing was changed."
         )
 
-    def _find(self, log: Log, held: HeldFiles, wanted: Tombstones) -> _Holding:
+    def _find(self, log: Log, held: HeldFiles, wanted: TombstoneLookup, found: FoundNames) -> _Holding:
         """Where the documents are, and the rejects that quote them."""
-        files = frozenset(uri for uri in held if wanted.spell("source", uri) in wanted)
+        files = frozenset(uri for uri in held if wanted.has("source", uri)) if self.sources else frozenset()
         documents = Counter({held[uri].part: 0 for uri in files})
-        found: Counter[str] = Counter()
         sources: set[str] = set()
         parts = {locate_part(self.output, part): part.path for part in log.parts()}
         places = [(url, require_manifest(url, SHARDS)) for url in parts]
         with contextlib.closing(Workers(self.options, ())) as workers:
-            each = tuple(find_removed(places, wanted, workers))
-            for url, document in each:
+            each = []
+            for url, document in find_removed(places, wanted, workers):
                 documents[parts[url]] += 1
-                found.update(document.tombstones)
+                found.add(document.tombstones)
                 sources.add(document.source)
-        quoted = {url: self._find_quoted(url) for url in parts}
+                if self.dry_run:
+                    each.append((url, document))
+        spelled = SpelledIds(self.ids, wanted) if self.ids else None
+        quoted = {url: self._find_quoted(url, spelled) for url in parts}
         documents.update({parts[url]: 0 for url, ids in quoted.items() if ids})
-        found.update(wanted.spell("id", one) for ids in quoted.values() for one in frozenset[str]().union(*ids))
-        names = frozenset([*found, *(wanted.spell("source", uri) for uri in files)])
-        return _Holding(documents, files, frozenset(sources), names, sum(map(len, quoted.values())), each)
+        found.add(wanted.spell("id", one) for ids in quoted.values() for one in frozenset[str]().union(*ids))
+        found.add(wanted.spell("source", uri) for uri in files)
+        return _Holding(documents, files, frozenset(sources), found, sum(map(len, quoted.values())), tuple(each))
 
-    def _find_quoted(self, url: str) -> list[frozenset[str]]:
+    def _find_quoted(self, url: str, spelled: SpelledIds | None) -> list[frozenset[str]]:
         """The ids that each reject of a part quotes, of those that quote any."""
-        return [ids for _, ids in read_quoted(url, self.ids) if ids] if self.ids else []
+        return [ids for _, ids in read_quoted(url, spelled) if ids] if spelled is not None else []
 
     def _require_decodable(self, config: BuildConfig, lost: Sequence[HeldFile]) -> None:
         """Raise StageError unless the tokens of files whose source is gone give all that the source gave."""

@@ -17,15 +17,17 @@ from tokcore.errors import ConfigError
 from tokcore_pipelines.build.read_log import Log
 from tokcore_pipelines.history.input_files_held import HeldFile, HeldFiles
 from tokcore_pipelines.history.make_commit import make_plan_again
+from tokcore_pipelines.history.named_ids import MANY, IdFile, Ids
 from tokcore_pipelines.local.pool import Workers
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.local.worker_modules import WORKER_MODULES
+from tokcore_pipelines.store.opened_tombstones import OpenedTombstones
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.work.find_duplicates import find_equal, find_named
 from tokcore_schemas.config import BuildConfig
 from tokcore_schemas.plan import Assignment, Plan
 from tokcore_schemas.stage_manifests import DedupConfig
-from tokcore_schemas.tombstones import Tombstones, merge_tombstones
+from tokcore_schemas.tombstones import merge_tombstones
 
 T = TypeVar("T")
 
@@ -59,10 +61,19 @@ def refuse_of_duplicates(log: Log, this_copy: bool, langs: Collection[str], sour
         )
 
 
+def refuse_many(log: Log, ids: Ids) -> None:
+    """Raise ConfigError for more ids than one removal from an output with [dedup] takes."""
+    if isinstance(ids, IdFile) and log.build.config.dedup is not None:
+        raise ConfigError(
+            f"{redact(log.output)}: was built with [dedup], so a commit says for each id which documents are equal: at "
+            f"most {MANY:,} ids at a time. Cut the file (`split -l {MANY}`), and remove one after the other"
+        )
+
+
 def find_with_duplicates(
     log: Log,
     held: HeldFiles,
-    wanted: Tombstones,
+    wanted: OpenedTombstones,
     names: tuple[Collection[str], Collection[str]],
     this_copy: bool,
     config: BuildConfig,
@@ -76,55 +87,61 @@ def find_with_duplicates(
     dedup = log.build.config.dedup
     if dedup is None or not any(names):
         return WithDuplicates()
-    removed = log.tombstones()
-    before = frozenset(removed.hashes if removed is not None else ())
+    removed = log.open_tombstones()
+
+    def is_there(tombstone: str) -> bool:
+        return removed is not None and tombstone in removed
+
     of_ids = frozenset(wanted.spell("equal", one) for one in names[0])
     found, equal = _read(dedup, held, wanted, config, options)
     if this_copy:
         # Of an id that was removed with all its duplicates, these come back.
         back = list_equal_of(log, of_ids)
         return WithDuplicates(found, restored=tuple(back), reads_again=bool(back))
-    new = equal - {one for one in log.list_equal() if before.issuperset(one)}
+    new = equal - {one for one in log.list_equal() if all(map(is_there, one))}
     added = of_ids | {digest for _, digest in new}
-    is_more = bool({digest for _, digest in new} - before or found - before or (of_ids - before and found))
+    is_more = any(not is_there(one) for one in (*found, *(digest for _, digest in new)))
+    is_more |= bool(found) and not all(map(is_there, of_ids))
     return WithDuplicates(found, added, equal=tuple(sorted(new)), reads_again=is_more)
 
 
 def find_standing(
     log: Log, held: HeldFiles, equal: Collection[tuple[str, str]], config: BuildConfig, options: RunOptions
-) -> frozenset[str]:
-    """Tombstones of the ids of all documents that have these digests: of each, one is in the shards.
+) -> OpenedTombstones | None:
+    """Tombstones of the ids of all documents that have these digests: of each, one is in the shards. None: of none.
 
     equal: as WithDuplicates has it. Reads all inputs.
     """
     digests = merge_tombstones(log.tombstone_key, (digest for _, digest in equal))
     dedup = log.build.config.dedup
     if dedup is None or digests is None:
-        return frozenset()
+        return None
     plan = make_plan_again(held.values(), None, config.plan.range_bytes)
-    of_items = _read_items(find_equal, plan, (dedup, config.base), digests, options)
-    return frozenset[str]().union(*of_items)
+    of_items = _read_items(find_equal, plan, (dedup, config.base), OpenedTombstones(digests, log.output), options)
+    standing = merge_tombstones(log.tombstone_key, frozenset[str]().union(*of_items))
+    return None if standing is None else OpenedTombstones(standing, log.output)
 
 
 def list_equal_of(log: Log, equal: Collection[str]) -> list[str]:
     """Those of these tombstones of the kind equal that are there, and those of digests that only they keep; sorted."""
-    removed = log.tombstones()
-    before = frozenset(removed.hashes if removed is not None else ())
+    if (removed := log.open_tombstones()) is None:
+        return []
     pairs = log.list_equal()
-    others = {digest for name, digest in pairs if name in before and name not in equal}
-    return sorted(before & {*equal, *(digest for name, digest in pairs if name in equal and digest not in others)})
+    others = {digest for name, digest in pairs if name not in equal and name in removed}
+    back = {*equal, *(digest for name, digest in pairs if name in equal and digest not in others)}
+    return sorted(one for one in back if one in removed)
 
 
 def take_back(held: HeldFile, restored: Collection[str]) -> HeldFile:
     """A file that is to be read without these of the tombstones that it was read with."""
     if not restored or (own := held.settings.removed) is None:
         return held
-    left = merge_tombstones(own.key, {*own.hashes} - {*restored})
+    left = merge_tombstones(own.key, {*own.hashes} - {*restored})  # those in files are in files of the output now
     return held._replace(settings=dataclasses.replace(held.settings, removed=left))
 
 
 def _read(
-    dedup: DedupConfig, held: HeldFiles, wanted: Tombstones, config: BuildConfig, options: RunOptions
+    dedup: DedupConfig, held: HeldFiles, wanted: OpenedTombstones, config: BuildConfig, options: RunOptions
 ) -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
     """(tombstones that documents have, tombstones of ids with those of digests)."""
     plan = make_plan_again(held.values(), None, config.plan.range_bytes)
@@ -137,10 +154,10 @@ def _read(
 
 
 def _read_items(
-    read: Callable[[DedupConfig, str, Assignment, Tombstones], T],
+    read: Callable[[DedupConfig, str, Assignment, OpenedTombstones], T],
     plan: Plan,
     how: tuple[DedupConfig, str],
-    wanted: Tombstones,
+    wanted: OpenedTombstones,
     options: RunOptions,
 ) -> Iterator[T]:
     """What a function gives of each work item, in any order."""

@@ -16,15 +16,16 @@ from tokcore_schemas.tombstones import Tombstones
 def list_restored_files(output: str, parts: Mapping[Part, PartFiles], removed: Tombstones | None) -> Iterator[str]:
     """The uris of the files that were read with a tombstone that is none now, and from which documents were left out.
 
+    Of tombstones in files all count as such that may be: no file is read for it.
+
     They must be read again, though they are as they were pinned. parts: of the newest commit. removed: the tombstones
     that there are now.
     """
-    now = frozenset(removed.hashes if removed is not None else ())
     for part, files in parts.items():
         stale = {
             number
             for number, settings in enumerate(files.settings)
-            if settings.removed is not None and not now.issuperset(settings.removed.hashes)
+            if settings.removed is not None and (removed is None or not removed.holds(settings.removed))
         }
         if stale:
             ledgers = read_ledgers(locate_part(output, part))

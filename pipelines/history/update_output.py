@@ -42,6 +42,7 @@ from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.local.terminal import format_count
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.store.opened_tombstones import OpenedTombstones
 from tokcore_pipelines.store.parallel_requests import run_at_once
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.store.tokenizers import load_spec
@@ -52,7 +53,6 @@ from tokcore_schemas.commit_log import Commit, Reason, name_commit
 from tokcore_schemas.config import BuildConfig
 from tokcore_schemas.plan import Plan, ReadSettings
 from tokcore_schemas.stage_table import WHOLE
-from tokcore_schemas.tombstones import Tombstones
 
 Vanished = Literal["keep", "remove", "fail"]
 
@@ -137,7 +137,7 @@ class Update:
             plan = _leave_out(everything, removed, self.config.plan.range_bytes)
             gone = len(everything.files) - len(plan.files)
             files = everything.files if gone else ()
-            self.held_back = tuple(one.uri for one in files if removed and removed.spell("source", one.uri) in removed)
+            self.held_back = tuple(one.uri for one in files if removed and removed.has("source", one.uri))
             return self._compare(plan)
 
     def describe_held_back(self, commit: Commit | None) -> str:
@@ -281,8 +281,8 @@ class Update:
         """How the files that the output holds were read."""
         return (settings for part in self.held.parts.values() for settings in part.settings)
 
-    def _removed(self) -> Tombstones | None:
-        return self._log.tombstones() if self._log is not None else None
+    def _removed(self) -> OpenedTombstones | None:
+        return self._log.open_tombstones() if self._log is not None else None
 
     def _require_own(self, log: Log) -> None:
         """Raise ConfigError unless the build was made with these settings, and of stages that parts can have."""
@@ -355,7 +355,7 @@ class Update:
     def _list_restored(self) -> Iterator[str]:
         """The uris of files that lack documents whose tombstones were taken back."""
         parts = {part: self.held.parts[part.path] for part in self.log.parts()}
-        return list_restored_files(self.output, parts, self._removed())
+        return list_restored_files(self.output, parts, self.log.tombstones())
 
     def _find_lost(self, changes: Changes) -> list[str]:
         """The files that vanished, and would have to be read."""
@@ -412,19 +412,19 @@ class Update:
         settings = {one: number for number, one in enumerate(plan.settings)}
         for uri in sorted(chosen - {file.uri for file in files}):
             one = held[uri]
-            read = dataclasses.replace(one.settings, removed=self._removed())
+            read = dataclasses.replace(one.settings, removed=self.log.tombstones())
             files.append(dataclasses.replace(one.file, settings=settings.setdefault(read, len(settings))))
         duplicates = [uri for uri in plan.duplicates if uri in chosen]
         return make_plan(files, [*settings], self.config.plan.range_bytes, duplicates)
 
 
-def _leave_out(plan: Plan, removed: Tombstones | None, range_bytes: int) -> Plan:
+def _leave_out(plan: Plan, removed: OpenedTombstones | None, range_bytes: int) -> Plan:
     """The plan of an output's inputs, without the files and documents that were removed from it."""
     if removed is None:
         return plan
     return make_plan(
-        [file for file in plan.files if removed.spell("source", file.uri) not in removed],
-        [dataclasses.replace(settings, removed=removed) for settings in plan.settings],
+        [file for file in plan.files if not removed.has("source", file.uri)],
+        [dataclasses.replace(settings, removed=removed.plain) for settings in plan.settings],
         range_bytes,
         plan.duplicates,
     )

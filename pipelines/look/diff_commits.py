@@ -44,7 +44,7 @@ def _list_files(output: Output) -> Files:
 def _count_tombstones(output: Output) -> dict[str, int]:
     """How many names were removed up to the commit."""
     removed = output.log.tombstones(output.number)
-    return {"number": len(removed.hashes) if removed is not None else 0}
+    return {"number": removed.num if removed is not None else 0}
 
 
 def _list_languages(output: Output) -> set[str]:

@@ -12,6 +12,7 @@ refusals: what a store refuses for good, and the fix. libraries: has the stores'
 objects: writes an object once, under its final name. local_copies: files at a URL as files here.
 attempts: unfinished work under names of its own. tokenizers: the tokenizer of an output. hub: that of a model.
 stored_shards: its shards as files on this machine, and their documents. pinned_inputs: the input files that it pinned.
+opened_tombstones: what was removed from it.
 manifests: as all processes read them. packed_listing: what a folder holds, in little memory. new_folder: a folder that
 appears at once. json_lines: files with an object in each line.
 signs_of_life: which processes live, by names of files that change.

@@ -112,6 +112,12 @@ REMOVING_POINTS = {
     "remove.committed": "the commit is there, but nothing after it",
 }
 
+# What writes files of tombstones reaches these: a removal or a restoration of many names, and a compaction.
+BURYING_POINTS = {
+    "bury.written": "a file of tombstones is written, but has no name",
+    "bury.named": "a file of tombstones has its name, but no commit names it",
+}
+
 # An expiry of commits reaches these.
 EXPIRING_POINTS = {
     "expire.committed": "the commit is there, and so is all that it gives up",
@@ -169,6 +175,7 @@ def make_killer(name: str, visit: int, signal_number: int = signal.SIGKILL) -> C
             **INHERITING_POINTS,
             **WATCHING_POINTS,
             **REMOVING_POINTS,
+            **BURYING_POINTS,
             **EXPIRING_POINTS,
             **COMPACTING_POINTS,
             **CONVERTING_POINTS,

@@ -26,6 +26,7 @@ from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.store.opened_tombstones import OpenedTombstones
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.watch.blamed_files import blames_machine, shorten
 from tokcore_pipelines.watch.look_at_sources import list_waiting, look, make_update
@@ -40,7 +41,6 @@ from tokcore_schemas.build_tables import EngineTable
 from tokcore_schemas.commit_log import Part, Reason
 from tokcore_schemas.config import BuildConfig
 from tokcore_schemas.plan import InputFile, Plan, ReadSettings
-from tokcore_schemas.tombstones import Tombstones
 
 T = TypeVar("T")
 
@@ -307,14 +307,15 @@ def _note_waiting(
 
 def make_batch_plan(batch: Batch, range_bytes: int, log: Log) -> Plan:
     """The plan of a batch, of which is left out what was removed from the output."""
-    removed = log.tombstones()
+    removed = log.open_tombstones()
     settings: dict[ReadSettings, int] = {}
     files: list[InputFile] = []
     for arrival in batch.arrivals:
         for file in arrival.files:
-            if removed is not None and removed.spell("source", file.uri) in removed:
+            if removed is not None and removed.has("source", file.uri):
                 continue
-            read = dataclasses.replace(arrival.settings[file.settings], removed=removed)
+            plain = removed.plain if removed is not None else None
+            read = dataclasses.replace(arrival.settings[file.settings], removed=plain)
             files.append(dataclasses.replace(file, settings=settings.setdefault(read, len(settings))))
     return make_plan(files, [*settings], range_bytes)
 
@@ -331,7 +332,7 @@ def _make_arrival(plan: Plan, chosen: Iterable[InputFile], part: str, vanished: 
 def _leave_out_done(batch: Batch, log: Log, held: HeldFiles) -> Batch | None:
     """The arrivals of a batch that are still to be committed; None if none is."""
     parts = {part.path for part in log.parts()}
-    removed = log.tombstones()
+    removed = log.open_tombstones()
     left = tuple(
         one
         for one in batch.arrivals
@@ -347,9 +348,9 @@ def _is_wanted(arrival: Arrival, parts: set[str], held: HeldFiles) -> bool:
     return all(file.uri not in held or held[file.uri].part == arrival.part for file in arrival.files)
 
 
-def _are_removed(files: Iterable[InputFile], removed: Tombstones | None) -> bool:
+def _are_removed(files: Iterable[InputFile], removed: OpenedTombstones | None) -> bool:
     """Whether somebody has removed all these files from the output."""
-    return removed is not None and all(removed.spell("source", file.uri) in removed for file in files)
+    return removed is not None and all(removed.has("source", file.uri) for file in files)
 
 
 def _take_apart(items: Iterable[T], list_claims: Callable[[T], set[str]]) -> tuple[list[T], list[T]]:

@@ -79,7 +79,7 @@ def _find_parts(job: DecodeJob, seed: int) -> list[tuple[ShardRef, ...]]:
     numbers: set[int] = set()
     for assignment in job.assignments:
         left = job.limit or 0
-        for _, batch in ItemReader(assignment, job.base):
+        for _, batch in ItemReader(assignment, job.base, output=job.output):
             places = compute_places(seed, batch, slice(0, min(left, batch.texts.num_texts)))
             numbers.update(find_intervals(places, len(job.parts)).tolist())
             left -= batch.texts.num_texts
@@ -96,7 +96,7 @@ def _compare_documents(job: DecodeJob, assignment: Assignment, written: WrittenR
     compared = 0
     wrong: list[str] = []
     absent: dict[tuple[str, int], str] = {}
-    for source, batch in ItemReader(assignment, job.base):
+    for source, batch in ItemReader(assignment, job.base, output=job.output):
         splits = choose_splits(job.config, batch, slice(0, batch.texts.num_texts), source.settings.validation)
         columns = make_metadata(batch.fields, job.config.metadata, [*range(batch.texts.num_texts)])
         own = columns.to_pylist() if columns is not None else None
@@ -149,7 +149,7 @@ def _list_lost(job: DecodeJob, assignment: Assignment, absent: Mapping[tuple[str
     )
     taken = {
         place
-        for source, batch in ItemReader(dataclasses.replace(assignment, ranges=ranges), job.base)
+        for source, batch in ItemReader(dataclasses.replace(assignment, ranges=ranges), job.base, output=job.output)
         for ordinal in batch.ordinals.tolist()
         if (place := (source.uri, ordinal + source.start)) in absent
     }

@@ -17,12 +17,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tokcore.shards.tombstone_lookup import TombstoneLookup
 from tokcore.text.normalize import Normalizer
 from tokcore_pipelines.local.free_memory import freeing_memory
 from tokcore_pipelines.local.worker import report_progress
 from tokcore_pipelines.reading.input_range import Batch
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.store.opened_tombstones import open_tombstones
 from tokcore_pipelines.work.candidates import (
     DIGEST_BYTES,
     Candidates,
@@ -53,7 +55,6 @@ from tokcore_schemas.refs import (
 )
 from tokcore_schemas.shuffle import SPAN
 from tokcore_schemas.stage_manifests import DedupConfig
-from tokcore_schemas.tombstones import Tombstones
 
 # What waits in memory: about 80 MB of rows.
 SPILL_DOCUMENTS = 1 << 20
@@ -131,7 +132,8 @@ def digest_item(job: DedupJob, assignment: Assignment) -> ItemDigested:
         number_of = {(r.file, r.start): number for number, r in enumerate(assignment.ranges)}
         for r, batch in ItemReader(_with_removed(assignment), job.base, max_languages=job.max_languages):
             place = assignment.number, number_of[r.file, r.start]
-            removed = assignment.ranges[place[1]].settings.removed
+            said = assignment.ranges[place[1]].settings.removed
+            removed = open_tombstones(said, job.attempts.output) if said is not None else None
             found = make_candidates(job.config, preferences, r, batch, place, removed)
             waiting.append(found)
             num_waiting += len(found.rows)
@@ -200,7 +202,7 @@ def make_candidates(
     r: AssignedRange,
     batch: Batch,
     place: tuple[int, int],
-    removed: Tombstones | None = None,
+    removed: TombstoneLookup | None = None,
 ) -> Candidates:
     """The candidates of a batch: a document without the field that is compared is none. place: item and range.
 
@@ -280,7 +282,7 @@ def _cut_digests(digests: bytes) -> list[bytes]:
     return [digests[at : at + DIGEST_BYTES] for at in range(0, len(digests), DIGEST_BYTES)]
 
 
-def spell_digest(removed: Tombstones, digest: bytes) -> str:
+def spell_digest(removed: TombstoneLookup, digest: bytes) -> str:
     """The tombstone of the digest of a document."""
     return removed.spell("digest", digest.hex())
 
@@ -293,7 +295,7 @@ class NamedDocuments(NamedTuple):
 
 
 @freeing_memory
-def find_named(config: DedupConfig, base: str, assignment: Assignment, wanted: Tombstones) -> NamedDocuments:
+def find_named(config: DedupConfig, base: str, assignment: Assignment, wanted: TombstoneLookup) -> NamedDocuments:
     """The documents that have one of these tombstones, duplicates, which are in no shard, among them.
 
     Lines and paragraphs, and documents without the field that is compared, have no digest. Raises StageError for an
@@ -315,7 +317,7 @@ def find_named(config: DedupConfig, base: str, assignment: Assignment, wanted: T
     return NamedDocuments(frozenset(found), frozenset(equal))
 
 
-def find_equal(config: DedupConfig, base: str, assignment: Assignment, digests: Tombstones) -> frozenset[str]:
+def find_equal(config: DedupConfig, base: str, assignment: Assignment, digests: TombstoneLookup) -> frozenset[str]:
     """Tombstones of the ids of documents that have one of these digests. digests: tombstones of digests."""
     found: set[str] = set()
     for _, batch in ItemReader(assignment, base):

@@ -18,18 +18,19 @@ from tokcore.errors import LedgerError
 from tokcore.files.canonical_json import Sha256Writer, write_canonical_json
 from tokcore.files.jsonable import to_jsonable
 from tokcore.shards.labels import Labels
+from tokcore.shards.tombstone_lookup import TombstoneLookup
 from tokcore_pipelines.local.worker import report_progress
 from tokcore_pipelines.reading.beside import locate_beside
 from tokcore_pipelines.reading.input_range import Batch, FileRejected, Meter, Reject, read_documents
 from tokcore_pipelines.reading.records import take_documents
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.store.opened_tombstones import open_tombstones
 from tokcore_pipelines.work.drop_lists import Drops
 from tokcore_pipelines.work.language_totals import add_up_nested, refuse_many_languages
 from tokcore_pipelines.work.read_tokens import read_tokens
 from tokcore_schemas.plan import AssignedRange, Assignment
 from tokcore_schemas.refs import LanguageCounts, OverlapRef, RangeLedger, RejectRef
-from tokcore_schemas.tombstones import Tombstones
 
 
 def write_rejects_to(file: Sha256Writer) -> Callable[[RejectRef], object]:
@@ -78,7 +79,8 @@ class ItemReader:
     ) -> None:
         """base: folder against which relative uris are resolved. on_reject: is told of each reject.
 
-        output: URL of the output that is made; its parts are where documents without a source are.
+        output: URL of the output that is made; its parts are where documents without a source are, and it has files
+        that say what was removed.
         max_languages: of a work item; 0 for no limit. Iterating raises StageError at the first batch that has more.
         """
         self._output = output
@@ -114,6 +116,7 @@ class ItemReader:
         overlaps: list[OverlapRef] = []
         rejected_file = ""
         last_ordinal = -1
+        removed = open_tombstones(r.settings.removed, self._output) if r.settings.removed is not None else None
         try:
             for batch in self._open(r, file, meter):
                 if np.any(np.diff(batch.ordinals, prepend=last_ordinal) <= 0):
@@ -126,8 +129,8 @@ class ItemReader:
                 masked.append(batch.masked)
                 cut.append(batch.cut)
                 overlaps += batch.overlaps
-                if r.settings.removed is not None:
-                    batch, num = _leave_out(batch, r.settings.removed)
+                if removed is not None:
+                    batch, num = _leave_out(batch, removed)
                     num_removed += num
                 num_documents += batch.texts.num_texts
                 text_bytes += batch.texts.size_bytes
@@ -187,36 +190,32 @@ class ItemReader:
         return {lang: tally.freeze() for lang, tally in sorted(self.tallies.items())}
 
 
-def _leave_out(batch: Batch, removed: Tombstones) -> tuple[Batch, int]:
+def _leave_out(batch: Batch, removed: TombstoneLookup) -> tuple[Batch, int]:
     """(the batch without the documents that were removed, how many these are)."""
     goes = mark_removed(batch.ids, batch.langs, removed)
     return (take_documents(batch, np.flatnonzero(~goes)), int(goes.sum())) if goes.any() else (batch, 0)
 
 
-def mark_alone(ids: Sequence[str | None] | None, langs: Labels, removed: Tombstones) -> npt.NDArray[np.bool_]:
+def mark_alone(ids: Sequence[str | None] | None, langs: Labels, removed: TombstoneLookup) -> npt.NDArray[np.bool_]:
     """Whether each document was removed by its id, and its duplicates were not."""
     alone = mark_removed(ids, langs, removed)
     for lang, where in langs.by_label().items():
-        if removed.spell("lang", lang) in removed:
+        if removed.has("lang", lang):
             alone[where] = False
     for i in np.flatnonzero(alone).tolist():
-        alone[i] = removed.spell("equal", (ids or ())[i] or "") not in removed
+        alone[i] = not removed.has("equal", (ids or ())[i] or "")
     return alone
 
 
-def keep_removed(batch: Batch, removed: Tombstones) -> Batch:
+def keep_removed(batch: Batch, removed: TombstoneLookup) -> Batch:
     """The documents of a batch that were removed."""
     return take_documents(batch, np.flatnonzero(mark_removed(batch.ids, batch.langs, removed)))
 
 
-def mark_removed(ids: Sequence[str | None] | None, langs: Labels, removed: Tombstones) -> npt.NDArray[np.bool_]:
+def mark_removed(ids: Sequence[str | None] | None, langs: Labels, removed: TombstoneLookup) -> npt.NDArray[np.bool_]:
     """Whether each document was removed, by its id, if it has one, or its language."""
-    hashes = frozenset(removed.hashes)
-    goes = np.zeros(len(langs), bool)
+    goes = removed.mark("id", ids) if ids is not None else np.zeros(len(langs), bool)
     for lang, where in langs.by_label().items():
-        if removed.spell("lang", lang) in hashes:
+        if removed.has("lang", lang):
             goes[where] = True
-    for i, document_id in enumerate(ids or ()):
-        if document_id is not None and removed.spell("id", document_id) in hashes:
-            goes[i] = True
     return goes

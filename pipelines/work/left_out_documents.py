@@ -16,6 +16,7 @@ from tokcore.shards.token_batch import TokenBatch, count_in_rows
 from tokcore.text.texts import make_texts_from_strings
 from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.reading.records import Batch
+from tokcore_pipelines.store.opened_tombstones import open_tombstones
 from tokcore_pipelines.work.derived_shards import ShardSource
 from tokcore_pipelines.work.item_reader import ItemReader, keep_removed, mark_removed
 from tokcore_pipelines.work.read_shards import decode_texts, read_restored, read_shard
@@ -50,7 +51,7 @@ class Leaving:
         lost = []
         for gone in self._less.gone:
             if gone.is_there:
-                for source, batch in ItemReader(gone.assignment, self._base):
+                for source, batch in ItemReader(gone.assignment, self._base, output=self._less.output):
                     yield Read(source.settings, batch, uri=source.uri)
             else:
                 lost.append(gone)
@@ -86,8 +87,9 @@ class Leaving:
     def _read_removed(self, item: ThinnedItem) -> Iterator[Read]:
         """The documents that are removed now. Those that were before are in no sum."""
         assert self._less.removed is not None
-        for source, batch in ItemReader(item.assignment, self._base):
-            removed = keep_removed(batch, self._less.removed)
+        names = open_tombstones(self._less.removed, self._less.output)
+        for source, batch in ItemReader(item.assignment, self._base, output=self._less.output):
+            removed = keep_removed(batch, names)
             self._num_removed[source.file] += removed.texts.num_texts
             self._removed_bytes[source.file] += removed.texts.size_bytes
             if removed.texts.num_texts:
@@ -119,10 +121,11 @@ def count_tokens(
     removed: count only documents that were removed; None: count all. unknown: the id of the unknown token, if there is
     one.
     """
+    names = open_tombstones(removed, output) if removed is not None else None
     for shard in shards:
         for tokens, _ in read_shard(output, shard):
-            if removed is not None:
-                tokens = tokens.take(np.flatnonzero(mark_removed(tokens.ids, tokens.langs, removed)).tolist())
+            if names is not None:
+                tokens = tokens.take(np.flatnonzero(mark_removed(tokens.ids, tokens.langs, names)).tolist())
             lengths = np.diff(tokens.offsets)
             of_each = count_in_rows(tokens, unknown) if unknown is not None else np.zeros_like(lengths)
             yield {

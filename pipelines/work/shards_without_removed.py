@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tokcore_pipelines.store.opened_tombstones import open_tombstones
 from tokcore_pipelines.work.encode_job import EncodeJob
 from tokcore_pipelines.work.hashed_documents import add_up_hashed
 from tokcore_pipelines.work.inherit_item import TakenOver
@@ -25,8 +26,9 @@ def thin_shards(
 
     assignment: its tombstones say what was removed. Raises StageError for a shard that is damaged.
     """
-    removed = assignment.ranges[0].settings.removed
-    assert removed is not None
+    settings = assignment.ranges[0].settings
+    assert settings.removed is not None
+    removed = open_tombstones(settings.removed, output)
     with contextlib.ExitStack() as stack:
         # Nothing is recorded before all shards were compared with their manifest.
         streams = ShardStreams(job, assignment.number, result_key, stack, resumes=False)

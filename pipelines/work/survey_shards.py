@@ -19,6 +19,7 @@ from tokcore.shards.token_batch import TokenBatch, count_in_rows
 from tokcore_pipelines.local.free_memory import freeing_memory
 from tokcore_pipelines.store.attempts import Attempts, NewFile
 from tokcore_pipelines.store.crashpoints import reach
+from tokcore_pipelines.store.opened_tombstones import open_tombstones
 from tokcore_pipelines.work.derived_shards import ShardSource, list_shards_by_item, require_file
 from tokcore_pipelines.work.encode_job import EncodeJob
 from tokcore_pipelines.work.inherit_item import require_inherited_sums
@@ -42,7 +43,7 @@ class Before(NamedTuple):
         """Whether each document leaves. batch: with the records that documents came from."""
         leaves = np.array([uri in self.leaving for uri in batch.sources.names], bool)[batch.sources.codes]
         if self.facts.removed is not None:
-            leaves |= mark_removed(batch.ids, batch.langs, self.facts.removed)
+            leaves |= mark_removed(batch.ids, batch.langs, open_tombstones(self.facts.removed, self.source.output))
         return leaves
 
 

@@ -25,7 +25,8 @@ MANIFEST_VERSIONS = (1, MANIFEST_VERSION)
 # The format that files of a log name.
 COMMIT_FORMAT = "tokcore-commit"
 COMMIT_VERSION = 2
-COMMIT_VERSIONS = (1, COMMIT_VERSION)  # that are read
+COMMIT_FILES_VERSION = 3  # of commits that name files of tombstones, which earlier releases would overlook
+COMMIT_VERSIONS = (1, COMMIT_VERSION, COMMIT_FILES_VERSION)  # that are read
 
 # Depth of lists and dicts. Without this limit, the space left on the caller's stack would be the limit.
 MAX_DEPTH = 64

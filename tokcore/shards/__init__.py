@@ -5,7 +5,8 @@ labels: strings of which few differ, as codes. partitions: folders by values of 
 commits: the parts of an output that was updated.
 followed_shards: what each new commit brings. format_table: the formats, one line each.
 shard_writing: one shard in several formats. conversion: from one format to another. shard_checks: the rules of formats.
-documents_digest: one digest of any documents. tombstones: what was removed, as keyed hashes.
+documents_digest: one digest of any documents. tombstones: what was removed, as keyed hashes. tombstone_files: many.
+tombstone_lookup: whether names have one.
 """
 
 # Until the rooms came, a module stood here: what was imported from it is still found, when it is asked for.

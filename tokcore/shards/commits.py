@@ -33,6 +33,15 @@ class _Build:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class BuriedFile:
+    """A file of tombstones (tokcore.shards.tombstone_files)."""
+
+    path: str  # below the output
+    sha256: str
+    num: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class _Commit:
     """What is needed of a commit, which schemas describe in full."""
 
@@ -41,14 +50,18 @@ class _Commit:
     oldest: int = 0  # that can be read
     removed: tuple[str, ...] = ()  # tombstones that it adds
     restored: tuple[str, ...] = ()  # and takes back
+    added_files: tuple[BuriedFile, ...] = ()
+    dropped_files: tuple[str, ...] = ()  # paths
     format_version: int = 0
 
 
 class Buried(NamedTuple):
     """What was removed from an output, as of its newest commit."""
 
+    place: str  # of the output
     root: str  # that the key of tombstones follows from
-    tombstones: frozenset[str]
+    tombstones: frozenset[str]  # that commits hold
+    files: tuple[BuriedFile, ...]  # that hold the others
 
 
 def list_parts(place: str, at: int | None = None) -> list[str]:
@@ -87,14 +100,17 @@ def read_buried(place: str) -> Buried:
     if data is None or build.stage != _BUILD or place.split("/")[-2:-1] == [_PARTS]:
         raise ConfigError(f"{place}: is not the folder of an output, which has the log of what was removed")
     tombstones: set[str] = set()
+    files: dict[str, BuriedFile] = {}
     root = ""
     for number, one in enumerate(_read_all(place), 1):
         commit = _parse(one, place, number)
-        if commit.removed and not root:  # until version 2, the key followed from the manifest
+        if (commit.removed or commit.added_files) and not root:  # until version 2, the key followed from the manifest
             root = hashlib.sha256(data).hexdigest() if commit.format_version == 1 else build.root
         tombstones |= {*commit.removed}
         tombstones -= {*commit.restored}
-    return Buried(root, frozenset(tombstones))
+        files = {path: file for path, file in files.items() if path not in commit.dropped_files}
+        files |= {file.path: file for file in commit.added_files}
+    return Buried(place, root, frozenset(tombstones), tuple(files.values()))
 
 
 def read_planned(part: str) -> list[tuple[str, str]] | None:

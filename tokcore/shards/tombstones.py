@@ -11,6 +11,7 @@ The tombstone of a digest keeps these away even when the document that was named
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 Kind = Literal["id", "lang", "source", "equal", "digest"]
@@ -35,3 +36,16 @@ def spell_tombstone(key: str, kind: Kind, name: str) -> str:
     """
     content = kind.encode() + b"\0" + name.encode("utf-8", "surrogatepass")
     return hashlib.blake2b(content, digest_size=_HASH_BYTES, key=bytes.fromhex(key)).hexdigest()
+
+
+def hash_names(key: str, kind: Kind, names: Iterable[str]) -> Iterator[bytes]:
+    """The tombstones of names of one kind, as files have them.
+
+    >>> [one.hex() for one in hash_names("00" * 32, "id", ["page-1"])] == [spell_tombstone("00" * 32, "id", "page-1")]
+    True
+    """
+    begun = hashlib.blake2b(kind.encode() + b"\0", digest_size=_HASH_BYTES, key=bytes.fromhex(key))
+    for name in names:
+        hasher = begun.copy()
+        hasher.update(name.encode("utf-8", "surrogatepass"))
+        yield hasher.digest()

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import tempfile
 
 import numpy as np
 import numpy.typing as npt
 
+from tokcore.files.url_files import RemoteFile
 from tokcore.formats.pieces import Pieces, PiecesFile
-from tokcore.shards.commits import read_buried
+from tokcore.shards.commits import BuriedFile, read_buried
 from tokcore.shards.labels import Labels
 from tokcore.shards.opened_shards import OpenableShard
 from tokcore.shards.token_batch import Offsets, TokenBatch
-from tokcore.shards.tombstones import Kind, make_key, spell_tombstone
+from tokcore.shards.tombstone_files import HashFile, count_bytes
+from tokcore.shards.tombstone_lookup import TombstoneLookup
+from tokcore.shards.tombstones import Kind, make_key
 
 
-class RemovedNames(NamedTuple):
+class RemovedNames:
     """What was removed from an output, as its newest commit has it."""
 
-    key: str
-    tombstones: frozenset[str]
+    def __init__(self, lookup: TombstoneLookup) -> None:
+        self._lookup = lookup
 
     def find(self, shard: OpenableShard) -> tuple[Offsets, Offsets]:
         """int64: where documents of a shard that were removed begin and end, in ids of the shard; ascending.
@@ -50,14 +53,11 @@ class RemovedNames(NamedTuple):
         """Whether each document, or piece of one, was removed."""
         gone: npt.NDArray[np.bool_] = self._find_labels("lang", documents.langs)
         gone |= self._find_labels("source", documents.sources)
-        gone |= np.array([one is not None and self._has("id", one) for one in documents.ids], bool)
+        gone |= self._lookup.mark("id", documents.ids)
         return gone
 
     def _find_labels(self, kind: Kind, labels: Labels) -> npt.NDArray[np.bool_]:
-        return np.array([self._has(kind, name) for name in labels.names], bool)[labels.codes]
-
-    def _has(self, kind: Kind, name: str) -> bool:
-        return spell_tombstone(self.key, kind, name) in self.tombstones
+        return self._lookup.mark(kind, labels.names)[labels.codes]
 
 
 def find_gaps(shard: OpenableShard) -> tuple[Offsets, Offsets]:
@@ -72,7 +72,19 @@ def find_gaps(shard: OpenableShard) -> tuple[Offsets, Offsets]:
 def read_removed_names(place: str) -> RemovedNames | None:
     """What was removed from an output; None if nothing was. place: a local path or a URL.
 
-    Raises ConfigError if no output of a build is there.
+    Raises ConfigError if no output of a build is there, FormatError or ChecksumError for a file of tombstones that is
+    gone or was changed. Copies such a file here, if it is at a URL.
     """
-    root, tombstones = read_buried(place.removeprefix("file://"))
-    return RemovedNames(make_key(root), tombstones) if tombstones else None
+    place, root, tombstones, files = read_buried(place.removeprefix("file://"))
+    if not tombstones and not files:
+        return None
+    return RemovedNames(TombstoneLookup(make_key(root), tombstones, [_open(place, file) for file in files]))
+
+
+def _open(place: str, file: BuriedFile) -> HashFile:
+    where = f"{place}/{file.path}"
+    if "://" not in place:
+        return HashFile(where, file.sha256)
+    with tempfile.TemporaryDirectory(prefix="tokcore-removed-") as folder:
+        RemoteFile(where, file.path, count_bytes(file.num), file.sha256).copy_to(folder)
+        return HashFile(f"{folder}/{file.path}")  # open, it is read even when its name is gone

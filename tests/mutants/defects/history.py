@@ -2,7 +2,41 @@
 
 from mutants.defect import Defect, in_tests
 
+_MANY = "pipelines/test_many_tombstones.py::"
+
 DEFECTS = (
+    Defect(
+        "merged-files-lose-rows",
+        "a removal that merges files of tombstones leaves out those of earlier ones",
+        "FileWriter.add",
+        "blocks = unite(blocks, *(self._opened[file].blocks() for file in merged)) if merged else blocks",
+        "pass",
+        in_tests(_MANY + "test_any_history_is_that_of_a_plain_set"),
+    ),
+    Defect(
+        "file-holds-too-much",
+        "a restoration says that its file holds those of the one that it was made from",
+        "FileWriter.replace",
+        "self._write(blocks, [file], (), file.final)",
+        "self._write(blocks, [file], (file.sha256,), file.final)",
+        in_tests(_MANY + "test_some_or_all_come_back"),
+    ),
+    Defect(
+        "planned-files-expire",
+        "an expiry removes files of tombstones that parts were read with",
+        "list_named_files",
+        "of_parts = (list_planned_files(locate_part(log.output, part)) for part in log.reachable())",
+        "of_parts = ()",
+        in_tests(_MANY + "test_files_are_merged"),
+    ),
+    Defect(
+        "final-files-merge-with-others",
+        "what was removed for good goes into one file with what was not",
+        "FileWriter.add",
+        "(one for one in self.now if one.final == is_final)",
+        "self.now",
+        in_tests(_MANY + "test_any_history_is_that_of_a_plain_set"),
+    ),
     Defect(
         "duplicates-by-part",
         "an update of an output without duplicates compares new documents with each other alone",
@@ -14,7 +48,7 @@ DEFECTS = (
     Defect(
         "dropped-duplicate-unnamed",
         "a document that was dropped as a duplicate is named, and the one that stands for it stays",
-        "Remove.run",
+        "Remove._run",
         "(holding.documents or beside.reads_again)",
         "holding.documents",
         in_tests("pipelines/test_remove_duplicates.py::test_all_equal_documents_go_whichever_is_named"),
@@ -23,7 +57,7 @@ DEFECTS = (
         "digest-restored-too-early",
         "a text comes back when one of two names is restored with which it was removed",
         "list_equal_of",
-        "if name in before and name not in equal}",
+        "if name not in equal and name in removed}",
         "if False}",
         in_tests(
             "pipelines/test_remove_duplicates.py::test_two_names_of_one_text_keep_it_away_until_both_are_restored"
@@ -56,7 +90,7 @@ DEFECTS = (
     Defect(
         "final-comes-back",
         "what was removed for good can be restored",
-        "Restore.run",
+        "Restore._run",
         "refuse_final(log, before, names)",
         "",
         in_tests("pipelines/test_final_removals.py::test_what_is_final_cannot_be_taken_back"),
@@ -64,7 +98,7 @@ DEFECTS = (
     Defect(
         "log-forgets-what-is-final",
         "a log may take back what an earlier commit says is final",
-        "describe_break",
+        "_describe_tombstones",
         "if not is_final.isdisjoint(commit.restored):",
         "if False:",
         in_tests("pipelines/test_final_removals.py::test_a_log_that_takes_back_what_is_final_is_broken"),

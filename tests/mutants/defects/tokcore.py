@@ -2,7 +2,33 @@
 
 from mutants.defect import Defect, in_tests
 
+_HASH_FILES = "tokcore/test_tombstone_files.py::"
+
 DEFECTS = (
+    Defect(
+        "record-across-two",
+        "bytes across two records are taken for a tombstone",
+        "HashFile.__contains__",
+        "while at >= 0 and at % RECORD_BYTES:",
+        "while False:",
+        in_tests(_HASH_FILES + "test_a_record_across_two_others_is_not_there"),
+    ),
+    Defect(
+        "spilled-run-twice",
+        "sorting keeps a tombstone twice that came in two runs",
+        "HashSorter.blocks",
+        'yield _sort_distinct(_read_hashes(b"".join(data)))',
+        'yield np.concatenate([_sort_distinct(_read_hashes(one)) for one in (*data, b"")])',
+        in_tests(_HASH_FILES + "test_sorting_in_little_memory_is_sorting"),
+    ),
+    Defect(
+        "loader-reads-no-files",
+        "a loader masks what commits hold, and nothing of what is in files",
+        "read_buried",
+        "files |= {file.path: file for file in commit.added_files}",
+        "",
+        in_tests("pipelines/test_many_tombstones.py::test_training_masks_them"),
+    ),
     Defect(
         "mask-of-first-documents",
         "a loader that masks finds documents after a shard's first batch, or a row's first piece, elsewhere",

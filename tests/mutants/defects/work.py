@@ -210,8 +210,8 @@ DEFECTS = (
         "removed-by-source-alone",
         "documents whose ids were removed are read as before",
         "mark_removed",
-        'if document_id is not None and removed.spell("id", document_id) in hashes:',
-        "if False:",
+        'removed.mark("id", ids) if ids is not None else np.zeros(len(langs), bool)',
+        "np.zeros(len(langs), bool)",
         in_tests("pipelines/test_remove.py::test_only_the_part_that_holds_them_is_made_again"),
     ),
     Defect(
