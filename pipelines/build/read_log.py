@@ -125,7 +125,7 @@ class Log:
     def open_tombstones(self, at: int | None = None) -> OpenedTombstones | None:
         """As tombstones, to be looked up."""
         found = self.tombstones(at)
-        return open_tombstones(found, self.output) if found is not None else None
+        return open_tombstones(found, self.output, is_hashed=True) if found is not None else None
 
     def list_tombstone_files(self) -> dict[str, TombstoneFile]:
         """Path -> file, of all files of tombstones that commits have added."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tokcore.errors import ConfigError
-from tokcore.shards.tombstone_files import Hashes, HashSorter, subtract, write_hashes
+from tokcore.shards.tombstone_files import Hashes, HashSorter, count, subtract, write_hashes
 from tokcore.shards.tombstones import Kind, hash_names
 from tokcore_pipelines.store.opened_tombstones import OpenedTombstones
 from tokcore_schemas.tombstones import TombstoneFile, Tombstones
@@ -101,15 +101,17 @@ class FoundNames:
 
     def count_unknown(self) -> int:
         """How many of the names that are wanted were not found."""
-        return self._find_missing(None).plain.num
+        if self._sorter is None:
+            return self._find_missing(None).plain.num
+        return count(subtract(self._wanted.blocks(), self._sorter.blocks()))
 
     def _find_missing(self, before: OpenedTombstones | None) -> OpenedTombstones:
         key = self._wanted.key
         if self._sorter is None:
-            left = {one for one in self._wanted.plain.hashes if one not in self._few}
-            left = {one for one in left if before is None or one not in before}
-            return OpenedTombstones(Tombstones(key, tuple(sorted(left))), self._folder)
+            few = {one for one in self._wanted.plain.hashes if one not in self._few}
+            few = {one for one in few if before is None or one not in before}
+            return OpenedTombstones(Tombstones(key, tuple(sorted(few))), self._folder)
         known = [before.blocks()] if before is not None else []
-        left_out = subtract(self._wanted.blocks(), self._sorter.blocks(), *known)
-        file = write_here(left_out, self._folder, "missing" if known else "unknown")
+        left = subtract(self._wanted.blocks(), self._sorter.blocks(), *known)
+        file = write_here(left, self._folder, "missing")
         return OpenedTombstones(Tombstones(key, (), (file,)), self._folder)

@@ -33,11 +33,11 @@ _BLOCK_BYTES = 1 << 20
 class OpenedTombstones(TombstoneLookup):
     """What Tombstones say was removed. Goes to other processes by name."""
 
-    def __init__(self, plain: Tombstones, output: str) -> None:
-        """output: URL of the output whose files these are, or of a part of it."""
+    def __init__(self, plain: Tombstones, output: str, *, is_hashed: bool = False) -> None:
+        """output: URL of the output whose files these are, or of a part of it. is_hashed: as of open_file."""
         self.plain = plain
         self.output = output
-        self.opened = [*map(functools.partial(open_file, output), plain.files)]
+        self.opened = [open_file(output, file, is_hashed=is_hashed) for file in plain.files]
         super().__init__(plain.key, plain.hashes, self.opened)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -67,17 +67,28 @@ class EitherTombstones(TombstoneLookup):
 
 
 @functools.lru_cache(maxsize=8)
-def open_tombstones(plain: Tombstones, output: str) -> OpenedTombstones:
+def open_tombstones(plain: Tombstones, output: str, *, is_hashed: bool = False) -> OpenedTombstones:
     """These tombstones, as long as this process lives. output: URL of the output that has their files, or of a part.
 
-    Raises FormatError for a file that is gone, ChecksumError for one that was changed.
+    Raises FormatError for a file that is gone or cut off. is_hashed: as of open_file.
     """
-    return OpenedTombstones(plain, output)
+    return OpenedTombstones(plain, output, is_hashed=is_hashed)
 
 
-def open_file(output: str, file: TombstoneFile) -> HashFile:
-    """A file of tombstones of an output. Raises as open_tombstones does."""
-    return _open(urls.join(find_output(output), urls.check_relative(file.path)), file.sha256)
+def open_file(output: str, file: TombstoneFile, *, is_hashed: bool = False) -> HashFile:
+    """A file of tombstones of an output. Raises FormatError if it is gone or cut off.
+
+    is_hashed: whether its sha256 is compared, a second for a hundred million, and ChecksumError raised. Who reads the
+    log does that; the workers of the same command need not.
+    """
+    url = urls.join(find_output(output), urls.check_relative(file.path))
+    return _open(url, file.sha256, is_hashed)
+
+
+def forget() -> None:
+    """Close all files: what is asked next opens them again."""
+    open_tombstones.cache_clear()
+    _open.cache_clear()
 
 
 def find_output(url: str) -> str:
@@ -86,9 +97,9 @@ def find_output(url: str) -> str:
 
 
 @functools.lru_cache(maxsize=32)
-def _open(url: str, sha256: str) -> HashFile:
+def _open(url: str, sha256: str, is_hashed: bool) -> HashFile:
     if urls.is_local(url):
-        return HashFile(urls.get_local_path(url), sha256)
+        return HashFile(urls.get_local_path(url), sha256 if is_hashed else "")
     copy = Path(_find_folder(), sha256)
     if not copy.is_file():
         _fetch(url, copy)

@@ -253,8 +253,7 @@ def test_damage_is_found_and_stops_what_would_read_it(corpus):
     path = corpus / "out" / file.path
     data = path.read_bytes()
     path.write_bytes(data[:500] + bytes([data[500] ^ 1]) + data[501:])
-    opened_tombstones._open.cache_clear()
-    opened_tombstones.open_tombstones.cache_clear()
+    opened_tombstones.forget()
     (problem,) = verify(str(corpus / "out"), base=str(corpus)).problems
     assert problem.startswith(f"{file.path}: its sha256 is ")
     write_documents(corpus, "en/z.jsonl", 2)
