@@ -13,8 +13,10 @@ from tokcore.shards.format_table import SHARD_FORMATS, FormatFile, list_paths
 from tokcore_pipelines.build.commit import find_package_versions, read_run_facts
 from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.build.table import WORK
+from tokcore_pipelines.history.tombstone_changes import list_planned_files
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.attempts import Attempts, publish
+from tokcore_pipelines.store.opened_tombstones import link_files
 from tokcore_pipelines.store.stored_shards import copy_shard_if_remote, find_main_files
 from tokcore_schemas.manifest import AnyManifest
 from tokcore_schemas.refs import ShardRef
@@ -26,6 +28,7 @@ def make_again(stored: Stored, made: AnyManifest, number: int) -> Iterator[tuple
     again = WORK[made.stage].again
     assert again is not None
     with storage.make_scratch_folder("tokcore-again-") as folder:
+        link_files(stored.url, folder, list_planned_files(stored.url))
         attempts = Attempts(folder, made.stage, made.identity)
         yield attempts, again(stored, attempts, number)
 

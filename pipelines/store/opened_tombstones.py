@@ -14,7 +14,7 @@ import shutil
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tokcore.errors import StageError
@@ -83,6 +83,15 @@ def open_file(output: str, file: TombstoneFile, *, is_hashed: bool = False) -> H
     """
     url = urls.join(find_output(output), urls.check_relative(file.path))
     return _open(url, file.sha256, is_hashed)
+
+
+def link_files(output: str, folder: str, files: Iterable[TombstoneFile]) -> None:
+    """Let a folder of this machine have files of an output, or of a part of one, as if it were that."""
+    for file in files:
+        link = Path(folder, urls.check_relative(file.path))
+        if not link.is_symlink():
+            link.parent.mkdir(exist_ok=True)
+            link.symlink_to(Path(open_file(output, file).path).resolve())
 
 
 def forget() -> None:

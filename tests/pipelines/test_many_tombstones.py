@@ -4,33 +4,47 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import eager
-from support.builds import tokcore, tree
+from support.builds import run, tokcore, tree
 from support.removals import build_corpus, compact_here, list_ids, remove_here, write_documents
 from support.updates import update_here
 
-from tokcore.errors import ChecksumError, ConfigError, FormatError
-from tokcore.shards.tombstone_files import spell_records
+from tokcore.errors import ChecksumError, ConfigError, FormatError, StageError
+from tokcore.shards.tombstone_files import iterate_blocks, spell_records
 from tokcore.train.removed_documents import read_removed_names
+from tokcore_pipelines.build.build import Build
 from tokcore_pipelines.build.commit import require_manifest
 from tokcore_pipelines.build.read_log import locate_part, read_log
 from tokcore_pipelines.check.gc import gc
+from tokcore_pipelines.check.rebuild import rebuild
 from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.check.verify_removed import verify_removed
 from tokcore_pipelines.history import tombstone_changes
+from tokcore_pipelines.history.encode_commit import make_encoding
 from tokcore_pipelines.history.expire_commits import expire
 from tokcore_pipelines.history.make_commit import create_commit
 from tokcore_pipelines.history.named_ids import MANY, IdFile, make_wanted, read_ids
 from tokcore_pipelines.history.remove_documents import Remove
 from tokcore_pipelines.history.restore_documents import Restore
-from tokcore_pipelines.history.tombstone_changes import MAX_INLINE, bury, compact_tombstones, unbury
+from tokcore_pipelines.history.tombstone_changes import (
+    MAX_INLINE,
+    FileChange,
+    bury,
+    compact_tombstones,
+    unbury,
+    write_file,
+)
+from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
-from tokcore_pipelines.store import crashpoints, opened_tombstones
+from tokcore_pipelines.store import crashpoints, opened_tombstones, storage
+from tokcore_pipelines.store.opened_tombstones import open_file
 from tokcore_schemas.commit_log import Reason
+from tokcore_schemas.config import load_config
 from tokcore_schemas.stage_table import PLAN
 
 GONE = {"a-3", "a-4", "d-0"}
@@ -188,7 +202,7 @@ def test_final_ones_do_not(corpus):
     # A log that drops it is broken.
     log = read_log(str(corpus / "out"))
     with pytest.raises(FormatError, match="drops a file of tombstones that cannot be taken back"):
-        create_commit(log, Reason("restore"), (), (), files=tombstone_changes.FileChange((), (file.path,)))
+        create_commit(log, Reason("restore"), (), (), files=FileChange((), (file.path,)))
 
 
 def test_files_are_merged(corpus):
@@ -370,3 +384,64 @@ def test_any_history_is_that_of_a_plain_set(built, tmp_path_factory, steps):
             sealed = {one for one in every if tombstone_changes.find_final(log, opened, opened.spell("id", one))}
             assert sealed == final
             assert len(opened.plain.hashes) <= MAX_INLINE
+
+
+# ------------------------------------------------------------------------------------------- other outputs, and stores
+
+
+def test_a_shard_is_made_again_from_its_inputs(corpus):
+    remove_many(corpus, GONE)
+    (part,) = read_log(str(corpus / "out")).parts()
+    url = locate_part(str(corpus / "out"), part)
+    assert rebuild(url, "train-00000-00000", str(corpus)).problems == ()
+
+
+def test_a_new_output_of_a_commit_has_its_files(corpus):
+    remove_many(corpus, GONE)
+    config = load_config(str(corpus / "build.toml"))
+    build = Build(config, RunOptions(here=True), str(corpus / "out"), StageProgress(-1))
+    make_encoding(build, str(corpus / "second"), None).run()
+    assert list_ids(corpus / "second") == list_ids(corpus / "out")
+    assert [path.name for path in (corpus / "second" / "removed").iterdir()] == list_removed(corpus)
+    assert verify(str(corpus / "second"), decode=None, base=str(corpus)).problems == ()
+    assert gc(str(corpus / "second"), older_than="0").removed == ()
+
+
+def test_outputs_without_duplicates_take_many_ids_bit_by_bit(corpus):
+    path = corpus / "build.toml"
+    path.write_text(path.read_text().replace('"out"', '"apart"') + '\n[dedup]\nby = "text"\n')
+    run(path, corpus / "apart")
+    with pytest.raises(ConfigError, match="split -l 10000"):
+        Remove(str(corpus / "apart"), read_ids(write_ids(corpus, GONE)), base=str(corpus)).run()
+    with pytest.raises(ConfigError, match="split -l 10000"):
+        Restore(str(corpus / "apart"), read_ids(write_ids(corpus, GONE))).run()
+
+
+def test_a_file_in_a_store_is_copied_once_for_all_processes_of_a_machine(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    records = [bytes([i]) * 16 for i in range(9)]
+    file = write_file("memory://tombs/out", iterate_blocks(records))
+    assert write_file("memory://tombs/out", iterate_blocks(records)) == file  # as of another process
+    part = "memory://tombs/out/parts/0123456789ab"
+    assert open_file(part, file).find([*records, bytes(15) + b"\1"]).tolist() == [True] * 9 + [False]
+    storage.remove_file(f"memory://tombs/out/{file.path}")
+    opened_tombstones.forget()
+    assert open_file(part, file, is_hashed=True).num == 9
+    (copy,) = tmp_path.glob("tokcore-removed-*/*")
+    os.utime(copy, (0, 0))
+    other = write_file("memory://tombs/out", iterate_blocks(records[1:]))
+    open_file(part, other)
+    assert [path.name for path in copy.parent.iterdir()] == [other.sha256]
+    opened_tombstones.forget()
+    with pytest.raises(StageError, match="removed"):
+        open_file(part, file)
+
+
+def test_a_file_that_lacks_what_it_says_to_hold_is_found(corpus):
+    remove_many(corpus, GONE)
+    (file,) = list_files(corpus)
+    log = read_log(str(corpus / "out"))
+    lying = write_file(log.output, iterate_blocks([bytes(16)]), (file.sha256,))
+    create_commit(log, Reason("compact"), (), (), files=FileChange((lying,), (file.path,)))
+    (problem, *_) = verify(str(corpus / "out"), base=str(corpus)).problems
+    assert problem == f"{lying.path}: lacks {file.num:,} tombstones of {file.path}, which it says to hold"
