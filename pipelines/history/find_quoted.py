@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 
@@ -33,11 +34,15 @@ class SpelledIds:
     """
 
     def __init__(self, ids: Ids, tombstones: TombstoneLookup | None = None) -> None:
-        """tombstones: of ids that are in a file, which is read once."""
+        """tombstones: of ids that are in a file, which is read once if there is any text."""
         self._tombstones = tombstones if isinstance(ids, IdFile) else None
         self._ids = frozenset(() if isinstance(ids, IdFile) else ids)
-        # A pattern with thousands of alternatives takes time for each; a set does not, and lengths are few.
-        self._lengths = sorted({*map(len, ids)})
+        self._every = ids
+
+    @functools.cached_property
+    def _lengths(self) -> list[int]:
+        """A pattern with thousands of alternatives takes time for each; a set does not, and lengths are few."""
+        return sorted({*map(len, self._every)})
 
     def find(self, text: str) -> frozenset[str]:
         """Those of the ids that the text spells."""

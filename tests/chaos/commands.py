@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from typing import Any
 
 from tokcore_pipelines.build.build import Build
@@ -10,6 +11,7 @@ from tokcore_pipelines.history.compact_output import Compact
 from tokcore_pipelines.history.encode_commit import make_encoding
 from tokcore_pipelines.history.expire_commits import expire
 from tokcore_pipelines.history.learn_beside import learn_at
+from tokcore_pipelines.history.named_ids import MANY, read_ids
 from tokcore_pipelines.history.remove_documents import Remove
 from tokcore_pipelines.history.update_output import Update
 from tokcore_pipelines.local.run_options import RunOptions
@@ -30,6 +32,15 @@ def _update(config: BuildConfig, output: str, options: RunOptions, vanished: Any
 
 def _remove(config: BuildConfig, output: str, options: RunOptions, ids: list[str]) -> dict[str, Any]:
     done = Remove(output, tuple(ids), base=config.base, options=options, allow_missing=True).run()
+    return {"commit": done.commit.number if done.commit is not None else None}
+
+
+def _bury(config: BuildConfig, output: str, options: RunOptions, ids: list[str]) -> dict[str, Any]:
+    """As _remove, among more ids than stand in commits."""
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write("\n".join([*ids, *(f"nobody-{number}" for number in range(MANY))]))
+        file.flush()
+        done = Remove(output, read_ids(file.name), base=config.base, options=options, allow_missing=True).run()
     return {"commit": done.commit.number if done.commit is not None else None}
 
 
@@ -61,6 +72,7 @@ def _verify(config: BuildConfig, output: str, options: RunOptions, decode: int |
 _RUN = {
     "update": _update,
     "remove": _remove,
+    "bury": _bury,
     "compact": _compact,
     "expire": _expire,
     "learn": _learn,

@@ -84,6 +84,7 @@ CRASHES = st.tuples(
             *crashpoints.UPDATING_POINTS,
             *crashpoints.COMMITTING_POINTS,
             *crashpoints.REMOVING_POINTS,
+            *crashpoints.BURYING_POINTS,
             *crashpoints.COMPACTING_POINTS,
             *crashpoints.EXPIRING_POINTS,
             *crashpoints.LEARNING_POINTS,
@@ -99,6 +100,7 @@ IDS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), min_size=1, max_
 COMMANDS = st.one_of(
     st.tuples(st.just("update"), st.sampled_from(["keep", "remove"])),
     st.tuples(st.just("remove"), IDS.map(lambda pairs: [f"{file}-{i}" for file, i in pairs])),
+    st.tuples(st.just("bury"), IDS.map(lambda pairs: [f"{file}-{i}" for file, i in pairs])),
     st.tuples(st.just("compact")),
     st.tuples(st.just("learn"), st.just(LEARNED)),
 )
@@ -191,7 +193,7 @@ def machine(warm: Warm, base: Path, scheme: str, more: str = "") -> type[RuleBas
             elif command[0] == "update":
                 kept = self.held if command[1] == "keep" else {}
                 self.held = {**kept, **self.files}
-            elif command[0] == "remove":
+            elif command[0] in ("remove", "bury"):
                 self.removed |= {*command[1]}
                 self.was_decoded |= not inputs.are_pinned
             elif command[0] == "learn":
