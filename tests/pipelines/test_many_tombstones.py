@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 import tempfile
 
@@ -16,6 +17,7 @@ from support.updates import update_here
 
 from tokcore.errors import ChecksumError, ConfigError, FormatError, StageError
 from tokcore.shards.tombstone_files import iterate_blocks, spell_records
+from tokcore.train.loader import Loader
 from tokcore.train.removed_documents import read_removed_names
 from tokcore_pipelines.build.build import Build
 from tokcore_pipelines.build.commit import require_manifest
@@ -153,7 +155,9 @@ def test_training_masks_them(corpus):
     remove_many(corpus, GONE)
     names = read_removed_names(out)
     assert names is not None
-    assert names._lookup.mark("id", ["a-3", "a-5", "other-7"]).tolist() == [True, False, True]
+    for one in (names, pickle.loads(pickle.dumps(names))):  # as loaders go to their workers
+        assert one.mark_ids(["a-3", "a-5", None, "other-7"]).tolist() == [True, False, False, True]
+    assert Loader(out, length=16, batch_size=2, at=0, removed="mask").num_rows
     path = corpus / "out" / list_files(corpus)[0].path
     data = path.read_bytes()
     path.write_bytes(data[:99] + bytes([data[99] ^ 1]) + data[100:])

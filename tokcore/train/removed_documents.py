@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from tokcore.files.url_files import RemoteFile
 from tokcore.formats.pieces import Pieces, PiecesFile
-from tokcore.shards.commits import BuriedFile, read_buried
+from tokcore.shards.commits import Buried, BuriedFile, read_buried
 from tokcore.shards.labels import Labels
 from tokcore.shards.opened_shards import OpenableShard
 from tokcore.shards.token_batch import Offsets, TokenBatch
@@ -19,10 +20,20 @@ from tokcore.shards.tombstones import Kind, make_key
 
 
 class RemovedNames:
-    """What was removed from an output, as its newest commit has it."""
+    """What was removed from an output, as its newest commit has it. Goes to other processes, which open files anew."""
 
-    def __init__(self, lookup: TombstoneLookup) -> None:
-        self._lookup = lookup
+    def __init__(self, buried: Buried) -> None:
+        """Raises FormatError or ChecksumError for a file of tombstones that is gone or was changed."""
+        self._buried = buried
+        files = [_open(buried.place, file) for file in buried.files]
+        self._lookup = TombstoneLookup(make_key(buried.root), buried.tombstones, files)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return RemovedNames, (self._buried,)
+
+    def mark_ids(self, ids: Sequence[str | None]) -> npt.NDArray[np.bool_]:
+        """Which of these ids were removed."""
+        return self._lookup.mark("id", ids)
 
     def find(self, shard: OpenableShard) -> tuple[Offsets, Offsets]:
         """int64: where documents of a shard that were removed begin and end, in ids of the shard; ascending.
@@ -53,7 +64,7 @@ class RemovedNames:
         """Whether each document, or piece of one, was removed."""
         gone: npt.NDArray[np.bool_] = self._find_labels("lang", documents.langs)
         gone |= self._find_labels("source", documents.sources)
-        gone |= self._lookup.mark("id", documents.ids)
+        gone |= self.mark_ids(documents.ids)
         return gone
 
     def _find_labels(self, kind: Kind, labels: Labels) -> npt.NDArray[np.bool_]:
@@ -75,10 +86,8 @@ def read_removed_names(place: str) -> RemovedNames | None:
     Raises ConfigError if no output of a build is there, FormatError or ChecksumError for a file of tombstones that is
     gone or was changed. Copies such a file here, if it is at a URL.
     """
-    place, root, tombstones, files = read_buried(place.removeprefix("file://"))
-    if not tombstones and not files:
-        return None
-    return RemovedNames(TombstoneLookup(make_key(root), tombstones, [_open(place, file) for file in files]))
+    buried = read_buried(place.removeprefix("file://"))
+    return RemovedNames(buried) if buried.tombstones or buried.files else None
 
 
 def _open(place: str, file: BuriedFile) -> HashFile:
