@@ -36,6 +36,8 @@ def find_removed(
 ) -> Iterator[tuple[str, FoundDocument]]:
     """(place, document) for the documents in shards that have one of these tombstones. Reads all shards.
 
+    They come shard by shard, in any order, since there may be too many for memory.
+
     places: (URL of a build's output, manifest of its shards, or of its mixture). workers: used if there are many
     documents; each takes a shard at a time. Raises FormatError for a damaged shard.
     """
@@ -46,9 +48,9 @@ def find_removed(
         for output, shard, stage in shards:
             yield from ((output, found) for found in look_through(output, shard, stage, removed))
         return
-    looked = dict(pool.run_all((look_through, (*one, removed)) for one in shards))
-    for number, (output, _, _) in enumerate(shards):
-        yield from ((output, found) for found in looked[number])
+    for number, looked in pool.run_all((look_through, (*one, removed)) for one in shards):
+        output = shards[number][0]
+        yield from ((output, found) for found in looked)
 
 
 def look_through(output: str, shard: ShardRef, stage: str, removed: TombstoneLookup) -> list[FoundDocument]:

@@ -143,6 +143,18 @@ def test_what_they_name_stays_away(corpus):
     assert "no commit removes 7 of the ids" in problem
 
 
+def test_workers_look_many_up(corpus, monkeypatch):
+    """What they get is the name of a file, of names that are wanted, and of those that the output has."""
+    monkeypatch.setattr("tokcore_pipelines.history.find_removed.WORTH_WORKERS", 1)
+    names = read_ids(write_ids(corpus, GONE))
+    done = Remove(str(corpus / "out"), names, base=str(corpus), options=RunOptions(2), allow_missing=True).run()
+    assert (done.unknown, done.commit.why.removed) == (MORE, 3)
+    expire(str(corpus / "out"), keep=1)
+    assert verify_removed(str(corpus / "out"), names, RunOptions(2)).problems == ()
+    monkeypatch.setattr("tokcore_pipelines.check.verification.WORTH_BYTES", 0)
+    assert verify(str(corpus / "out"), decode=None, base=str(corpus), options=RunOptions(2)).problems == ()
+
+
 def test_documents_of_many_are_quoted_nowhere(corpus):
     """A reject that spells one of many ids goes, as with few."""
     done = remove_many(corpus, {"a-bad"})
