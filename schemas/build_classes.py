@@ -288,7 +288,7 @@ class Mix:
     # for the level group: name = list of languages; others are in the group other
     groups: Mapping[str, Sequence[str]] | None = None
     # how the counts of languages are weighted
-    strategy: Literal["temperature", "unimax", "natural", "weights"] | None = None
+    strategy: Literal["temperature", "unimax", "natural", "weights", "parity"] | None = None
     # for temperature: shares p become p**alpha; 1 is natural, 0 makes languages equal
     alpha: Number | None = None
     # for temperature: p**alpha is multiplied by (bytes per pre-token / their mean)**density; 0: not at all
@@ -305,6 +305,11 @@ class Mix:
     budget: int | None = None
     # for weights: language or source = factor on its counts; 1 if not named
     weights: Mapping[str, Number] | None = None
+    # for parity: languages whose premium is higher get more weight than temperature gives them, round by round
+    target_premium: Number | None = None
+    # for parity, which requires it: a folder with a file LANG.txt or LANG.txt.zst for each language, line N of which is
+    # the same sentence everywhere; premiums are those of its odd lines
+    parallel: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -19,6 +19,8 @@ from tokcore.errors import ConfigError
 from tokcore.files.canonical_json import hash_sha256, write_canonical_json
 from tokcore.formats.metadata import TYPES
 from tokcore.learn import language_weights as mixing
+from tokcore.learn import parity
+from tokcore.learn.parallel_text import OddLines
 from tokcore.models import DEFAULT_MODEL, MODELS
 from tokcore.models.model import DEFAULT_COVERAGE, DEFAULT_SUPERSET
 from tokcore.models.sentencepiece.piece_options import PieceOptions
@@ -54,6 +56,7 @@ from tokcore_schemas.stage_manifests import (
     MixtureConfig,
     NaturalMix,
     PackedConfig,
+    ParityMix,
     ShardsConfig,
     SpecialConfig,
     StageConfigs,
@@ -77,7 +80,9 @@ MAX_ROW_LENGTH = 2**26  # which every format holds as one document
 MAX_THETA = 1_000
 # Which the first outputs were built without -> what is there if it is not set.
 _LATER_KEYS: Mapping[str, object] = {
-    **dict.fromkeys(("end_of_word", "follow_links", "lang_map", "max_length", "memory_bytes", "ngram_overlap")),
+    **dict.fromkeys(
+        ("end_of_word", "follow_links", "lang_map", "max_length", "memory_bytes", "ngram_overlap", "parallel")
+    ),
     **dict.fromkeys(("pad_to_multiple_of", "splits", "steps", "weights_file")),
     "bins": {},
     "flat_keys": (),
@@ -87,6 +92,7 @@ _LATER_KEYS: Mapping[str, object] = {
     "over": ("languages",),
     "partition_by": (),
     "superset": DEFAULT_SUPERSET,
+    "target_premium": parity.DEFAULT_TARGET,
 }
 
 
@@ -396,7 +402,7 @@ class CountTable:
 class MixTable(LeveledTable):
     """[mix]"""
 
-    strategy: Literal["temperature", "unimax", "natural", "weights"] = key(
+    strategy: Literal["temperature", "unimax", "natural", "weights", "parity"] = key(
         "temperature", "how the counts of languages are weighted"
     )
     alpha: Decimal = key(
@@ -404,28 +410,30 @@ class MixTable(LeveledTable):
         "for temperature: shares p become p**alpha; 1 is natural, 0 makes languages equal",
         least=0,
         most=1,
-        strategies=("temperature",),
+        strategies=("temperature", "parity"),
     )
     density: Decimal = key(
         mixing.DEFAULT.density,
         "for temperature: p**alpha is multiplied by (bytes per pre-token / their mean)**density; 0: not at all",
         least=0,
         most=mixing.MAX_DENSITY,
-        strategies=("temperature",),
+        strategies=("temperature", "parity"),
     )
     density_cap: Decimal = key(
         mixing.DEFAULT.density_cap,
         "for temperature: the most that bytes per pre-token / their mean counts as",
         least=1,
-        strategies=("temperature",),
+        strategies=("temperature", "parity"),
     )
     preset: Literal["fair"] | None = key(
         None,
         "for temperature: sets alpha, density and density_cap for premiums closer to 1",
-        strategies=("temperature",),
+        strategies=("temperature", "parity"),
     )
     unit: Literal["bytes", "pretokens", "documents"] = key(
-        "bytes", "for temperature and unimax: the unit of a language's size", strategies=("temperature", "unimax")
+        "bytes",
+        "for temperature and unimax: the unit of a language's size",
+        strategies=("temperature", "unimax", "parity"),
     )
     max_epochs: Decimal | None = key(
         None, "for unimax, which requires it: how often a language may be repeated", above=0, strategies=("unimax",)
@@ -436,6 +444,24 @@ class MixTable(LeveledTable):
     weights: Mapping[str, Decimal] = key(
         {}, "for weights: language or source = factor on its counts; 1 if not named", above=0, strategies=("weights",)
     )
+    target_premium: Decimal = key(
+        parity.DEFAULT_TARGET,
+        "for parity: languages whose premium is higher get more weight than temperature gives them, round by round",
+        least=1,
+        most=10,
+        strategies=("parity",),
+    )
+    parallel: str | None = key(
+        None,
+        "for parity, which requires it: a folder with a file LANG.txt or LANG.txt.zst for each language, line N of "
+        "which is the same sentence everywhere; premiums are those of its odd lines",
+        strategies=("parity",),
+    )
+
+    @property
+    def begins_with(self) -> str:
+        """The strategy of the weights that are there before any follow a premium."""
+        return "temperature" if self.strategy == "parity" else self.strategy
 
     def __repr__(self) -> str:
         return _show_settings(self)
@@ -1011,6 +1037,9 @@ class BuildConfig:
     # The tokenizer that learn.extend names, and its fingerprint.
     extended: TokenizerSpec | None = dataclasses.field(default=None, repr=False, compare=False)
     extends: str = ""
+    # The text in the folder mix.parallel, and its hash.
+    parallel: OddLines | None = dataclasses.field(default=None, repr=False, compare=False)
+    parallel_sha256: str = ""
     counts_too: bool = dataclasses.field(default=False, compare=False)  # although the tokenizer is imported
     # Whether language codes are as records spell them because the output began so, not since the build file says so.
     keeps_spelling: bool = dataclasses.field(default=False, compare=False)
@@ -1190,6 +1219,7 @@ class BuildConfig:
             "filters": bool(self.filters),
             "mask": self.mask_rule is not None,
             "dedup": self.dedup.by is not None,
+            "parallel_sha256": bool(self.parallel_sha256),
         }
         fields = [name for name in fields if later.get(name, True)]
         settings = {name: repr(getattr(self, name)) for name in fields}
@@ -1343,6 +1373,10 @@ class BuildConfig:
             return TemperatureMix(
                 mix.strategy, mix.unit, spell_plain(exponents.alpha), spell_plain(exponents.density), density_cap
             )
+        if mix.strategy == "parity":
+            alpha, density, cap = mix.exponents
+            begins = spell_plain(alpha), spell_plain(density), spell_plain(cap) if density else "0"
+            return ParityMix(mix.strategy, mix.unit, *begins, spell_plain(mix.target_premium), self.parallel_sha256)
         if mix.strategy == "unimax":
             assert mix.max_epochs is not None
             return UnimaxMix(mix.strategy, mix.unit, spell_plain(mix.max_epochs), mix.budget)

@@ -17,6 +17,7 @@ from tokcore_schemas.stage_manifests import (
     LearnedConfig,
     MixtureConfig,
     PackedConfig,
+    ParityMix,
     PlanConfig,
     RejectedConfig,
     ShardsConfig,
@@ -76,7 +77,7 @@ _DECIMALS = frozenset(
             "encode.dropout",
             "encode.sampling.theta",
         ),
-        *("mix.alpha", "mix.density", "mix.density_cap", "mix.max_epochs"),
+        *("mix.alpha", "mix.density", "mix.density_cap", "mix.max_epochs", "mix.target_premium"),
         *("mixture.alpha", "mixture.max_epochs"),
     }
 )
@@ -183,7 +184,10 @@ def _iterate_settings(config: object) -> Iterator[tuple[str, object]]:
         yield "learn.extend", f"tokenizer {config.extends[:16]}" if config.extends else ""
         yield "learn.chat_template", f"sha256 {config.chat_template_sha256[:16]}" if config.chat_template_sha256 else ""
         for field in dataclasses.fields(config.mix):
-            yield f"mix.{field.name}", getattr(config.mix, field.name)
+            if field.name != "parallel_sha256":
+                yield f"mix.{field.name}", getattr(config.mix, field.name)
+        if isinstance(config.mix, ParityMix):
+            yield "mix.parallel", f"odd lines {config.mix.parallel_sha256[:16]}"
         for position, token in enumerate(config.special):
             yield from _iterate_special(position, token)
 

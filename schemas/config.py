@@ -26,6 +26,7 @@ from tokcore_schemas.config_reader import BuildFile, read_tables
 from tokcore_schemas.extended import read_extended
 from tokcore_schemas.input_format import find_format
 from tokcore_schemas.mixture_weights import read_mixture_weights
+from tokcore_schemas.parallel import read_parallel
 
 __all__ = [
     "VERSION",
@@ -45,12 +46,16 @@ __all__ = [
 
 
 def load_config(
-    path: str, assigned: Sequence[str] = (), read_url: Callable[[str], bytes] | None = None, output: str = ""
+    path: str,
+    assigned: Sequence[str] = (),
+    read_url: Callable[[str], bytes] | None = None,
+    list_url: Callable[[str], Sequence[str]] | None = None,
+    output: str = "",
 ) -> BuildConfig:
     """The build file at a path. Raises ConfigError naming file, line, key, what was expected and found.
 
-    assigned: KEY=VALUE, each in place of what the file sets. read_url: reads a URL; without it, path must be local.
-    output: build.output, where the file does not set it.
+    assigned: KEY=VALUE, each in place of what the file sets. read_url: reads a URL, list_url: names what is below it;
+    without them, paths must be local. output: build.output, where the file does not set it.
     """
     read = functools.partial(_read_file, read_url)
     try:
@@ -59,16 +64,20 @@ def load_config(
         raise ConfigError(f"{path}: cannot read the build file: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: a build file is UTF-8, and byte {error.start} is not: save it as UTF-8") from error
-    return read_named_files(parse_config(text, path, assigned, output), read_url)
+    return read_named_files(parse_config(text, path, assigned, output), read_url, list_url)
 
 
-def read_named_files(config: BuildConfig, read_url: Callable[[str], bytes] | None = None) -> BuildConfig:
-    """The config with what is in the files that learn.extend, learn.chat_template and mixture.weights_file name.
+def read_named_files(
+    config: BuildConfig,
+    read_url: Callable[[str], bytes] | None = None,
+    list_url: Callable[[str], Sequence[str]] | None = None,
+) -> BuildConfig:
+    """The config with what is in the files that learn.extend, learn.chat_template, mix.parallel and weights_file name.
 
     Raises as load_config.
     """
     read = functools.partial(_read_file, read_url)
-    config = read_mixture_weights(read_extended(config, read), read)
+    config = read_parallel(read_mixture_weights(read_extended(config, read), read), read, list_url)
     return dataclasses.replace(config, chat_template=_read_chat_template(config, read))
 
 

@@ -542,6 +542,26 @@ def _check_mix(config: BuildConfig, file: BuildFile) -> None:
             )
     if mix.strategy == "weights":
         _check_weights(config, file)
+    if mix.strategy == "parity":
+        _check_parity(config, file)
+
+
+def _check_parity(config: BuildConfig, file: BuildFile) -> None:
+    if config.mix.parallel is None:
+        raise file.error(
+            ("mix", "parallel"),
+            'is missing: parity needs the same sentences in several languages: parallel = "flores".',
+        )
+    if not MODELS[config.learn.model].follows_premium:
+        able = " and ".join(name for name, model in MODELS.items() if model.follows_premium)
+        raise file.error(
+            ("mix", "strategy"), f'= "parity": is for {able}, and learn.model is {config.learn.model}: change one.'
+        )
+    if len(config.vocab_sizes) > 1:
+        raise file.error(
+            ("learn", "vocab_size"),
+            'is a list, and with mix.strategy = "parity" weights follow from one size: build each size by itself.',
+        )
 
 
 def _list_changed(table: Any) -> list[str]:

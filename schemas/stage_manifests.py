@@ -229,7 +229,18 @@ class WeightsMix:
     weights: dict[str, str]  # language -> exact decimal, where it is not 1
 
 
-MixConfig = NaturalMix | TemperatureMix | UnimaxMix | WeightsMix
+@dataclasses.dataclass(frozen=True, slots=True)
+class ParityMix:
+    strategy: Literal["parity"]
+    unit: str
+    alpha: str  # exact decimal, as the next three: of the weights to begin with
+    density: str
+    density_cap: str
+    target_premium: str
+    parallel_sha256: str  # OddLines.sha256
+
+
+MixConfig = NaturalMix | TemperatureMix | UnimaxMix | WeightsMix | ParityMix
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

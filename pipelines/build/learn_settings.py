@@ -19,12 +19,14 @@ from tokcore.models.model import describe_kind
 from tokcore.text.normalize import name_space_step
 from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
 from tokcore_pipelines.build.commit import require_manifest
+from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.store.tokenizers import load_spec
 from tokcore_schemas.build_tables import VERSION, BuildConfig
 from tokcore_schemas.config import parse_config
 from tokcore_schemas.levels import describe_levels
-from tokcore_schemas.stage_manifests import PIECE_SETTINGS, CountsConfig, LearnedConfig, SpecialConfig
+from tokcore_schemas.parallel import read_parallel
+from tokcore_schemas.stage_manifests import PIECE_SETTINGS, CountsConfig, LearnedConfig, ParityMix, SpecialConfig
 from tokcore_schemas.stage_table import COUNTS, TOKENIZER, WHOLE
 
 _DECIMALS = ("character_coverage", "superset")
@@ -34,6 +36,7 @@ _TAKEN_OVER = (
     *PIECE_SETTINGS,
 )
 _EXTEND = "learn.extend="
+_NOT_KEPT = "(a folder that no manifest names)"  # mix.parallel, of which manifests have a hash
 # A build file needs a source. These, by the names that were counted apart, are never read.
 _SOURCE = {"files": "*.jsonl", "lang_field": "lang"}
 
@@ -74,6 +77,10 @@ def read_learn_config(output: str, assigned: Sequence[str] = ()) -> BuildConfig:
     config = dataclasses.replace(config, counted_by=counts.apart_by)
     if config.chat_template == "" and config.learn.chat_template is None:
         config = dataclasses.replace(config, chat_template=spec.chat_template)
+    if config.mix.parallel == _NOT_KEPT and isinstance(learned, LearnedConfig) and isinstance(learned.mix, ParityMix):
+        config = dataclasses.replace(config, parallel_sha256=learned.mix.parallel_sha256)
+    else:
+        config = read_parallel(config, storage.read_bytes, storage.list_tree)
     if config.count_identity() != counts:
         raise ConfigError(
             f"{redact(output)}: was counted with settings that this command line does not have: leave [pretokenize], "
@@ -116,6 +123,9 @@ def _describe_learning(learned: LearnedConfig) -> dict[str, Any]:
     fields = dataclasses.fields(learned.mix)
     mix: dict[str, Any] = {one.name: of for one in fields if (of := getattr(learned.mix, one.name)) is not None}
     mix |= {key: Decimal(mix[key]) for key in _MIX_DECIMALS if key in mix}
+    if isinstance(learned.mix, ParityMix):
+        mix["parallel"] = _NOT_KEPT
+        del mix["parallel_sha256"]
     if "weights" in mix:
         mix["weights"] = {lang: Decimal(value) for lang, value in mix["weights"].items()}
     if mix.get("density_cap") == 0:  # which limits nothing where there is no density
@@ -135,7 +145,7 @@ def _describe_learning(learned: LearnedConfig) -> dict[str, Any]:
     }
 
 
-_MIX_DECIMALS = ("alpha", "density", "density_cap", "max_epochs")
+_MIX_DECIMALS = ("alpha", "density", "density_cap", "max_epochs", "target_premium")
 
 
 def _describe_imported(spec: TokenizerSpec) -> dict[str, Any]:

@@ -66,7 +66,7 @@ def learn_together(
     Raises LearnError as learning does; what the tasks of slices raise.
     """
     is_alone = run.session is None and (run.options.is_local or run.config.learn.memory_bytes is None)
-    if is_alone or not can_learn_from_disk(run.config):
+    if is_alone or run.config.mix.strategy == "parity" or not can_learn_from_disk(run.config):
         return None
     weighed = weigh_tables(run.config, counted)
     plan = attempts.result(PLAN_KEY, RoundsPlan)

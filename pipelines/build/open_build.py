@@ -24,10 +24,10 @@ def read_config(named: str | InPython, assigned: Sequence[str] = (), output: str
     """
     if not isinstance(named, InPython):
         where = make_absolute(output) if output else ""
-        return load_config(expand_path(named), assigned, storage.read_bytes, where)
+        return load_config(expand_path(named), assigned, storage.read_bytes, storage.list_tree, where)
     if output and named.output is None:
         named = dataclasses.replace(named, output=output)
-    return read_named_files(named.parse(assigned), storage.read_bytes)
+    return read_named_files(named.parse(assigned), storage.read_bytes, storage.list_tree)
 
 
 def open_build(

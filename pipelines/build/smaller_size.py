@@ -38,6 +38,7 @@ from tokcore_schemas.stage_manifests import (
     CorpusAbout,
     EncodedLanguage,
     LearnedConfig,
+    ParityMix,
     ShardsConfig,
     ShardsManifest,
     ShardsTotals,
@@ -53,7 +54,8 @@ def cut_tokenizer(run: BuildRun, key: StageKey[Any]) -> Learned | None:
     if theirs is None or not isinstance(own, LearnedConfig) or not isinstance(learned, LearnedConfig):
         return None
     is_alike = dataclasses.replace(learned, vocab_size=own.vocab_size) == own and theirs.inputs == key.inputs
-    if not is_alike or own.extends or not _is_of_this_release(theirs):
+    follows_size = isinstance(own.mix, ParityMix)  # then other weights were learned with
+    if not is_alike or own.extends or follows_size or not _is_of_this_release(theirs):
         return None
     try:
         spec, special = load_checked_spec(run.reuse, theirs), make_special_tokens(run.config)

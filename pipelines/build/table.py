@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tokcore.learn.parity import describe_parity
 from tokcore_pipelines.build import mix_corpus, pack_corpus
 from tokcore_pipelines.build.count_corpus import name_tables, recount_tables
 from tokcore_pipelines.build.dedup_corpus import recount_drops
@@ -66,7 +67,7 @@ class DerivedWork(StageWork):
 
 
 def _tell_size(made: TokenizerManifest) -> list[str]:
-    return [f"{made.totals.vocab_size:,} ids", *tell_levels(made)]
+    return [f"{made.totals.vocab_size:,} ids", *tell_levels(made), *describe_parity(made.totals.mix)]
 
 
 def _tell_sizes(made: TokenizersManifest) -> list[str]:

@@ -31,7 +31,7 @@ from tokcore_schemas.build_tables import (
     TokenizerTable,
 )
 from tokcore_schemas.setting import MAX_INTEGER
-from tokcore_schemas.stage_manifests import BuildManifest, LearnedConfig, StageConfigs
+from tokcore_schemas.stage_manifests import BuildManifest, LearnedConfig, ParityMix, StageConfigs
 from tokcore_schemas.stage_table import COUNTS, PLAN, SHARDS, WHOLE
 
 OPTION = "--vocab-size"
@@ -54,6 +54,11 @@ def make_smaller_output(
         raise ConfigError(
             f"{redact(output)}: its ids were drawn (encode.dropout, encode.sampling), so they are not what all merges "
             f"give, and those under fewer do not follow from them. Build that size from the text."
+        )
+    if isinstance(built.config.tokenizer, LearnedConfig) and isinstance(built.config.tokenizer.mix, ParityMix):
+        raise ConfigError(
+            f'{redact(output)}: weights of languages followed the premium (mix.strategy = "parity"), and would be '
+            f"others at this size. Build that size from the text."
         )
     stored = Stored(output)
     smaller = make_smaller(stored.spec, vocab_size, field=OPTION)

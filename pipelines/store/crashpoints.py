@@ -45,6 +45,11 @@ REPLACING_POINTS = {
     "replace.removed": "a manifest, or the files of a stage, are removed, and others are not",
 }
 
+# A build reaches these only if weights follow the premium.
+PARITY_POINTS = {
+    "learn.round": "a round of learning is done, and nothing of it is recorded",
+}
+
 # A build reaches these only if it drops duplicates.
 DEDUPING_POINTS = {
     "dedup.digested": "the digests of a work item are in a file, but not recorded",
@@ -165,6 +170,7 @@ def make_killer(name: str, visit: int, signal_number: int = signal.SIGKILL) -> C
         points := {
             **POINTS,
             **REPLACING_POINTS,
+            **PARITY_POINTS,
             **DEDUPING_POINTS,
             **MIXING_POINTS,
             **SHARED_LEARNING_POINTS,

@@ -13,18 +13,21 @@ import numpy.typing as npt
 from tokcore.count.pretoken_rows import CountRows, Counts
 from tokcore.count.pretoken_tables import read_table
 from tokcore.count.sum_of_runs import merge_many_rows
-from tokcore.errors import LearnError
+from tokcore.errors import ConfigError, LearnError
 from tokcore.learn import language_weights as mixing
+from tokcore.learn import parity
 from tokcore.learn.rounds import MergesSoFar
 from tokcore.learn.weighted_rows import gather_rows, require_size
 from tokcore.models import MODELS, LearnOptions, Model
 from tokcore.models.bpe import require_bpe
 from tokcore.models.extended_bpe import learn_further, shorten_further
 from tokcore.text.texts import Texts
+from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore.tokenizer.tokenizer_spec import TokenizerSpec, make_learned_spec
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.terminal import format_size
 from tokcore_pipelines.store import storage
+from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.work.counted_parts import CountedParts
 from tokcore_pipelines.work.learn_from_disk import (
     LEAST_BYTES,
@@ -78,9 +81,52 @@ def learn_tokenizers(
     """
     weighed = weigh_tables(config, counted)
     progress = progress or StageProgress(-1)
-    options = _make_options(config, weighed.mix, threads, merges_done)
+    learn = functools.partial(_learn_with, config, sizes, weighed, threads, progress, merges_done, merges)
+    mix, languages = weighed.mix, weighed.languages
+    if config.mix.strategy != "parity":
+        specs = learn(mix)
+    elif config.parallel is None:
+        raise ConfigError(
+            "mix.parallel: the tokenizer's weights followed parallel text, and where that is was not kept. Name it: "
+            "--set mix.parallel=FOLDER; or choose other weights: --set mix.strategy=temperature"
+        )
+    else:
+        (size,) = sizes
+        of_languages = _measure_sizes(weighed.counted.languages, config.mix.unit)
+        mix, specs = parity.learn_by_premium(
+            mix,
+            of_languages["bytes"],
+            config.parallel,
+            config.mix.target_premium,
+            learn,
+            lambda learned, lines: len(Tokenizer(learned[size]).encode_strings(lines, threads).ids),
+            functools.partial(_tell_round, progress),
+        )
+        languages = _describe_languages(mix, of_languages)
+    if config.vocab_size in specs:
+        check_dtype_of(specs[config.vocab_size], config)
+    return Learned(specs, mix.describe(), languages, weighed.levels)
+
+
+def _tell_round(progress: StageProgress, told: parity.Round) -> None:
+    progress.say(parity.describe_round(told))
+    reach("learn.round")
+
+
+def _learn_with(
+    config: BuildConfig,
+    sizes: Sequence[int],
+    weighed: WeighedTables,
+    threads: int,
+    progress: StageProgress,
+    merges_done: npt.NDArray[np.int64] | None,
+    merges: MergesSoFar | None,
+    mix: mixing.Mix,
+) -> dict[int, TokenizerSpec]:
+    """The tokenizer of each size, of counts with these weights. merges: as for learn_tokenizers."""
+    options = _make_options(config, mix, threads, merges_done)
     if merges is None:
-        models = _learn_from_tables(config, options, sizes, weighed, progress)
+        models = _learn_from_tables(config, options, sizes, weighed._replace(mix=mix), progress)
     else:
         models = _learn_models(config, options, sizes, functools.partial(_make_of_merges, config, merges))
     pattern, steps = _find_text_rules(config)
@@ -88,9 +134,7 @@ def learn_tokenizers(
     for size in sorted(sizes):
         spec = make_learned_spec(models[size], pattern, steps, make_special_tokens(config))
         specs[size] = dataclasses.replace(spec, chat_template=config.chat_template, max_length=config.learn.max_length)
-    if config.vocab_size in specs:
-        check_dtype_of(specs[config.vocab_size], config)
-    return Learned(specs, weighed.mix.describe(), weighed.languages, weighed.levels)
+    return specs
 
 
 class WeighedTables(NamedTuple):
@@ -334,7 +378,7 @@ def _mix_languages(
     return mixing.mix(
         chosen,
         sizes["bytes"],
-        strategy=config.mix.strategy,
+        strategy=config.mix.begins_with,
         alpha=config.mix.exponents.alpha,
         density=config.mix.exponents.density,
         density_cap=config.mix.exponents.density_cap,

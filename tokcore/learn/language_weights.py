@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from tokcore.errors import ConfigError, LearnError
 
-STRATEGIES = ("temperature", "unimax", "natural", "weights")
+STRATEGIES = ("temperature", "unimax", "natural", "weights")  # parity begins with those of temperature
 
 
 class Temperature(NamedTuple):
@@ -53,7 +53,7 @@ class Mix:
     weights: dict[str, int]
     scale_bits: int
     scale_divisor: int
-    parameters: dict[str, str]
+    parameters: dict[str, str | int | dict[str, int]]
 
     @property
     def scale(self) -> float:
@@ -255,6 +255,20 @@ def compute_unimax_targets(sizes: Mapping[str, int], budget: int, max_epochs: De
     return {lang: shares[lang] for lang in sizes}
 
 
+def raise_weights(mix: Mix, sizes_bytes: Mapping[str, int], factors: Mapping[str, Fraction]) -> Mix:
+    """The mix with some languages' multipliers times a factor, and all of them divided so that the size in bytes stays.
+
+    sizes_bytes: of all languages of the mix.
+
+    >>> raised = raise_weights(mix({"en": 3, "sw": 1}, {"en": 3, "sw": 1}), {"en": 3, "sw": 1}, {"sw": Fraction(5)})
+    >>> compute_shares({"en": 3, "sw": 1}, raised.weights)["sw"]
+    ('0.250000', '0.698551')
+    """
+    own = {lang: Fraction(weight * mix.scale_divisor, 1 << mix.scale_bits) for lang, weight in mix.weights.items()}
+    targets = {lang: own[lang] * sizes_bytes[lang] * factors.get(lang, 1) for lang in own}
+    return scale_to_fixed_point(_compute_multipliers(sizes_bytes, targets), sizes_bytes, mix.parameters)
+
+
 def compute_shares(sizes: Mapping[str, int], weights: Mapping[str, int]) -> dict[str, tuple[str, str]]:
     """(share before, share after weighting) of each language in some unit, as decimals with six digits.
 
@@ -284,7 +298,9 @@ def _compute_multipliers(sizes: Mapping[str, int], targets: Mapping[str, Fractio
 
 
 def scale_to_fixed_point(
-    multipliers: Mapping[str, Fraction], sizes_bytes: Mapping[str, int], parameters: dict[str, str]
+    multipliers: Mapping[str, Fraction],
+    sizes_bytes: Mapping[str, int],
+    parameters: Mapping[str, str | int | dict[str, int]],
 ) -> Mix:
     """The integer weights of multipliers, and their scale. Raises LearnError for a corpus too large for 64 bits."""
     weighted_bytes = math.ceil(sum((multipliers[lang] * size for lang, size in sizes_bytes.items()), Fraction(0)))
@@ -297,7 +313,7 @@ def scale_to_fixed_point(
     # round() of a Fraction is exact and goes to even at a half.
     scaled = {lang: max(1, round(r * 2**scale_bits)) for lang, r in multipliers.items()}
     divisor = math.gcd(*scaled.values())
-    return Mix({lang: weight // divisor for lang, weight in scaled.items()}, scale_bits, divisor, parameters)
+    return Mix({lang: weight // divisor for lang, weight in scaled.items()}, scale_bits, divisor, dict(parameters))
 
 
 def _check_sizes(sizes: Mapping[str, int]) -> None:

@@ -10,8 +10,9 @@ import contextlib
 import dataclasses
 import difflib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,8 @@ from tokcore.count.language_counts import Counted, CountingRules, count_language
 from tokcore.count.sum_of_runs import merge_many_rows
 from tokcore.count.text_sources import count_texts, read_batches
 from tokcore.errors import ConfigError, LearnError
-from tokcore.learn import language_weights
+from tokcore.learn import language_weights, parity
+from tokcore.learn.parallel_text import OddLines, parse_parallel_text, take_odd_lines
 from tokcore.learn.weighted_rows import gather_rows, require_size
 from tokcore.look.progress_bar import Tell, find_teller, telling
 from tokcore.models import DEFAULT_MODEL, MODELS, LearnOptions, ModelType
@@ -47,7 +49,8 @@ class TrainSettings:
     vocab_size: special tokens included; None: the model's own. special: texts and roles, or a list of texts and
     SpecialTokens; None: <|endoftext|>, unless the model has tokens of its own. pattern: the name of a split pattern or
     a regular expression, and normalizer: steps; None: the model's own. pieces: for unigram and sentencepiece-bpe.
-    superset: for pathpiece. mix: keys of [mix], such as {"strategy": "natural"}. threads: None: one for each core.
+    superset: for pathpiece. mix: keys of [mix], such as {"strategy": "natural"}; parallel: a folder, or a mapping of
+    languages to lists of sentences. threads: None: one for each core.
     memory_bytes: of the counters, which go to temporary files beyond it; learning itself takes 168 to 233 bytes for
     each distinct pre-token.
     """
@@ -97,9 +100,12 @@ def train_tokenizer(
     langs: str | Iterable[str] | None,
     column: str,
     settings: TrainSettings,
-    progress: Tell | bool | None = None,
+    progress: Tell | bool | None,
+    count_tokens: Callable[[TokenizerSpec, Sequence[bytes]], int],
 ) -> TokenizerSpec:
     """The tokenizer of these texts. texts, langs, column: as count.text_sources.read_batches takes them.
+
+    count_tokens: how many tokens a tokenizer gives for lines, asked where weights follow the premium.
 
     Raises ConfigError for settings that exclude each other, LearnError if the texts do not give the vocabulary.
     """
@@ -116,19 +122,31 @@ def train_tokenizer(
         with telling(tell, "count", count_texts(texts), "documents", lambda: done[0]):
             counting = count_languages(batches, plan.rules, threads, settings.memory_bytes, advance)
             counted = stack.enter_context(counting)
-        mix = _weigh_languages(counted, settings)
-        options = plan.options(mix, threads)
+        mix, sizes_bytes = _weigh_languages(counted, settings)
 
-        def rows() -> Any:
-            weights = [mix.weights[lang] for lang, _ in counted.runs if lang in mix.weights]
-            runs = [run for lang, run in counted.runs if lang in mix.weights]
-            bounds = counted.most_rows, counted.most_bytes
-            return gather_rows(merge_many_rows(runs, weights), *bounds, settings.min_documents)
+        def learn(mix: language_weights.Mix) -> TokenizerSpec:
+            return _learn(plan, counted, mix, threads, tell)
 
-        assert options.merges_done is not None
-        merges_done = options.merges_done
-        with telling(tell, "learn", plan.type.count_merges(options), "merges", lambda: int(merges_done[0])):
-            model = plan.type.learn(rows, options)
+        if plan.odd is None:
+            return learn(mix)
+        target = Decimal(_make_decimal(settings.mix.get("target_premium", parity.DEFAULT_TARGET)))
+        return parity.learn_by_premium(mix, sizes_bytes, plan.odd, target, learn, count_tokens)[1]
+
+
+def _learn(plan: _Plan, counted: Counted, mix: language_weights.Mix, threads: int, tell: Tell | None) -> TokenizerSpec:
+    """The tokenizer of counts with these weights."""
+    settings, options = plan.settings, plan.options(mix, threads)
+
+    def rows() -> Any:
+        weights = [mix.weights[lang] for lang, _ in counted.runs if lang in mix.weights]
+        runs = [run for lang, run in counted.runs if lang in mix.weights]
+        bounds = counted.most_rows, counted.most_bytes
+        return gather_rows(merge_many_rows(runs, weights), *bounds, settings.min_documents)
+
+    assert options.merges_done is not None
+    merges_done = options.merges_done
+    with telling(tell, "learn", plan.type.count_merges(options), "merges", lambda: int(merges_done[0])):
+        model = plan.type.learn(rows, options)
     if not settings.allow_smaller:
         limits = {name: getattr(settings, name) for name in ("min_count", "min_documents", "max_token_bytes")}
         require_size(settings.model, model, options.vocab_size, options.num_special, limits, "vocab_size")
@@ -168,6 +186,7 @@ class _Plan:
             )
         if (wrong := self.type.wrong_option(self.options(None, 1))) is not None:
             raise ConfigError(" ".join(wrong))
+        self.odd = _take_odd_lines(settings)
 
     @property
     def rules(self) -> CountingRules:
@@ -224,9 +243,35 @@ def _complete_special(
     return [*own, *by_text.values()]
 
 
-def _weigh_languages(counted: Counted, settings: TrainSettings) -> language_weights.Mix:
-    """The weight of each language, as a build with the same [mix] has it."""
+def _take_odd_lines(settings: TrainSettings) -> OddLines | None:
+    """What weights follow; None if they follow no premium."""
+    if settings.mix.get("strategy") != "parity":
+        return None
+    if not MODELS[settings.model].follows_premium:
+        raise ConfigError(f'mix.strategy = "parity": its weights cannot follow what {settings.model} learns')
+    given = settings.mix.get("parallel")
+    if given is None:
+        raise ConfigError("mix.parallel is missing: a folder, or a mapping of languages to lists of sentences")
+    if isinstance(given, Mapping):
+        return take_odd_lines({lang: [_encode(line) for line in lines] for lang, lines in given.items()})
+    folder = Path(given)
+    try:
+        names = [path.name for path in folder.iterdir() if path.is_file()]
+        text = parse_parallel_text(names, lambda name: (folder / name).read_bytes(), f"mix.parallel = {folder}")
+    except OSError as error:
+        raise ConfigError(f"mix.parallel = {folder}: cannot be read: {error.strerror}") from error
+    return take_odd_lines(text)
+
+
+def _encode(line: str | bytes) -> bytes:
+    return line.encode() if isinstance(line, str) else line
+
+
+def _weigh_languages(counted: Counted, settings: TrainSettings) -> tuple[language_weights.Mix, dict[str, int]]:
+    """The weight of each language, as a build with the same [mix] has it, before any premium; and sizes in bytes."""
     how = dict(settings.mix)
+    if how.get("strategy") == "parity":
+        how = {name: value for name, value in how.items() if name not in ("strategy", "parallel", "target_premium")}
     unit = how.pop("unit", "bytes")
     preset = how.pop("preset", None)
     exponents = language_weights.DEFAULT if preset is None else language_weights.PRESETS.get(preset)
@@ -238,15 +283,17 @@ def _weigh_languages(counted: Counted, settings: TrainSettings) -> language_weig
     if not there:
         raise LearnError("there is no text to learn from: texts has none, or they are all empty")
     defaults = {"alpha": exponents.alpha, "density": exponents.density, "density_cap": exponents.density_cap}
+    sizes_bytes = {lang: sizes.bytes for lang, sizes in there.items()}
     try:
-        return language_weights.mix(
+        mixed = language_weights.mix(
             {lang: getattr(sizes, unit) for lang, sizes in there.items()},
-            {lang: sizes.bytes for lang, sizes in there.items()},
+            sizes_bytes,
             pretokens={lang: sizes.pretokens for lang, sizes in there.items()},
             **{**defaults, **{name: _make_decimal(value) for name, value in how.items()}},
         )
     except TypeError as error:
         raise ConfigError(f"mix = {settings.mix!r}: {error}") from error
+    return mixed, sizes_bytes
 
 
 def _make_decimal(value: Any) -> Any:

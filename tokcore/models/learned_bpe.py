@@ -44,6 +44,7 @@ class Bpe(ModelType):
     learn_row_bytes = (55, 5)
     is_taken_apart = True
     learns_in_rounds = True
+    follows_premium = True
     models = (LearnedModel, MergesModel, RanksModel)
 
     def wrong_option(self, options: LearnOptions) -> tuple[str, str] | None:

@@ -266,6 +266,8 @@ class ModelType(ABC):
     # Bytes of memory that learning takes for each row of the count tables, and more for each byte of its pre-token, the
     # rows themselves included; rounded up. What was measured is in tests/benchmarks/README.md.
     learn_row_bytes: tuple[int, int] = (190, 0)
+    # Whether weights of languages may follow its tokens: it is learned in seconds, and all text has tokens.
+    follows_premium: bool = False
     # Whether its pre-tokens have U+2581 for spaces. Its models then normalize and split text themselves.
     marks_spaces: bool = False
     # Whether it learns pre-tokens of other named patterns, too; if it marks spaces, these as bytes.

@@ -293,7 +293,11 @@ class Tokenizer(Vocabulary):
         from tokcore.learn.train_tokenizer import parse_settings, train_tokenizer
 
         chosen = parse_settings({"vocab_size": vocab_size, "model": model, **settings})
-        return cls(train_tokenizer(texts, langs, text, chosen, progress))
+
+        def count_tokens(spec: TokenizerSpec, lines: Sequence[bytes]) -> int:
+            return len(cls(spec).encode_strings(lines).ids)
+
+        return cls(train_tokenizer(texts, langs, text, chosen, progress, count_tokens))
 
     def __call__(
         self,

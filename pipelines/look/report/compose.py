@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tokcore.evaluate.spread import compute_efficiency
+from tokcore.learn.parallel_text import take_odd_lines
 from tokcore.look.vocabulary_curve import count_tokens_by_size
 from tokcore.models.bpe import is_learned
 from tokcore.tokenizer.tokenizer import Tokenizer
@@ -67,7 +68,7 @@ def make_report(output: Output, wishes: Wishes, progress: StageProgress) -> dict
     build = output.add_up_build()
     own = load_tokenizer(output.url)
     tokenizers = {OWN: own, **wishes.against}
-    parallel = _read_parallel(wishes)  # what may be refused comes before what takes long
+    parallel = _read_parallel(wishes, output)  # what may be refused comes before what takes long
     with progress.stage("read", build.totals.records.documents, "documents") as phase:
         read = read_all_shards(output.require_all(SHARDS), own, wishes.sample, phase.advance)
     drawn = _spell_drawn(read, own, build)
@@ -131,19 +132,26 @@ class _ParallelText(NamedTuple):
 
     lines: dict[str, list[bytes]]
     reference: str
+    even: bool  # whether these are the even lines alone, as weights followed the odd ones
 
     def compare(self, tokenizers: Mapping[str, Tokenizer], progress: StageProgress) -> dict[str, Any]:
         """The premiums of every tokenizer."""
         size_bytes = sum(len(line) for lines in self.lines.values() for line in lines)
         with progress.stage("parallel", size_bytes, minor=True) as phase:
-            return compute_premiums(tokenizers, self.lines, self.reference, phase.advance)
+            told = compute_premiums(tokenizers, self.lines, self.reference, phase.advance)
+        return {**told, "even_lines": True} if self.even else told
 
 
-def _read_parallel(wishes: Wishes) -> _ParallelText | None:
+def _read_parallel(wishes: Wishes, output: Output) -> _ParallelText | None:
     if not wishes.parallel:
         return None
     lines = read_parallel_text(wishes.parallel)
-    return _ParallelText(lines, choose_reference(list(lines), wishes.reference))
+    made = find_manifest(output.url, TOKENIZER)
+    tuned_on = made.totals.mix.get("parallel_sha256") if made is not None else None
+    even = take_odd_lines(lines).sha256 == tuned_on
+    if even:
+        lines = {lang: of[1::2] for lang, of in lines.items()}
+    return _ParallelText(lines, choose_reference(list(lines), wishes.reference), even)
 
 
 class _Drawn(NamedTuple):

@@ -370,10 +370,11 @@ def _write_mix_receipt(mix: Mapping[str, Any], languages: Mapping[str, Any]) -> 
     for lang in order:
         shares = languages.get(lang, {}).get("share_of_bytes") or {"after": None}
         rows.append([write_name(lang), Number(weights[lang]), Number(shares["after"], ".4%")])
-    parameters = [(key.replace("_", " "), make_visible(str(value))) for key, value in mix.items() if key != "weights"]
+    settings = {key: value for key, value in mix.items() if not isinstance(value, Mapping)}
     return [
         tag("h3", "Receipt of the mix that was learned from"),
-        write_facts(parameters),
+        write_facts([(key.replace("_", " "), make_visible(str(value))) for key, value in settings.items()]),
+        *(_write_parity(mix) if "parallel_tokens" in mix else []),
         write_table(
             "Weights", ["language", "weight", "share when learning"], rows, langs=() if "over" in mix else order
         ),
@@ -390,3 +391,19 @@ def _write_level(level: str, shares: Mapping[str, Any]) -> Html:
     headings = [level, "share of bytes", "share when learning"]
     langs = order if level == "lang" else ()  # which the choice of a language then leaves alone
     return write_table(f"Shares by {level}, before and after mixing", headings, rows, langs=langs)
+
+
+def _write_parity(mix: Mapping[str, Any]) -> list[Html]:
+    """Premiums that weights followed, before and after, the highest first."""
+    tokens = mix["parallel_tokens_at_first"], mix["parallel_tokens"]
+    first, last = ({lang: num / max(1, of[mix["reference"]]) for lang, num in of.items()} for of in tokens)
+    order = sorted(last, key=lambda lang: (-last[lang], lang))
+    rows: Rows = [[write_name(lang), Number(first[lang], ".3f"), Number(last[lang], ".3f")] for lang in order]
+    lines, target = mix["parallel_lines"], make_visible(str(mix["target_premium"]))
+    note = (
+        f"Weights were tuned on these {lines:,} odd lines of parallel text, for premiums of at most {target}: on other "
+        f"sentences premiums are a little higher. Above it: {make_visible(mix['above_target']) or 'none'}."
+    )
+    return [
+        write_table("Premiums that weights followed", ["language", "at first", "last"], rows, langs=order, note=note)
+    ]

@@ -182,6 +182,9 @@ def _write_premiums(premiums: Mapping[str, Any]) -> Html:
                 "p",
                 f"{premiums['lines']:,} sentences in {len(langs)} languages. A premium is the tokens of a language "
                 "divided by those of the reference. ",
+                "These are the even lines: weights of languages were tuned on the odd ones. "
+                if premiums.get("even_lines")
+                else "",
                 tag("label", "Reference: ", tag("select", *choices, id="reference")),
             ),
             place_chart("premiums", "Premium of every language, a line for each."),

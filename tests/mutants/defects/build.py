@@ -4,6 +4,14 @@ from mutants.defect import Defect, in_tests
 
 DEFECTS = (
     Defect(
+        "weights-of-another-size",
+        "a tokenizer whose weights followed the premium is cut out of a larger one, which has other weights",
+        "cut_tokenizer",
+        "or follows_size",
+        "",
+        in_tests("pipelines/test_parity_builds.py::test_a_smaller_size_has_other_weights"),
+    ),
+    Defect(
         "long-files-anywhere",
         "a file that several workers share is named as one that one worker reads alone",
         "find_long_files",

@@ -88,6 +88,7 @@ class Pathpiece(ModelType):
     uses = ("vocab_size", "allow_smaller", "min_count", "min_documents", "max_token_bytes", "superset")
     default_size = "32,768"
     learn_row_bytes = Bpe.learn_row_bytes
+    follows_premium = True
     models = (PathpieceModel,)
 
     def wrong_option(self, options: LearnOptions) -> tuple[str, str] | None:
