@@ -557,6 +557,11 @@ def _check_parity(config: BuildConfig, file: BuildFile) -> None:
         raise file.error(
             ("mix", "strategy"), f'= "parity": is for {able}, and learn.model is {config.learn.model}: change one.'
         )
+    if config.mix_levels is not None:
+        raise file.error(
+            ("mix", "over"),
+            'mixes by more than languages, and strategy = "parity" moves the weights of these: change one.',
+        )
     if len(config.vocab_sizes) > 1:
         raise file.error(
             ("learn", "vocab_size"),

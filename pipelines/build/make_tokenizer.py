@@ -15,6 +15,7 @@ import numpy as np
 
 from tokcore.errors import FormatError
 from tokcore.formats.tokenizers import vocabulary_files
+from tokcore.learn.parallel_names import pair_languages
 from tokcore.learn.rounds import MergesSoFar
 from tokcore.models import MODELS, LearnOptions
 from tokcore.tokenizer.tokenizer_spec import FILE_NAME, TokenizerSpec
@@ -209,7 +210,7 @@ def learn_from(
     merges: those of the largest size, if all slices have learned them.
     """
     if not run.options.is_local:
-        job = LearnJob(attempts, run.config, sizes, pin_parts(counted))
+        job = LearnJob(attempts, _make_worker_config(run.config, counted), sizes, pin_parts(counted))
         learned_from = dataclasses.replace(counted, split=run.config.learned_splits)
         return _learn_on_engine(run, job, estimate_memory(run.config, learned_from.most_rows, learned_from.most_bytes))
     merges_done = np.zeros(1, np.int64)
@@ -220,6 +221,14 @@ def learn_from(
         learned = learn_tokenizers(run.config, sizes, counted, threads, run.progress, merges_done, merges)
         reach("learn.learned")
     return learned
+
+
+def _make_worker_config(config: BuildConfig, counted: CountedParts) -> BuildConfig:
+    """The config without parallel text that a worker would not read: engines limit how large a job is."""
+    if config.parallel is None:
+        return config
+    named = pair_languages(counted.languages, config.parallel.lines.keys())
+    return dataclasses.replace(config, parallel=config.parallel.only(sorted({*named.values()})))
 
 
 def _count_merges(config: BuildConfig, size: int) -> int:

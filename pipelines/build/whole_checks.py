@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tokcore.learn.parallel_names import pair_languages
 from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
 from tokcore_pipelines.build.samples import Finding, SourceSample
@@ -47,6 +48,7 @@ def check_whole(
     return [
         *(_check_empty(config, samples, together) if config.counts else []),
         *_check_weights(config, together, is_whole),
+        *_check_parallel(config, together, is_whole),
         *(_check_rejected(config, samples) if is_whole else []),
         *(_check_unknown(config, samples, imported, is_whole) if imported is not None else []),
     ]
@@ -126,6 +128,19 @@ def _list_weighed(name: str, table: MixTable | MixtureTable) -> list[tuple[str, 
         (name, [*told.weights, *told.shares] if told is not None else (), name == "mix"),
         (name, [lang for langs in table.groups.values() for lang in langs], False),
     ]
+
+
+def _check_parallel(config: BuildConfig, found: _Languages, is_whole: bool) -> Iterator[Finding]:
+    """Languages whose weights can follow no premium, as the parallel text has no sentences of theirs."""
+    if config.parallel is None:
+        return
+    paired = pair_languages(found.documents, config.parallel.lines.keys())
+    if len(paired) < 2:
+        text = f"has text of {len(paired)} of the languages ({_name(found.documents)}), and two are needed"
+        yield Finding(config.at("mix", "parallel"), text, is_whole)
+    elif missing := [lang for lang in found.documents if lang not in paired]:
+        text = f"has no text for {_name(missing)}: their weights follow no premium"
+        yield Finding(config.at("mix", "parallel"), text, False)
 
 
 def _check_rejected(config: BuildConfig, samples: Sequence[SourceSample]) -> Iterator[Finding]:

@@ -145,6 +145,8 @@ CHOICES = {
     "pathpiece, 0.5, 2.5, 3": Choice("o200k", _temperature("0.5", "2.5", "3"), "pathpiece"),
     "parity": Choice("o200k", _temperature(*map(str, DEFAULT)), target_premium=DEFAULT_TARGET),
     "pathpiece, parity": Choice("o200k", _temperature(*map(str, DEFAULT)), "pathpiece", DEFAULT_TARGET),
+    "parity 1.45": Choice("o200k", _temperature("0.6", "1.5", "4"), target_premium=Decimal("1.45")),
+    "pathpiece, parity 1.45": Choice("o200k", _temperature("0.6", "1.5", "4"), "pathpiece", Decimal("1.45")),
 }
 
 

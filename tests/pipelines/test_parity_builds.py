@@ -23,6 +23,7 @@ from support.builds import (
     tree,
     write,
 )
+from support.slices import SliceProcesses
 from support.updates import update_here
 
 import tokcore as api
@@ -32,10 +33,12 @@ from tokcore_pipelines.build.build import Build
 from tokcore_pipelines.build.commit import find_manifest
 from tokcore_pipelines.build.output import read_output
 from tokcore_pipelines.check.verify import verify
+from tokcore_pipelines.local.memory import Available
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.look.report.compose import Wishes, make_report
 from tokcore_pipelines.look.report.page import write_page
+from tokcore_pipelines.work import learn_model
 from tokcore_schemas.changed_settings import describe_changed_settings
 from tokcore_schemas.config import load_config
 from tokcore_schemas.stage_table import TOKENIZER
@@ -110,9 +113,9 @@ def test_workers_order_and_the_cut_of_files_change_nothing(folder, tmp_path):
 
 
 def test_slices_give_the_same_bytes(folder, tmp_path):
-    for part in ("2/2", "1/2"):
-        done = tokcore("build", folder / "build.toml", "--output", tmp_path / "out", "--slice", part)
-    assert done.returncode == 0, done.stderr
+    with SliceProcesses(folder / "build.toml", tmp_path / "out", 2) as slices:
+        hosts = [slices.start(number) for number in (1, 2)]
+        assert [host.wait()[0] for host in hosts] == [0, 0]
     assert read_root(tmp_path / "out") == read_root(folder / "out")
 
 
@@ -125,10 +128,24 @@ def test_a_killed_build_goes_on_to_the_same_bytes(folder, tmp_path, point):
     assert tree(tmp_path / "out" / "tokenizer") == tree(folder / "out" / "tokenizer")
 
 
+def test_rows_that_do_not_fit_in_memory_give_the_same(tmp_path, monkeypatch):
+    make_corpus(tmp_path)
+    path = build_file(tmp_path, settings=MODELS["bpe"])
+    from_memory = run(path, tmp_path / "memory")
+    monkeypatch.setattr("tokcore_pipelines.work.learn_memory.find_available", lambda: Available(500, "a limit"))
+    monkeypatch.setattr(learn_model, "READ_BYTES", 0)
+    monkeypatch.setattr(learn_model, "LEAST_BYTES", 1)
+    spilled: list[int] = []
+    spill = learn_model.spill
+    monkeypatch.setattr(learn_model, "spill", lambda *rows: spilled.append(1) or spill(*rows))
+    assert run(path, tmp_path / "disk").root == from_memory.root
+    assert len(spilled) == read_mix(tmp_path / "disk")["rounds"] > 1
+
+
 def test_it_is_said_who_pays_more(folder, tmp_path):
     done = tokcore("build", folder / "build.toml", "--output", tmp_path / "out")
-    rounds = [line for line in done.stderr.splitlines() if f" of {ROUNDS}: premiums up to " in line]
-    assert len(rounds) == ROUNDS == read_mix(folder / "out")["rounds"]
+    rounds = [line for line in done.stderr.splitlines() if f" of up to {ROUNDS}: premiums up to " in line]
+    assert len(rounds) == read_mix(folder / "out")["rounds"] > 1
     mix = read_mix(folder / "out")
     above = ", ".join(
         f"{lang} {mix['parallel_tokens'][lang] / mix['parallel_tokens']['en']:.3f}"
@@ -186,7 +203,7 @@ def test_one_call_in_python_gives_the_same_tokenizer(folder):
     config = load_config(str(folder / "build.toml"))
     numbers = {"en": 30, "hi": 12, "ru": 30, "zh": 30}
     given = {lang: (folder / "parallel" / f"{lang}.txt").read_text().split("\n") for lang in LANGS}
-    for parallel in (folder / "parallel", given):
+    for threads, parallel in ((1, folder / "parallel"), (3, given)):
         mix = {"strategy": "parity", "parallel": parallel, "target_premium": 1.2, "alpha": 1, "density": 0}
         trained = api.Tokenizer.train(
             [text for lang, num in numbers.items() for text in texts(lang, num)],
@@ -194,6 +211,7 @@ def test_one_call_in_python_gives_the_same_tokenizer(folder):
             vocab_size=400,
             model=config.learn.model,
             mix=mix,
+            threads=threads,
         )
         assert trained.fingerprint == api.Tokenizer.load(folder / "out").fingerprint
     with pytest.raises(ConfigError, match=r"mix\.parallel is missing"):
@@ -237,6 +255,33 @@ def test_the_report_judges_by_the_even_lines(folder):
 def test_wrong_settings_name_the_key(settings, message):
     with pytest.raises(ConfigError, match=message):
         make_config(settings)
+
+
+def test_files_are_named_as_flores_has_them(folder, tmp_path):
+    make_corpus(tmp_path)
+    for lang, name in (("en", "eng_Latn"), ("zh", "zho_Hans"), ("ru", "rus_Cyrl")):
+        (tmp_path / "parallel" / f"{lang}.txt").rename(tmp_path / "parallel" / f"{name}.txt")
+    run(build_file(tmp_path, settings="[plan]" + settings_of(folder)), tmp_path / "out")
+    mix, own = read_mix(tmp_path / "out"), read_mix(folder / "out")
+    assert mix["parallel_sha256"] != own["parallel_sha256"]
+    assert {**mix, "parallel_sha256": ""} == {**own, "parallel_sha256": ""}
+
+
+def test_languages_without_text_are_named_before_anything_is_counted(tmp_path):
+    make_corpus(tmp_path)
+    path = build_file(tmp_path, settings=MODELS["bpe"])
+    assert "their weights follow no premium" not in tokcore("check", path).stdout
+    (tmp_path / "parallel" / "hi.txt").unlink()
+    done = tokcore("check", path)
+    assert done.returncode == 0
+    assert "has no text for hi: their weights follow no premium" in " ".join((done.stdout + done.stderr).split())
+    for lang in ("ru", "zh"):
+        (tmp_path / "parallel" / f"{lang}.txt").unlink()
+    done = tokcore("check", path)
+    assert done.returncode != 0
+    assert "has text of 1 of the languages (en, hi, ru, zh), and two are" in " ".join(
+        (done.stdout + done.stderr).split()
+    )
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path):

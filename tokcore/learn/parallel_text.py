@@ -71,6 +71,10 @@ class OddLines:
     lines: Mapping[str, Sequence[bytes]] = dataclasses.field(repr=False)
     sha256: str
 
+    def only(self, names: Iterable[str]) -> OddLines:
+        """Without the lines of languages that are not named, which no weight can follow; the hash stays."""
+        return OddLines({name: self.lines[name] for name in names}, self.sha256)
+
 
 def take_odd_lines(text: Mapping[str, Sequence[bytes]]) -> OddLines:
     """The first, third, ... line of each language. How files are compressed, and the even lines, change nothing.

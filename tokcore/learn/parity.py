@@ -17,6 +17,7 @@ from typing import NamedTuple, TypeVar
 
 from tokcore.errors import LearnError
 from tokcore.learn.language_weights import Mix, raise_weights
+from tokcore.learn.parallel_names import pair_languages
 from tokcore.learn.parallel_text import FIRST_REFERENCES, OddLines
 
 DEFAULT_TARGET = Decimal("1.5")
@@ -62,12 +63,13 @@ def learn_by_premium(
     the first.
     Raises LearnError if fewer than two languages have parallel text.
     """
-    langs = sorted(lang for lang in odd.lines if lang in mix.weights)
+    named = pair_languages(sorted(mix.weights), odd.lines.keys())
+    langs = [*named]
     if len(langs) < 2:
         raise LearnError(
             f"mix.parallel: has text of {len(langs)} of the languages that are learned from, and two are needed: it "
             f"has {_name(sorted(odd.lines))}, and the corpus {_name(sorted(mix.weights))}. A file is named as the "
-            f"corpus names its language: sw.txt"
+            f"corpus names its language, or as FLORES-200 does: sw.txt, swh_Latn.txt"
         )
     reference = choose_reference(langs, sizes_bytes)
     factors = dict.fromkeys(langs, ONE)
@@ -76,7 +78,7 @@ def learn_by_premium(
     for number in range(1, ROUNDS + 1):
         mixed = raise_weights(mix, sizes_bytes, {lang: Fraction(factors[lang], ONE) for lang in langs})
         learned = learn(mixed)
-        tokens = {lang: count_tokens(learned, odd.lines[lang]) for lang in langs}
+        tokens = {lang: count_tokens(learned, odd.lines[named[lang]]) for lang in langs}
         rounds.append(Round(number, tokens, reference, target))
         on_round(rounds[-1])
         judged = compute_excess(tokens, reference, target), sum(tokens.values())
@@ -91,7 +93,7 @@ def learn_by_premium(
     told: dict[str, str | int | dict[str, int]] = {
         "target_premium": format(target.normalize(), "f"),
         "parallel_sha256": odd.sha256,
-        "parallel_lines": len(odd.lines[reference]),
+        "parallel_lines": len(odd.lines[named[reference]]),
         "reference": reference,
         "rounds": len(rounds),
         "round": chosen.number,
@@ -144,13 +146,13 @@ def describe_round(told: Round) -> str:
     """What a round gave, in a line.
 
     >>> describe_round(Round(2, {"en": 10, "km": 17, "de": 12}, "en", Decimal("1.5")))
-    'round 2 of 6: premiums up to 1.700, above 1.5: km 1.700'
+    'round 2 of up to 6: premiums up to 1.700, above 1.5: km 1.700'
     """
     base = max(1, told.tokens[told.reference])
     premiums = {lang: f"{num / base:.3f}" for lang, num in told.tokens.items()}
     highest = max(told.tokens, key=lambda lang: told.tokens[lang])
     above = _name([f"{lang} {premiums[lang]}" for lang in told.above]) if told.above else "none"
-    return f"round {told.number} of {ROUNDS}: premiums up to {premiums[highest]}, above {told.target}: {above}"
+    return f"round {told.number} of up to {ROUNDS}: premiums up to {premiums[highest]}, above {told.target}: {above}"
 
 
 def describe_parity(mix: Mapping[str, object]) -> list[str]:
