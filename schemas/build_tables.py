@@ -458,9 +458,6 @@ class MixTable(LeveledTable):
         strategies=("parity",),
     )
 
-    def __repr__(self) -> str:
-        return _show_settings(self)
-
     @property
     def begins_with(self) -> str:
         """The strategy of the weights that are there before any follow a premium."""
