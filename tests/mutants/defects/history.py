@@ -299,8 +299,8 @@ DEFECTS = (
         "workers-overlook",
         "workers look through the first shard of an output alone",
         "find_removed",
-        "looked = dict(pool.run_all((look_through, (*one, removed)) for one in shards))",
-        "looked = dict(pool.run_all((look_through, (*shards[0], removed)) for _ in shards))",
+        "in pool.run_all((look_through, (*one, removed)) for one in shards):",
+        "in pool.run_all((look_through, (*shards[0], removed)) for _ in shards):",
         in_tests("pipelines/test_remove.py::test_workers_look_through_many_documents"),
     ),
     Defect(
