@@ -247,7 +247,7 @@ def test_the_report_judges_by_the_even_lines(folder):
         ('[mix]\nstrategy = "parity"', "mix.parallel is missing: parity needs the same sentences in several languages"),
         ('[mix]\nparallel = "x"', 'mix.parallel is for strategy = "parity", and the strategy is "temperature"'),
         ("[mix]\ntarget_premium = 2", 'mix.target_premium is for strategy = "parity"'),
-        (f'{PARITY}\nover = ["lang", "source"]', "mix.over mixes by more than languages, and strategy"),
+        (f'{PARITY}\nover = ["script", "lang"]', "mix.over mixes by more than languages, and strategy"),
         (f"{PARITY}\n[learn]\nvocab_size = [300, 400]", "learn.vocab_size is a list, and with mix.strategy"),
         (f'{PARITY}\n[learn]\nmodel = "unigram"', 'parity": is for bpe and pathpiece, and learn.model is unigram'),
         ("[mix]\nstrategy = 'parity'\nparallel = 'x'\ntarget_premium = 0.9", "mix.target_premium = 0.9: expected"),
