@@ -133,6 +133,7 @@ def _make_step(function: Callable[..., Any], job: RoundsJob, pieces: Sequence[An
 def make_steps(
     job: RoundsJob, groups: list[TableGroup], on_round: Callable[[Round], None]
 ) -> Generator[Step, bool, MergesSoFar]:
+    """All rounds; what they found. on_round: hears of each. Raises LearnError if no pre-token is left to learn from."""
     yield _make_step(deal_tables, job, groups)
     parts = [PartOfWords(number) for number in range(job.num_parts)]
     yield _make_step(gather_words, job, parts)
