@@ -30,7 +30,7 @@ _VOCAB_SIZE, _ROWS, _TRIES = 8192, 400_000, 40
 
 @command(
     "tokcore mix-search BUILD.toml --target hi=6.5 --target en=97%",
-    "tokcore mix-search BUILD.toml --target premium=1.5 --parallel flores --tries 60 -o path.svg",
+    "tokcore mix-search BUILD.toml --target premium=1.5 --parallel flores",
 )
 @BUILD_FILE
 @click.option(

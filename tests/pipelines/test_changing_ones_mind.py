@@ -37,6 +37,7 @@ from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_schemas.build_tables import TABLES
 from tokcore_schemas.changed_settings import _iterate_settings, describe_changed_settings
 from tokcore_schemas.config import load_config
+from tokcore_schemas.levels import LevelsConfig
 from tokcore_schemas.stage_manifests import NaturalMix, StageConfigs
 from tokcore_schemas.stage_table import BUILD, COUNTS, STAGES, get_stage, list_following
 
@@ -137,6 +138,7 @@ def test_every_setting_of_a_stage_is_a_key_of_the_build_file(corpus):
     for part in (configs.counts, configs.tokenizer, configs.shards):
         for field in dataclasses.fields(part):
             others = {"mix": NaturalMix("natural"), "plugins": {"toy": "toy 1.0"}, "metadata": (("x", "bool"),)}
+            others["levels"] = LevelsConfig(("lang", "source"), {})
             other = others.get(field.name, _another(getattr(part, field.name)))
             assert describe_changed_settings(part, dataclasses.replace(part, **{field.name: other})), field.name
     assert describe_changed_settings(StageConfigs(configs.tokenizer, configs.shards, configs.counts), configs) == []

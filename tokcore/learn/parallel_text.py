@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-import zstandard
+import pyarrow as pa
 
 from tokcore.errors import ConfigError
 from tokcore.files.canonical_json import hash_sha256, write_canonical_json
@@ -56,8 +56,8 @@ def parse_parallel_text(names: Iterable[str], read: Callable[[str], bytes], plac
 
 def _decompress(data: bytes, place: str) -> bytes:
     try:
-        decompressed = zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True).read(_MOST_BYTES + 1)
-    except zstandard.ZstdError as error:
+        decompressed = pa.input_stream(pa.BufferReader(data), compression="zstd").read(_MOST_BYTES + 1)
+    except OSError as error:
         raise ConfigError(f"{place}: is no zstd file, or is damaged: {error}") from error
     if len(decompressed) > _MOST_BYTES:
         raise ConfigError(f"{place}: more than {_MOST_BYTES} bytes: take fewer sentences")
