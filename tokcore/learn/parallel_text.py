@@ -56,7 +56,7 @@ def parse_parallel_text(names: Iterable[str], read: Callable[[str], bytes], plac
 
 def _decompress(data: bytes, place: str) -> bytes:
     try:
-        decompressed = pa.input_stream(pa.BufferReader(data), compression="zstd").read(_MOST_BYTES + 1)
+        decompressed: bytes = pa.input_stream(pa.BufferReader(data), compression="zstd").read(_MOST_BYTES + 1)
     except OSError as error:
         raise ConfigError(f"{place}: is no zstd file, or is damaged: {error}") from error
     if len(decompressed) > _MOST_BYTES:
