@@ -79,7 +79,8 @@ def gather_beside(job: EncodeJob, part: ShufflePart) -> PartGathered:
     with contextlib.ExitStack() as stack:
         # Nothing is recorded on the way: most of a part is taken over, or written in one go.
         streams = ShardStreams(job, part.number, part.result_key, stack, resumes=False)
-        own = _open_streams(job, part, before, streams)
+        ordered = stack.enter_context(contextlib.closing(OrderedShards(before.source, before.facts.num_parts)))
+        own = _open_streams(job, part, before, ordered, streams)
         for low, high in _make_steps(part, own.values()):
             new = _read_new(job, part, low, high)
             for stream, documents in _deal(streams, new).items() if new is not None else ():
@@ -91,14 +92,13 @@ def gather_beside(job: EncodeJob, part: ShufflePart) -> PartGathered:
 
 
 def _open_streams(
-    job: EncodeJob, part: ShufflePart, before: Before, streams: ShardStreams
+    job: EncodeJob, part: ShufflePart, before: Before, ordered: OrderedShards, streams: ShardStreams
 ) -> dict[Stream, _StreamBeside]:
     """All folders and splits that have documents in the part."""
     old = defaultdict[Stream, list[_Old]](list)
     for one in _list_old(job, part, before):
         old[one.shard.facts.folder, one.shard.facts.split].append(one)
     new = _find_new_heads(job, part, streams)
-    ordered = OrderedShards(before.source, before.facts.num_parts)
     return {
         stream: _StreamBeside(job, part, before, ordered, streams, stream, old[stream], new.get(stream))
         for stream in sorted({*old, *new})

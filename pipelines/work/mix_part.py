@@ -125,19 +125,19 @@ def count_part(job: MixJob, number: int) -> PartMeasured:
     totals: dict[Group, tuple[int, int]] = {}
     cells: dict[Group, np.ndarray[tuple[int], np.dtype[np.int64]]] = {}
     validation = [0, 0]
-    shards = OrderedShards(job.source, job.num_source_parts)
-    for split, batch, places in shards.read(number):
-        lengths = np.diff(batch.offsets)
-        if split == "validation":
-            validation[0] += batch.num_documents
-            validation[1] += int(lengths.sum())
-            continue
-        of_cells = find_cells(places)
-        for group, where in _group_documents(job, batch, names):
-            documents, tokens = totals.get(group, (0, 0))
-            totals[group] = documents + len(where), tokens + int(lengths[where].sum())
-            added = cells.setdefault(group, np.zeros(NUM_CELLS, np.int64))
-            np.add.at(added, of_cells[where], lengths[where])
+    with contextlib.closing(OrderedShards(job.source, job.num_source_parts)) as shards:
+        for split, batch, places in shards.read(number):
+            lengths = np.diff(batch.offsets)
+            if split == "validation":
+                validation[0] += batch.num_documents
+                validation[1] += int(lengths.sum())
+                continue
+            of_cells = find_cells(places)
+            for group, where in _group_documents(job, batch, names):
+                documents, tokens = totals.get(group, (0, 0))
+                totals[group] = documents + len(where), tokens + int(lengths[where].sum())
+                added = cells.setdefault(group, np.zeros(NUM_CELLS, np.int64))
+                np.add.at(added, of_cells[where], lengths[where])
     measured = (
         Measured(lang, source, *of, tuple(cells[lang, source, partition].tolist()), partition=partition)
         for (lang, source, partition), of in sorted(totals.items())
@@ -252,24 +252,24 @@ class Tally:
 def iterate_part(job: MixJob, number: int, tally: Tally) -> Iterator[Mixed]:
     """The documents of a part of the mixture in order, some at a time; the tally is complete at the end."""
     names = read_source_names(job.source.output, job.plan_sha256)
-    shards = OrderedShards(job.source, job.num_source_parts)
     num_segments = job.num_segments
-    for segment, copies_of in _list_segments(job, number):
-        found: list[Mixed] = []
-        for source, copies in copies_of.items():
-            for split, batch, places in shards.read(source, num_segments, reader=source ^ segment):
-                for copy, where in _choose_documents(job, split, batch, places, copies, names, tally):
-                    moved = place_copies(places[where], copy, segment, num_segments)
-                    is_validation = np.full(len(where), split == "validation")
-                    own = batch if len(where) == batch.num_documents else batch.take(where.tolist())
-                    found.append(Mixed(own, moved, is_validation))
-        if not found:
-            continue
-        ordered = _put_in_order(found)
-        del found
-        # A few at a time, because writers copy what they get.
-        for first in range(0, len(ordered.places), _WRITTEN_DOCUMENTS):
-            yield ordered.slice(first, min(first + _WRITTEN_DOCUMENTS, len(ordered.places)))
+    with contextlib.closing(OrderedShards(job.source, job.num_source_parts)) as shards:
+        for segment, copies_of in _list_segments(job, number):
+            found: list[Mixed] = []
+            for source, copies in copies_of.items():
+                for split, batch, places in shards.read(source, num_segments, reader=source ^ segment):
+                    for copy, where in _choose_documents(job, split, batch, places, copies, names, tally):
+                        moved = place_copies(places[where], copy, segment, num_segments)
+                        is_validation = np.full(len(where), split == "validation")
+                        own = batch if len(where) == batch.num_documents else batch.take(where.tolist())
+                        found.append(Mixed(own, moved, is_validation))
+            if not found:
+                continue
+            ordered = _put_in_order(found)
+            del found
+            # A few at a time, because writers copy what they get.
+            for first in range(0, len(ordered.places), _WRITTEN_DOCUMENTS):
+                yield ordered.slice(first, min(first + _WRITTEN_DOCUMENTS, len(ordered.places)))
 
 
 def _list_segments(job: MixJob, number: int) -> Iterator[tuple[int, dict[int, list[int]]]]:
@@ -350,17 +350,17 @@ def _take_over_part(job: MixJob, part: MixPart) -> PartMixed | None:
     if not {source * job.num_source_parts // job.num_segments for source in read} <= _find_equal_parts(job):
         return None
     names, tally = read_source_names(job.source.output, job.plan_sha256), Tally()
-    ordered = OrderedShards(job.source, job.num_source_parts)
-    for (segment, copies_of), (_, had) in zip(own, theirs, strict=True):
-        for source in {**copies_of, **had}:
-            for split, batch, places in ordered.read(source, job.num_segments, reader=source ^ segment):
-                told = (split, batch, places)
-                chosen = [*_choose_documents(job, *told, copies_of.get(source, ()), names, tally)]
-                if job.copies == before.copies:
-                    continue
-                others = [*_choose_documents(as_before, *told, had.get(source, ()), names, Tally())]
-                if [(copy, where.tolist()) for copy, where in chosen] != [(c, w.tolist()) for c, w in others]:
-                    return None
+    with contextlib.closing(OrderedShards(job.source, job.num_source_parts)) as ordered:
+        for (segment, copies_of), (_, had) in zip(own, theirs, strict=True):
+            for source in {**copies_of, **had}:
+                for split, batch, places in ordered.read(source, job.num_segments, reader=source ^ segment):
+                    told = (split, batch, places)
+                    chosen = [*_choose_documents(job, *told, copies_of.get(source, ()), names, tally)]
+                    if job.copies == before.copies:
+                        continue
+                    others = [*_choose_documents(as_before, *told, had.get(source, ()), names, Tally())]
+                    if [(copy, where.tolist()) for copy, where in chosen] != [(c, w.tolist()) for c, w in others]:
+                        return None
     taken = []
     for shard in list_shards_by_item(before.mixed).get(part.number, []):
         for _ in read_shard(before.mixed.output, shard, before.mixed.stage):

@@ -25,7 +25,7 @@ _MOST_PROVENANCES = 256
 
 
 class OrderedShards:
-    """The documents of shuffled shards. Neighbouring intervals are read best in ascending order."""
+    """The documents of shuffled shards. Neighbouring intervals are read best in ascending order. Close it then."""
 
     def __init__(self, source: ShardSource, num_parts: int) -> None:
         """num_parts: of the shuffle. Raises StageError if the shards are not those that the stage was started with."""
@@ -72,6 +72,12 @@ class OrderedShards:
                 self._provenances.popitem(last=False)
         self._provenances.move_to_end(stem)
         return self._provenances[stem]
+
+    def close(self) -> None:
+        """Free what reading holds: of a shard in a store, its copy on this machine."""
+        for cursor in self._open.values():
+            cursor.close()
+        self._open.clear()
 
     def _get_cursor(self, reader: int, shard: ShardRef) -> _Cursor:
         key = (reader, shard.facts.stem)
