@@ -138,6 +138,20 @@ def test_there_is_one_part_and_nothing_to_compact(corpus):
 
 
 @pytest.mark.parametrize("built", ["all"], indirect=True)
+def test_the_mixture_and_the_rows_open_at_relative_places(corpus, monkeypatch):
+    remove_here(corpus, GONE)
+    for stage in ("mixed", "packed"):
+        [part] = read_log(str(corpus / "out")).parts()
+        expected = [ids.tolist() for ids in package.open_shards(corpus / "out" / part.path / stage)]
+        assert expected != [ids.tolist() for ids in package.open_shards(corpus / "out")]
+        monkeypatch.chdir(corpus)
+        for place in (corpus / "out" / stage, f"out/{stage}", f"./out/{stage}/"):
+            assert [ids.tolist() for ids in package.open_shards(place)] == expected
+        monkeypatch.chdir(corpus / "out")
+        assert [ids.tolist() for ids in package.open_shards(stage)] == expected
+
+
+@pytest.mark.parametrize("built", ["all"], indirect=True)
 def test_expired_commits_leave_nothing(corpus):
     remove_here(corpus, GONE)
     before = {path.parent.name for path in (corpus / "out").rglob("*.arrow")}

@@ -73,7 +73,7 @@ def list_parts(place: str, at: int | None = None) -> list[str]:
     """
     place = place.rstrip("/") or place
     if (output := _find_output(place, "log/1.json")) is not None:
-        return [f"{part}{place[len(output) :]}" for part in list_parts(output, at)]
+        return [f"{part}/{place.rpartition('/')[2]}" for part in list_parts(output, at)]
     files = [*_read_all(place)]
     if at is not None and not 0 <= at <= len(files):
         raise ConfigError(f"at = {at}: {place} has the commits 0 to {len(files)}")
