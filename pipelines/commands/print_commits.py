@@ -30,7 +30,10 @@ def describe_log(output: str) -> list[dict[str, Any]]:
         "added": [OWN],
         "dropped": [],
     }
-    commits = [first, *(_describe_commit(output, commit) for commit in log.commits)]
+    commits, earlier = [first], set[str]()
+    for commit in log.commits:
+        commits.append(_describe_commit(output, commit, earlier))
+        earlier.update(part.path for part in commit.added)
     of_commits: dict[int, list[str]] = {}
     for fingerprint, made in list_beside(output).items():
         of_commits.setdefault(find_commit_of(log, made), []).append(f"{FOLDER}/{fingerprint}")
@@ -40,12 +43,15 @@ def describe_log(output: str) -> list[dict[str, Any]]:
     ]
 
 
-def _describe_commit(output: str, commit: Commit) -> dict[str, Any]:
-    dates = [describe_commit_date(locate_part(output, part), BUILD).removeprefix(" on ") for part in commit.added]
+def _describe_commit(output: str, commit: Commit, earlier: Collection[str]) -> dict[str, Any]:
+    """earlier: paths of the parts that commits before it have added."""
+    new = [part for part in commit.added if part.path not in earlier]
+    dates = [describe_commit_date(locate_part(output, part), BUILD).removeprefix(" on ") for part in new]
     return {
         "number": commit.number,
-        # When its parts were built; a commit itself holds no time. Of one without parts, when its file was written.
-        "date": max(dates) if dates else describe_change(urls.join(output, name_commit(commit.number))),
+        # When its parts were built; a commit itself holds no time. Of one without parts, or whose parts were there
+        # before or are expired, when its file was written.
+        "date": max(dates, default="") or describe_change(urls.join(output, name_commit(commit.number))),
         "why": to_jsonable(commit.why),
         "root": commit.root,
         "totals": to_jsonable(commit.totals),
@@ -77,7 +83,8 @@ def answer_done(
 
 def print_commit(output: str, commit: Commit) -> None:
     """Print a commit of an output."""
-    print_log([_describe_commit(output, commit)])
+    before = read_log(output).commits[: commit.number - 1]
+    print_log([_describe_commit(output, commit, {part.path for one in before for part in one.added})])
 
 
 def print_log(commits: list[dict[str, Any]]) -> None:

@@ -31,6 +31,13 @@ def follows_sizes(mixed: MixtureConfig) -> bool:
     return (mixed.strategy != "weights" or mixed.levels is not None) and mixed.kept is None
 
 
+def keeps_weights(log: Log) -> bool:
+    """Whether the mixture of the newest commit has weights of an earlier one, where they follow from sizes."""
+    if log.build.config.mixed is None or not follows_sizes(log.build.config.mixed):
+        return False
+    return require_manifest(locate_part(log.output, log.parts()[-1]), MIXED).config.kept is not None
+
+
 def settle_weights(log: Log, config: BuildConfig, weights: Weights, plan: Plan) -> BuildConfig:
     """The build file of the part that is to be made: with the weights of the newest commit, if these are kept.
 

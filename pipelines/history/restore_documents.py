@@ -70,8 +70,8 @@ class Restore:
             missing = [(kind, name) for kind, name, found in names if not found]
             if missing and not self.allow_missing:
                 raise ConfigError(
-                    f"{redact(self.output)}: {describe_missing(missing)} was never removed. Correct the name, or "
-                    f"pass --allow-missing. Nothing was changed."
+                    f"{redact(self.output)}: {describe_missing(missing)} {_be(len(missing))} never removed. Correct "
+                    f"what is wrong, or pass --allow-missing. Nothing was changed."
                 )
             refuse_final(log, before, names)
             of_names = {before.spell(kind, one) for kind, _, found in names for one in found}
@@ -108,8 +108,8 @@ class Restore:
         missing += [(kind, name) for kind, name, found in others if not found]
         if missing and not self.allow_missing:
             raise ConfigError(
-                f"{redact(self.output)}: {describe_missing(missing, num)} was never removed. Correct the names, or "
-                f"pass --allow-missing. Nothing was changed."
+                f"{redact(self.output)}: {describe_missing(missing, num)} {_be(num)} never removed. Correct what is "
+                f"wrong, or pass --allow-missing. Nothing was changed."
             )
         final = frozenset(itertools.islice(list_final(log, wanted), MOST_NAMED))
         first = next((one for one in ids if before.spell("id", one) in final), None) if final else None
@@ -140,6 +140,10 @@ class Restore:
     def _list_read_again(self, log: Log, after: Tombstones | None) -> Iterator[str]:
         parts = {part: read_part_files(self.output, part) for part in log.parts()}
         return list_restored_files(self.output, parts, after)
+
+
+def _be(num: int) -> str:
+    return "was" if num == 1 else "were"
 
 
 def refuse_final(log: Log, before: OpenedTombstones, names: Sequence[tuple[Kind, str, Sequence[str]]]) -> None:

@@ -23,7 +23,7 @@ from tokcore_pipelines.build.read_log import Log, read_log, read_part
 from tokcore_pipelines.build.settle_counting import settle_counting
 from tokcore_pipelines.build.settle_languages import describe_kept_spelling, settle_languages
 from tokcore_pipelines.history.input_files_held import HeldFiles, read_part_files, strip_settings
-from tokcore_pipelines.history.kept_weights import Weights, follows_sizes, settle_weights
+from tokcore_pipelines.history.kept_weights import Weights, follows_sizes, keeps_weights, settle_weights
 from tokcore_pipelines.history.make_commit import (
     NewPart,
     PartBuilder,
@@ -324,7 +324,7 @@ class Update:
         removed = gone if self.vanished == "remove" else []
         going = {*changed, *removed}
         dropped = {held[uri].part for uri in going}
-        if self._is_whole and (new or going):
+        if self._is_whole and (new or going or (self.weights == "all" and keeps_weights(self.log))):
             dropped = {*held.parts}
         others = [
             file.uri for path in held.parts if path in dropped for file in held.parts[path] if file.uri not in going

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -17,6 +19,7 @@ import tokcore as package
 from tokcore.errors import ConfigError, FormatError
 from tokcore_pipelines.build.read_log import read_log
 from tokcore_pipelines.check.verify import verify
+from tokcore_pipelines.history.expire_commits import expire
 from tokcore_pipelines.history.remove_documents import Remove
 from tokcore_pipelines.history.restore_documents import Restore
 from tokcore_pipelines.local.run_options import RunOptions
@@ -132,6 +135,31 @@ def test_a_restoration_says_when_why_and_by_whom(corpus):
     (told, *_) = reversed(json.loads(tokcore("log", corpus / "out", "--json").stdout))
     assert told["date"].endswith(" UTC")  # though it has added no part
     assert told["date"] in first
+
+
+@pytest.mark.parametrize("built", [""], indirect=True)
+def test_a_commit_has_its_own_date_though_its_part_is_older_or_expired(corpus):
+    remove(corpus, ["a-3"])
+    for _ in range(2):
+        remove_here(corpus, sources=["d.jsonl"])
+        Restore(str(corpus / "out"), sources=("d.jsonl",)).run()
+        update_here(corpus / "build.toml", corpus / "out")
+    log = read_log(str(corpus / "out"))
+    assert log.commits[6].added
+    assert {*log.commits[6].added} <= {*log.commits[3].added}  # the same part once more
+    for number in range(1, log.newest + 1):  # each was written in a year of its own
+        then = datetime.datetime(2030 + number, 1, 1, tzinfo=datetime.UTC).timestamp()
+        os.utime(corpus / "out" / "log" / f"{number}.json", (then, then))
+    dates = read_dates(corpus)
+    assert not dates[1].startswith("2031")  # when its parts were built
+    assert not dates[4].startswith("2034")
+    assert [dates[number][:4] for number in (3, 5, 6, 7)] == ["2033", "2035", "2036", "2037"]
+    expire(str(corpus / "out"), keep=1)
+    assert read_dates(corpus)[1][:4] == "2031"  # its part is gone
+
+
+def read_dates(folder: Path) -> list[str]:
+    return [one["date"] for one in json.loads(tokcore("log", folder / "out", "--json").stdout)]
 
 
 def write_ids(folder: Path) -> Path:

@@ -113,6 +113,20 @@ def test_kept_weights_move_no_other_document(corpus):
     require_sound(corpus)
 
 
+def test_all_ends_kept_weights_though_no_input_changed(corpus):
+    write_documents(corpus, "en/e.jsonl", 40)
+    update(corpus, "keep")
+    assert update(corpus) is None
+    commit = update(corpus, "all")
+    assert (commit.why.new, commit.why.read_again, commit.why.kept_weights) == (0, 0, False)
+    require_sound(corpus)
+    build_fresh(corpus / "build.toml", corpus / "fresh", corpus / "out")
+    for stage in ("mixed", "packed"):
+        mine, theirs = (package.open_shards(corpus / place / stage, "all") for place in ("out", "fresh"))
+        assert [ids.tolist() for ids in mine] == [ids.tolist() for ids in theirs]
+    assert update(corpus, "all") is None
+
+
 def test_kept_weights_of_partitions(tmp_path):
     folder = build_mixed(tmp_path, 'partition_by = ["lang"]\n' + TEMPERATURE + 'over = "lang"\n')
     before = count_copies(folder)

@@ -192,7 +192,7 @@ def test_some_or_all_come_back(corpus):
     assert update(corpus) is None
     # All that are left, with many that were never removed.
     back = read_ids(write_ids(corpus, GONE, MORE + 5))
-    with pytest.raises(ConfigError, match=r"the id 'a-3', the id 'other-10050', .* and 3 more was never removed"):
+    with pytest.raises(ConfigError, match=r"the id 'a-3', the id 'other-10050', .* and 3 more were never removed"):
         restore(corpus, back)
     dry = restore(corpus, back, allow_missing=True, dry_run=True)
     assert (dry.commit, dry.names) == (None, MORE + 2)

@@ -41,7 +41,7 @@ DEFECTS = (
         "duplicates-by-part",
         "an update of an output without duplicates compares new documents with each other alone",
         "Update._compare",
-        "if self._is_whole and (new or going):",
+        'if self._is_whole and (new or going or (self.weights == "all" and keeps_weights(self.log))):',
         "if self._is_whole and going:",
         in_tests("pipelines/test_dedup.py::test_an_update_is_a_build_of_all_files"),
     ),
@@ -174,6 +174,24 @@ DEFECTS = (
         """return [f"{part}/{place.rpartition('/')[2]}" for part in list_parts(output, at)]""",
         'return [f"{part}{place[len(output) :]}" for part in list_parts(output, at)]',
         in_tests("pipelines/test_shuffled_history.py::test_the_mixture_and_the_rows_open_at_relative_places"),
+    ),
+    Defect(
+        "kept-for-ever",
+        "weights of a mixture that were kept stay so until an input changes, whatever is chosen",
+        "Update._compare",
+        'if self._is_whole and (new or going or (self.weights == "all" and keeps_weights(self.log))):',
+        "if self._is_whole and (new or going):",
+        in_tests("pipelines/test_kept_weights.py::test_all_ends_kept_weights_though_no_input_changed"),
+    ),
+    Defect(
+        "dates-of-parts",
+        "a commit whose part came back has the date of the commit that made the part",
+        "print_commits.py: _describe_commit",
+        "for part in commit.added if part.path not in earlier]",
+        "for part in commit.added]",
+        in_tests(
+            "pipelines/test_final_removals.py::test_a_commit_has_its_own_date_though_its_part_is_older_or_expired"
+        ),
     ),
     Defect(
         "mixtures-stay",
