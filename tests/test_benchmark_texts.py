@@ -15,6 +15,7 @@ import zstandard
 sys.path.insert(0, str(Path(__file__).parent / "benchmarks"))
 import fairness
 import texts
+from support.vocabularies import published_encoding, rank_file_bytes
 
 from tokcore import Tokenizer
 from tokcore.models.bpe import LearnedModel
@@ -78,6 +79,22 @@ _WORDS = (
     ("en", 3, ["some", "words", "that", "come", "one", "after", "the", "other", "and", "more"]),
     ("de", 5, ["manche", "Wörter", "die", "aufeinander", "folgen", "und", "noch", "einige", "mehr"]),
 )
+
+
+def test_published_tokenizers_stand_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(fairness, "PREDICTED", ("en", "de"))
+    file = tmp_path / "cl100k.tiktoken"
+    file.write_bytes(rank_file_bytes("cl100k"))
+    given = {lang: [" ".join(words[i % 7 :]) + f" {i}" for i in range(20)] for lang, _, words in _WORDS}
+    given["code-c"] = ["int main(void);"]
+    sentences = {lang: [b"", " ".join(words).encode()] for lang, _, words in _WORDS}
+    row = fairness.tabulate_published([file], given, given, sentences).rows[0]
+    num_tokens = {text: len(published_encoding("cl100k").encode(text)) for of in given.values() for text in of}
+    assert row[:2] == ["cl100k", "100,277"]
+    assert row[2] == f"{sum(len(text.encode()) for text in num_tokens) / sum(num_tokens.values()):.3f}"
+    assert row[4] == f"{15 / num_tokens['int main(void);']:.3f}"
+    english, german = (len(published_encoding("cl100k").encode(of[1].decode())) for of in sentences.values())
+    assert row[6] == f"{german / english:.2f} de"
 
 
 def test_pages_are_ids_without_their_parts(tmp_path: Path):

@@ -1,6 +1,7 @@
 """What a mix of languages costs and gives: text per token, and tokens for the same sentences in many languages.
 
     python tests/benchmarks/fairness.py --corpus FOLDER --parallel FOLDER [--sizes 32768 131072] [--only NAME ...]
+        [--peers NAME ...] [--published FILE ...]
 
 Learns from four of five pages of the corpus (chosen by a hash of the page's id, or of the text where there is none),
 encodes the others and reports their bytes per token. All parts of a page, PAGE#0, PAGE#1 and so on, are on one side.
@@ -12,6 +13,9 @@ folder in the corpus, English with its 1 among them. Nothing here is timed.
 
 Bits per byte of ten languages are those of docs/reference/prediction.md, learned from 1 MB of the pages to learn from.
 They stand beside those of the first row, with margins of the difference: all rows of a table have the same size.
+
+--peers adds what other libraries learn from the same pages. --published adds tokenizers as they are (tokenizer.json,
+rank files of tiktoken, SentencePiece's .model), in a table of their own: their sizes differ.
 """
 
 from __future__ import annotations
@@ -19,7 +23,9 @@ from __future__ import annotations
 import argparse
 import functools
 import hashlib
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 from measuring import Table
+from peers import bpe_trainer, untrained_tokenizer
 from texts import documents
 
 from tokcore import Tokenizer, count_pretokens
@@ -203,6 +210,55 @@ def _learn_weighed(counted: Counted, choice: Choice, vocab_size: int, mixed: Mix
     return Tokenizer(make_learned_spec(model, Pretokenizer.named(choice.pattern).spec, (), ()))
 
 
+def _learn_with_tokenizers(texts: Mapping[str, list[str]], vocab_size: int, folder: Path) -> Tokenizer:
+    learned = untrained_tokenizer("o200k")
+    learned.train_from_iterator((text for lang in sorted(texts) for text in texts[lang]), bpe_trainer(vocab_size))
+    learned.save(str(folder / "tokenizer.json"))
+    return Tokenizer.load(folder)
+
+
+def _learn_with_sentencepiece(texts: Mapping[str, list[str]], vocab_size: int, folder: Path) -> Tokenizer:
+    """From words and their counts, which are those of the lines and take less time."""
+    import sentencepiece
+
+    sizes = {lang: sum(len(text.encode()) for text in texts[lang]) for lang in texts}
+    weights = mix(sizes, sizes, alpha="0.3").weights
+
+    def count_words() -> Iterator[str]:
+        for lang in sorted(texts):
+            words = Counter(word for text in texts[lang] for word in text.split())
+            yield from (f"{word}\t{count * weights[lang]}" for word, count in words.items())
+
+    with (folder / "tokenizer.model").open("wb") as file:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=count_words(),
+            input_format="tsv",
+            model_writer=file,
+            model_type="bpe",
+            vocab_size=vocab_size,
+            byte_fallback=True,
+            normalization_rule_name="identity",
+            remove_extra_whitespaces=False,
+            max_sentence_length=1 << 30,
+            num_threads=2,
+            minloglevel=2,
+        )
+    return Tokenizer.load(folder)
+
+
+# What other libraries learn: from the texts of each language, with so many tokens, by way of a file in the folder.
+PEERS: dict[str, Callable[[Mapping[str, list[str]], int, Path], Tokenizer]] = {
+    "tokenizers BPE, natural, o200k": _learn_with_tokenizers,
+    "SentencePiece BPE, alpha 0.3": _learn_with_sentencepiece,
+}
+
+
+def learn_with_peer(name: str, texts: Mapping[str, list[str]], vocab_size: int) -> Tokenizer:
+    """The tokenizer that another library learns."""
+    with tempfile.TemporaryDirectory() as folder:
+        return PEERS[name](texts, vocab_size, Path(folder))
+
+
 def bytes_per_token(tokenizer: Tokenizer, texts: Mapping[str, list[str]]) -> float:
     """Bytes of all texts divided by their tokens."""
     num_tokens = sum(len(tokenizer.encode_batch(texts[lang]).values) for lang in texts)
@@ -259,40 +315,72 @@ def _show_share(more: Ratio, of: float) -> str:
     return f"{100 * more.value / of:+.2f} ± {100 * (more.margin or 0) / of:.2f} %"
 
 
+HEAD = ["", "bytes per token", "of English", "of code", "premium, p90", "premium, highest"]
+
+
+def judge(
+    name: str, tokenizer: Tokenizer, held_out: Mapping[str, list[str]], sentences: Mapping[str, list[bytes]]
+) -> list[object]:
+    """A row below HEAD."""
+    by_lang = premiums(tokenizer, sentences)
+    english = bytes_per_token(tokenizer, {"en": held_out["en"]})
+    p90 = float(np.quantile(list(by_lang.values()), 0.9))
+    worst = max(by_lang, key=lambda lang: by_lang[lang])
+    overall = bytes_per_token(tokenizer, held_out)
+    code = bytes_per_token(tokenizer, {lang: of for lang, of in held_out.items() if lang.startswith("code-")})
+    figures = (f"{value:.3f}" for value in (overall, english, code, p90))
+    return [name, *figures, f"{by_lang[worst]:.2f} {worst}"]
+
+
+def tabulate_published(
+    files: Sequence[Path],
+    kept: Mapping[str, list[str]],
+    held_out: Mapping[str, list[str]],
+    sentences: Mapping[str, list[bytes]],
+) -> Table:
+    """Tokenizers as they are, each with its size, and with bits per byte of its own."""
+    rows = []
+    for file in files:
+        tokenizer = Tokenizer.load(file)
+        told = predict({file.stem: tokenizer}, kept, held_out)[file.stem]
+        bits = average([one.equal_data.bits_per_byte for one in told.values()])
+        row = judge(file.stem, tokenizer, held_out, sentences)
+        rows.append([row[0], f"{tokenizer.vocab_size:,}", *row[1:], f"{bits.value:.3f} ± {bits.margin:.3f}"])
+    note = "Sizes differ, so bits per byte are not to be compared with each other, nor with those of other tables."
+    return Table("Published tokenizers", ["", "size", *HEAD[1:], "bits per byte, equal data"], rows, note)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", type=Path, required=True, help="folder of documents")
     parser.add_argument("--parallel", type=Path, required=True, help="folder that holds flores/LANG_Script.txt.zst")
-    parser.add_argument("--sizes", type=int, nargs="+", default=[32_768, 131_072], help="vocabulary sizes")
-    parser.add_argument("--only", nargs="+", choices=sorted(CHOICES), default=list(CHOICES), help="rows")
+    parser.add_argument("--sizes", type=int, nargs="*", default=[32_768, 131_072], help="vocabulary sizes")
+    parser.add_argument("--only", nargs="*", choices=sorted(CHOICES), default=list(CHOICES), help="rows")
+    parser.add_argument("--peers", nargs="*", choices=sorted(PEERS), default=[], help="rows of other libraries")
+    parser.add_argument("--published", nargs="*", type=Path, default=[], help="tokenizers' files")
     arguments = parser.parse_args()
     kept, held_out = deal_documents(arguments.corpus)
-    counted = {CHOICES[name].pattern: None for name in arguments.only}
-    tables = {pattern: count_languages(kept, pattern) for pattern in counted}
     sentences = read_sentences(arguments.parallel / "flores")
+    if arguments.published:
+        print(tabulate_published(arguments.published, kept, held_out, sentences).markdown(), flush=True)
+    patterns = {CHOICES[name].pattern: None for name in arguments.only} if arguments.sizes else {}
+    tables = {pattern: count_languages(kept, pattern) for pattern in patterns}
     odd = take_odd_lines(sentences)
     num_held_out = sum(map(len, held_out.values()))
     for vocab_size in arguments.sizes:
-        rows, tokenizers = [], {}
+        tokenizers = {}
         for name in arguments.only:
             choice = CHOICES[name]
-            tokenizer = learn_tokenizer(tables[choice.pattern], choice, vocab_size, odd)
-            tokenizers[name] = tokenizer
-            by_lang = premiums(tokenizer, sentences)
-            english = bytes_per_token(tokenizer, {"en": held_out["en"]})
-            p90 = float(np.quantile(list(by_lang.values()), 0.9))
-            worst = max(by_lang, key=lambda lang: by_lang[lang])
-            overall = bytes_per_token(tokenizer, held_out)
-            code = bytes_per_token(tokenizer, {lang: of for lang, of in held_out.items() if lang.startswith("code-")})
-            figures = (f"{value:.3f}" for value in (overall, english, code, p90))
-            rows.append([name, *figures, f"{by_lang[worst]:.2f} {worst}"])
-        head = ["", "bytes per token", "of English", "of code", "premium, p90", "premium, highest"]
+            tokenizers[name] = learn_tokenizer(tables[choice.pattern], choice, vocab_size, odd)
+        for name in arguments.peers:
+            tokenizers[name] = learn_with_peer(name, kept, vocab_size)
+        rows = [judge(name, tokenizer, held_out, sentences) for name, tokenizer in tokenizers.items()]
         note = (
             f"{num_held_out} documents of the pages held out, in {len(held_out)} languages, of the same sources and in "
             "the same shares as those to learn from: text from elsewhere gives 4 to 6 % fewer bytes per token. "
             f"Premiums of {len(FLORES)} languages, with English, on even lines. Parity was tuned on the odd lines."
         )
-        print(Table(f"{vocab_size:,} tokens", head, rows, note).markdown(), flush=True)
+        print(Table(f"{vocab_size:,} tokens", HEAD, rows, note).markdown(), flush=True)
         told = predict(tokenizers, kept, held_out)
         print(tabulate_prediction(f"{vocab_size:,} tokens: bits per byte", told).markdown(), flush=True)
 
