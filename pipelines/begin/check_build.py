@@ -123,8 +123,8 @@ def _count_examples(config: BuildConfig, shown: str | None) -> dict[str, int]:
     own += ["dedup"] if config.dedup.by is not None else []
     known = [*map(str, range(len(config.filters))), *own]
     if shown is not None and shown not in known:
-        has = f"of {', '.join(known)}" if known else "of filters, steps, masks and duplicates, and there are none"
-        raise ConfigError(f"--rule {shown}: examples are shown {has}")
+        has = f"Name one of: {', '.join(known)}" if known else "It has no filters, steps, masks or duplicates to name"
+        raise ConfigError(f"--rule {shown}: is not in the build file. {has} (filters are counted from 0)")
     return {shown: _MANY_EXAMPLES} if shown in own else {}
 
 

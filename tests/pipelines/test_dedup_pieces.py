@@ -214,7 +214,7 @@ def test_check_shows_more_of_what_a_rule_names(folder, by):
     assert shown == [3, 3, 20]
     refused, _ = tell("--rule", "map.0")
     assert refused.returncode == 2
-    assert "--rule map.0: examples are shown of mask, dedup" in refused.stderr
+    assert "--rule map.0: is not in the build file. Name one of: mask, dedup" in refused.stderr
 
 
 def test_an_update_and_a_removal(tmp_path):
