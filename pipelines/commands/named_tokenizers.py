@@ -11,12 +11,17 @@ from tokcore_pipelines.build.named_paths import make_absolute
 from tokcore_pipelines.build.tokenizer_files import find_tokenizer_of_size, read_tokenizer
 
 
-def load_tokenizer(path: str, pattern: str | None = None, vocab_size: int | None = None) -> Tokenizer:
-    """The tokenizer at a path or URL, in any form that [tokenizer] from takes. vocab_size: the one of several sizes."""
+def load_tokenizer(
+    path: str, pattern: str | None = None, vocab_size: int | None = None, pattern_key: str = "--pattern"
+) -> Tokenizer:
+    """The tokenizer at a path or URL, in any form that [tokenizer] from takes.
+
+    vocab_size: the one of several sizes. pattern_key: names in messages what says how a rank file splits.
+    """
     url = make_absolute(path)
     if vocab_size is not None:
         url = find_tokenizer_of_size(url, vocab_size)
-    return Tokenizer(read_tokenizer(url, pattern, (), ("tokenizer", "--pattern")))
+    return Tokenizer(read_tokenizer(url, pattern, (), ("tokenizer", pattern_key)))
 
 
 def load_against(named: tuple[str, ...], most: int, option: str = "--against") -> dict[str, Tokenizer]:
@@ -26,7 +31,7 @@ def load_against(named: tuple[str, ...], most: int, option: str = "--against") -
     found: dict[str, Tokenizer] = {}
     for text in named:
         pattern, path = split_pattern(text)
-        tokenizer = load_tokenizer(path, pattern)
+        tokenizer = load_tokenizer(path, pattern, pattern_key="PATTERN@ before the path")
         found[name_apart(path, found)] = tokenizer
     return found
 

@@ -16,9 +16,10 @@ from tokcore_pipelines.store.redaction import redact
 def read_parallel_text(folder: str) -> dict[str, list[bytes]]:
     """Language -> its lines. Raises ConfigError, naming the file, unless all files have equally many lines."""
     place = f"--parallel {redact(folder)}"
-    return parse_parallel_text(
-        storage.list_tree(folder), lambda name: storage.read_bytes(urls.join(folder, name)), place
-    )
+    names = [*storage.list_tree(folder)]
+    if not names:
+        raise ConfigError(f"{place}: there is no such folder, or it is empty: expected files LANG.txt or LANG.txt.zst")
+    return parse_parallel_text(names, lambda name: storage.read_bytes(urls.join(folder, name)), place)
 
 
 def choose_reference(langs: Sequence[str], asked: str) -> str:

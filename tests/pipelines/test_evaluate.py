@@ -206,6 +206,8 @@ def test_what_is_missing_is_said_with_the_way_out(folder):
         ((folder / "out", "--reference", "en"), "name its folder with --parallel"),
         ((folder / "out", "--lang", "en"), "say how to read --data"),
         ((folder / "out", "--parallel", folder / "parallel", "--reference", "de"), "--reference de"),
+        ((folder / "out", "--parallel", folder / "none"), "there is no such folder, or it is empty"),
+        ((folder / "out" / "tokenizer" / "tokenizer.tiktoken",), "PATTERN@ before the path is missing"),
     ):
         done = tokcore("evaluate", *arguments)
         assert done.returncode == 2, (arguments, done.stdout, done.stderr)
