@@ -26,7 +26,7 @@ def collect(folder: Path) -> None:
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard"], cwd=_ROOT, capture_output=True, check=True
     )
-    files = [path for path in listed.stdout.decode().splitlines() if not path.startswith("docs/site/")]
+    files = listed.stdout.decode().splitlines()
     pages = {path: (_ROOT / path).read_text() for path in files if path.endswith(".md") and "tests/data/" not in path}
     named = {target for path, text in pages.items() for target in _list_targets(path, text)} - pages.keys()
     made = {**reference.list_pages(), **drawings.list_drawings()}
@@ -48,8 +48,8 @@ def _write(path: Path, text: str) -> None:
 
 
 def _place(path: str) -> str:
-    """Where a file of the repository is in the site, whose first page is not the repository's README.md."""
-    return "readme.md" if path == "README.md" else path.removeprefix("docs/")
+    """Where a file of the repository is in the site, whose first page is not README.md, and which hides no folder."""
+    return "readme.md" if path == "README.md" else path.removeprefix("docs/").removeprefix(".")
 
 
 def _list_targets(page: str, text: str) -> Iterable[str]:
@@ -60,12 +60,18 @@ def _join(page: str, target: str) -> str:
     return os.path.normpath(PurePosixPath(page).parent / target)
 
 
+def _find_map(folder: str, places: dict[str, str]) -> str:
+    """The place of a folder's README.md, or of the nearest one above it."""
+    above = (os.path.normpath(f"{one}/README.md") for one in (folder, *PurePosixPath(folder).parents))
+    return next(places[one] for one in above if one in places)
+
+
 def _lead_links(page: str, text: str, places: dict[str, str]) -> str:
-    """Links between files, as the site has them. A folder is its README.md. What has no place there stays as it is."""
+    """Links between files, as the site has them. What has no place there stays as it is."""
 
     def lead(link: re.Match[str]) -> str:
         target = _join(page, link[2])
-        place = places.get(target) or places.get(f"{target}/README.md")
+        place = places.get(target) or (_find_map(target, places) if (_ROOT / target).is_dir() else None)
         return f"{link[1]}{os.path.relpath(place, PurePosixPath(places[page]).parent)}" if place else link[0]
 
     pieces = _FENCE.split(text)

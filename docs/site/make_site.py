@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import urllib.parse
 from pathlib import Path
 
 from collect import collect
@@ -19,6 +20,7 @@ _ASKED = re.compile(
     r'<(?:script|img|iframe)[^>]*\ssrc="(\w+:[^"]*)"'
     r'|<link(?! rel="canonical")[^>]*\shref="(\w+:[^"]*)"'
 )
+_LED = re.compile(r'<(?:a|img)\s[^>]*?(?:href|src)=(?:"([^":#]+)[#"]|([^":#\s>]+)[#\s>])')
 
 
 def make_site(folder: Path) -> None:
@@ -37,6 +39,11 @@ def make_site(folder: Path) -> None:
         path.write_text(text)
         if asked := _ASKED.search(text):
             raise SystemExit(f"{path}: asks another host: {asked[0]}")
+        for link in {urllib.parse.unquote(quoted or bare) for quoted, bare in _LED.findall(text)}:
+            if link.startswith("/"):  # in 404.html, which a server shows anywhere
+                continue
+            if not (path.parent / link).exists():
+                raise SystemExit(f"{path}: leads nowhere: {link}")
 
 
 if __name__ == "__main__":
