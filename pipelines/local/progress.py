@@ -119,7 +119,7 @@ class Phase:
         since, before = self._seen[0]
         pace = (done - before) / (now - since) if now > since else 0.0
         rate = f"{amount(round(pace))}/s"
-        if not total:
+        if not total or done > total:  # work done twice, or that of other hosts: the total says nothing
             return f"{amount(done)}{unit}, {rate}"
         left = f", {_format_duration(max(total - done, 0) / pace)} left" if pace > 0 else ""
         return f"{_compute_share(done, total):4.0%}  {amount(done)} of {amount(total)}{unit}, {rate}{left}"

@@ -130,6 +130,9 @@ def test_done_rate_and_time_left():
     phase = Phase("list", None, "files")
     phase.advance(30)
     assert phase.described(phase.started + 3) == "30 files, 10/s"
+    phase = Phase("merge", 100, "bytes")
+    phase.advance(300)
+    assert phase.described(phase.started + 3) == "300 bytes, 100 bytes/s"  # not "100%  300 bytes of 100 bytes"
 
 
 def test_phases_that_follow_each_other_are_not_silent_together(capsys):
