@@ -84,6 +84,14 @@ DEFECTS = (
         in_tests("pipelines/test_notebook.py"),
     ),
     Defect(
+        "more-than-all",
+        "progress beyond its total has a share of it",
+        "Phase.described",
+        "if not total or done > total:  # work done twice, or that of other hosts: the total says nothing",
+        "if not total:",
+        in_tests("pipelines/test_progress.py::test_done_rate_and_time_left"),
+    ),
+    Defect(
         "rooms-do-not-pickle",
         "a spawned process cannot be told to build",
         "CallableRoom.__reduce__",
