@@ -81,6 +81,18 @@ _WORDS = (
 )
 
 
+def test_the_other_library_learns_the_merges_of_the_natural_mix():
+    given = {lang: [" ".join(words[i * n % 7 :]) + f" {i * i}" for i in range(40)] for lang, n, words in _WORDS}
+    odd = fairness.take_odd_lines({"en": [b"a", b"b"], "de": [b"a", b"b"]})
+    counted = fairness.count_languages(given, "o200k")
+    ours = fairness.learn_tokenizer(counted, fairness.CHOICES["natural, o200k"], 300, odd)
+    theirs = fairness.learn_with_peer("tokenizers BPE, natural, o200k", given, 300)
+    assert ours.vocab_size == theirs.vocab_size == 300
+    for text in given["en"] + given["de"]:
+        pieces = [[one.decode([id]) for id in one.encode(text)] for one in (ours, theirs)]
+        assert pieces[0] == pieces[1]
+
+
 def test_published_tokenizers_stand_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(fairness, "PREDICTED", ("en", "de"))
     file = tmp_path / "cl100k.tiktoken"
