@@ -122,7 +122,7 @@ def _plan(run: BuildRun, counted: CountedParts) -> RoundsPlan:
         if part_bytes < LEAST_BYTES:
             hosts, part_bytes = run.session.share.of, host_bytes
     if part_bytes < LEAST_BYTES:
-        return RoundsPlan()  # whoever learns says what is missing
+        return RoundsPlan()  # the slice that learns raises TooLittleMemoryError
     return RoundsPlan(1 << (hosts - 1).bit_length(), part_bytes, host_bytes, threads)
 
 

@@ -60,7 +60,7 @@ class CountedParts:
 
     def read_rows(self, lang: str) -> Iterator[CountRows]:
         """The rows of a language: those of its tables, those of the same pre-token added up."""
-        runs = [_read_table(url) for name, url in self.tables if name == lang]
+        runs = [read_stored_table(url) for name, url in self.tables if name == lang]
         if runs:
             yield from runs[0] if len(runs) == 1 else merge_many_rows(runs)
 
@@ -96,7 +96,8 @@ class CountedParts:
         return dict(sorted(found.items()))
 
 
-def _read_table(url: str) -> Iterator[CountRows]:
+def read_stored_table(url: str) -> Iterator[CountRows]:
+    """The rows of a count table, which is opened when the first ones are asked for."""
     with storage.open_read(url) as file:
         yield from read_table(file)
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from tokcore import kernel
 from tokcore.count.keyed_runs import merge_keyed_rows
 from tokcore.count.pretoken_rows import CountRows
-from tokcore.count.pretoken_tables import join_blocks, read_table
+from tokcore.count.pretoken_tables import join_blocks
 from tokcore.count.sum_of_runs import merge_many_rows
 from tokcore.errors import LearnError, LedgerError, StageError
 from tokcore.learn.rounds import MergesSoFar, RoundSizes, show_rows
@@ -29,6 +29,7 @@ from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.work.counted_parts import read_stored_table
 from tokcore_pipelines.work.item_results import read_record
 from tokcore_pipelines.work.key_ranges import HashedKeys
 from tokcore_pipelines.work.merge_tree import gather_runs, reduce_to_few
@@ -163,7 +164,9 @@ def deal_tables(job: RoundsJob, group: TableGroup) -> DealtTables:
     """Weigh the rows of some tables, and deal them into parts. Raises LearnError for counts that are too large."""
 
     def make() -> DealtTables:
-        rows = merge_many_rows([_read_table(url) for url, _ in group.tables], [weight for _, weight in group.tables])
+        rows = merge_many_rows(
+            [read_stored_table(url) for url, _ in group.tables], [weight for _, weight in group.tables]
+        )
         dealer = HashedKeys(job.num_parts)
         files: list[RunFile] = []
         for some in _gather(rows, job.dealt_rows):
@@ -338,11 +341,6 @@ def _gather(blocks: Iterator[CountRows], num_rows: int) -> Iterator[CountRows]:
             held = []
     if held:
         yield join_blocks(held)
-
-
-def _read_table(url: str) -> Iterator[CountRows]:
-    with storage.open_read(url) as file:
-        yield from read_table(file)
 
 
 def _read_words(job: RoundsJob, part: int) -> Iterator[CountRows]:

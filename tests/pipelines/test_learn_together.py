@@ -1,4 +1,4 @@
-"""Slices that learn together, where rows do not fit in memory: the merges of learning at once, whoever is lost."""
+"""Slices that learn together, where rows do not fit in memory: the merges of learning at once, also if one is lost."""
 
 from __future__ import annotations
 

@@ -331,7 +331,7 @@ class ModelType(ABC):
 
     def make_of_merges(self, so_far: MergesSoFar, options: LearnOptions) -> Model:
         """What learn gives, of the merges that it finds: by rounds, elsewhere. Only if it learns_in_rounds."""
-        raise NotImplementedError  # as of learn_in_rounds
+        raise NotImplementedError  # callers ask learns_in_rounds first
 
     def shorten(self, model: Model, options: LearnOptions) -> Model | None:
         """What learn gives from the same rows, made of a model that was learned for a larger vocab_size and no less.
