@@ -16,7 +16,7 @@ from support.slices import SliceProcesses
 
 from tokcore import kernel
 from tokcore.count.pretoken_rows import make_rows
-from tokcore.count.pretoken_tables import write_table
+from tokcore.count.pretoken_tables import assign_partitions, write_table
 from tokcore.errors import LearnError, StageError
 from tokcore.learn.rounds import MergesSoFar, RoundSizes
 from tokcore.text.texts import make_texts_from_strings
@@ -90,8 +90,12 @@ def test_any_dealing_gives_the_merges_of_learning_at_once(tmp_path_factory, coun
 def test_counts_that_do_not_add_up_in_64_bits_are_refused(tmp_path):
     """Each part fits; all parts together do not. So with rows of the same pre-token in two tables."""
     most = 2**62
+    words = [bytes([97 + i, 98 + i]) for i in range(20)]
+    parts = assign_partitions(make_texts_from_strings(words), 4).tolist()
+    one_of_each = dict(zip(parts, words, strict=True)).values()
+    assert len(one_of_each) == 4
     with pytest.raises(LearnError, match=r"more than 2\*\*63 - 1"):
-        learn(tmp_path, [dict.fromkeys([b"ab", b"cd", b"ef", b"gh"], most)], [1], 4, 50, 9)
+        learn(tmp_path, [dict.fromkeys(one_of_each, most)], [1], 4, 50, 9)
     (tmp_path / "weighted").mkdir()
     with pytest.raises(LearnError, match=r"weighted counts are too large.*Use smaller weights"):
         learn(tmp_path / "weighted", [{b"ab": most}, {b"ab": most}], [3, 2], 2, 50, 9)
