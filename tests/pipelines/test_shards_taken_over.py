@@ -16,11 +16,14 @@ from support.updates import build_fresh, update_here
 from support.whole_outputs import require_fresh
 
 import tokcore as package
+from tokcore.formats.provenance import Provenance, get_provenance_path
 from tokcore_pipelines.build.commit import find_manifest
 from tokcore_pipelines.build.read_log import locate_part, read_log
 from tokcore_pipelines.store.stored_shards import read_batches
 from tokcore_schemas import pack_groups
+from tokcore_schemas.document import compute_document_key
 from tokcore_schemas.shard_entries import list_named_shards
+from tokcore_schemas.shuffle import compute_place
 from tokcore_schemas.stage_table import SHARDS
 
 # Shards of two or three documents, eight of which are a part of the shuffle.
@@ -147,6 +150,30 @@ def test_a_document_that_goes_changes_its_own_part_alone(corpus):
 def test_documents_that_come_change_few_shards(corpus):
     write_documents(corpus, "en/g.jsonl", 1)
     assert update(corpus).why.read_again == 0
+    shared, num = require_taken_over(corpus)
+    assert num > shared > num / 2
+    require_fresh(corpus)
+
+
+def test_a_document_behind_the_last_of_a_part(corpus):
+    """It goes into the last shard, if that has room, though nothing before it changed."""
+    ends: dict[int, bytes] = {}  # place of the last document of each part whose last shard has room
+    num_parts = count_parts(corpus / "out")
+    for shard in list_named_shards(find_manifest(str(corpus / "out"), SHARDS)):
+        if (facts := shard.facts).split == "train":
+            ends.pop(facts.item, None)
+            if facts.tokens < 100:
+                path = corpus / "out" / "shards" / get_provenance_path(facts.stem)
+                ends[facts.item] = Provenance(str(path)).places[-1].tobytes()
+    found = {}
+    for i in range(10_000):
+        place = compute_place(3, compute_document_key("en", f"z-{i}", b""), b"a text")
+        part = place[0] * num_parts // 256
+        if place > ends.get(part, b"\xff" * 16):
+            found[part] = {"id": f"z-{i}", "text": "a text"}
+    assert len(found) > 1
+    write(corpus / "en" / "z.jsonl", jsonl([*found.values()]))
+    assert update(corpus).why.new == 1
     shared, num = require_taken_over(corpus)
     assert num > shared > num / 2
     require_fresh(corpus)

@@ -572,7 +572,7 @@ DEFECTS = (
         "_StreamBeside._can_take_over",
         "(after is None and next_new == len(self._new))",
         "after is None",
-        in_tests("pipelines/test_shards_taken_over.py::test_more_parts_and_fewer"),
+        in_tests("pipelines/test_shards_taken_over.py::test_a_document_behind_the_last_of_a_part"),
     ),
     Defect(
         "documents-stay-with-their-files",
