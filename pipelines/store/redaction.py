@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import fsspec
@@ -58,18 +58,16 @@ def _hide_named(match: re.Match[str]) -> str:
 
 def _find_known_secrets() -> list[str]:
     """The secrets in this process's environment and fsspec settings, longest first."""
-    found: set[str] = set()
-
-    def collect(settings: Mapping[str, Any]) -> None:
-        for name, value in settings.items():
-            if isinstance(value, Mapping):
-                collect(value)
-            elif isinstance(value, str) and _is_secret(name, value):
-                found.add(value)
-
-    collect(os.environ)
-    collect(fsspec.config.conf)
+    found = {*_list_secrets(os.environ), *_list_secrets(fsspec.config.conf)}
     return sorted(found, key=len, reverse=True)
+
+
+def _list_secrets(settings: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _list_secrets(value)
+        elif isinstance(value, str) and _is_secret(name, value):
+            yield value
 
 
 def _is_secret(name: str, value: str) -> bool:

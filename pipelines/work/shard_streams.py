@@ -110,7 +110,8 @@ class ShardStreams:
 
         Raises StageError if an earlier attempt read more documents.
         """
-        sequences = self._sequences
+        # They hold this object: a cycle would keep the open shards until the collector comes, which may be never.
+        sequences, self._sequences = self._sequences, {}
         last = {stream: one.open.close() for stream, one in sequences.items() if one.open is not None}
         if any(self._ahead.values()):
             raise StageError(

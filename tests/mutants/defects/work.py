@@ -736,4 +736,12 @@ DEFECTS = (
         'levels.find_path(key.lang, "books")',
         in_tests("pipelines/test_mix_levels.py::test_shares_are_those_of_plain_fractions_and_rows_are_weighed_by_them"),
     ),
+    Defect(
+        "streams-that-keep-their-shards",
+        "the open shards of an item stay in a cycle",
+        "ShardStreams.close",
+        "sequences, self._sequences = self._sequences, {}",
+        "sequences = self._sequences",
+        in_tests("pipelines/test_flat_tasks.py::test_tasks_leave_no_cycles"),
+    ),
 )
