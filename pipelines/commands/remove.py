@@ -140,12 +140,16 @@ def _print_cost(cost: RemovalCost, in_place_rows: bool) -> None:
         say("its weights follow from sizes, so other documents move, too: --keep-weights lets them come as they do")
     if cost.rows:
         of = f"{format_number(cost.rows)} of {format_count(cost.all_rows, 'row')}"
-        then = (
+        then = f"; at most {format_count(cost.rows_again, 'row')} would change" if cost.rows_again else ""
+        in_place = (
             f": {format_count(cost.row_tokens, 'id')} would become padding, in at most "
             f"{format_count(cost.rows, 'step')} of a run"
         )
-        say(f"in packed form they are in {of}{then if in_place_rows else ''}")
+        say(f"in packed form they are in {of}{in_place if in_place_rows else then}")
     again, num = cost.shards_again, cost.shards_in_all
-    say(f"would make again at most {again:,} of {format_count(num, 'shard')}")
+    beside = (("the mixture", cost.mixed_documents), ("rows", cost.all_rows))
+    told = " and ".join(name for name, num_of in beside if num_of)
+    counted = f", with those of {told}" if told else ""
+    say(f"would make again at most {again:,} of {format_count(num, 'shard')}{counted}")
     took = f", about {format_number(cost.cpu_seconds)} s of CPU time" if cost.cpu_seconds is not None else ""
     say(f"{format_size(cost.read_bytes)} of input would be read again{took}")

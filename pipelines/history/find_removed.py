@@ -29,6 +29,7 @@ class FoundDocument(NamedTuple):
     tombstones: tuple[str, ...]  # those that it has
     tokens: int = 0
     shard: str = ""  # that it is in
+    number: int = 0  # there
 
 
 def find_removed(
@@ -55,14 +56,16 @@ def find_removed(
 
 def look_through(output: str, shard: ShardRef, stage: str, removed: TombstoneLookup) -> list[FoundDocument]:
     """The documents of a shard of an output that have one of these tombstones. stage: that wrote it."""
-    batches = read_batches(output, shard, stage, names_sources=True)
-    return [
-        found._replace(shard=shard.facts.stem) for batch in batches for found in find_removed_documents(batch, removed)
-    ]
+    looked, first = [], 0
+    for batch in read_batches(output, shard, stage, names_sources=True):
+        for found in find_removed_documents(batch, removed):
+            looked.append(found._replace(shard=shard.facts.stem, number=first + found.number))
+        first += batch.num_documents
+    return looked
 
 
 def find_removed_documents(batch: TokenBatch, removed: TombstoneLookup) -> list[FoundDocument]:
-    """The documents of a batch that have one of these tombstones."""
+    """The documents of a batch that have one of these tombstones, numbered from its first one."""
 
     def has(kind: Kind, name: str) -> str:
         tombstone = removed.spell(kind, name)
@@ -81,5 +84,5 @@ def find_removed_documents(batch: TokenBatch, removed: TombstoneLookup) -> list[
         if any(tombstones):
             kept = tuple(filter(None, tombstones))
             tokens = int(batch.offsets[i + 1]) - int(batch.offsets[i])
-            documents.append(FoundDocument(batch.sources[i], int(batch.ordinals[i]), kept, tokens))
+            documents.append(FoundDocument(batch.sources[i], int(batch.ordinals[i]), kept, tokens, number=i))
     return documents

@@ -5,21 +5,21 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from tokcore.formats.pieces import PiecesFile, get_pieces_path
+from tokcore.formats.pieces import Pieces, PiecesFile, get_pieces_path
 from tokcore.shards.tombstone_lookup import TombstoneLookup
 from tokcore_pipelines.build.commit import find_manifest, find_manifests, read_run_facts, require_manifest
 from tokcore_pipelines.history.find_removed import FoundDocument, find_removed
 from tokcore_pipelines.history.kept_weights import follows_sizes
 from tokcore_pipelines.history.make_commit import NewPart
-from tokcore_pipelines.history.shards_as_before import count_written
+from tokcore_pipelines.history.shards_as_before import Hit, count_written
 from tokcore_pipelines.local.pool import Workers
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.local_copies import copy_if_remote
 from tokcore_schemas.shard_entries import iterate_named_shards
-from tokcore_schemas.stage_table import MIXED, PACKED, PLAN, STAGES
+from tokcore_schemas.stage_table import MIXED, PACKED, PLAN, SHARDS, STAGES
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -32,11 +32,12 @@ class RemovalCost:
     mixed_shards: int  # of mixtures that hold some
     moves_weights: bool  # whether other documents come more or less often in a mixture then
     rows: int  # packed ones that hold some
+    rows_again: int  # packed ones in shards that would be written again, at most
     all_rows: int  # packed ones
     row_tokens: int  # of the documents, in these rows: in a mixture, as often as they come there
     read_bytes: int  # of input files, as stored, that would be read again
-    shards_again: int  # token shards that would be written again, at most
-    shards_in_all: int  # of the parts that would be made again
+    shards_again: int  # shards, with those of mixture and rows, that would be written again, at most
+    shards_in_all: int  # likewise, of the parts that would be made again
     cpu_seconds: int | None  # by what the stages took that are there; None: their run.json does not say
 
 
@@ -47,6 +48,7 @@ def estimate_removal(
     parts: Sequence[NewPart],
     options: RunOptions,
     keep_weights: bool,
+    in_place_rows: bool,
 ) -> RemovalCost:
     """What it is. urls_of_parts: of those that would go. found: (URL of a part, document) of those that would go."""
     found = [*found]
@@ -54,17 +56,32 @@ def estimate_removal(
     with contextlib.closing(Workers(options, ())) as workers:
         mixed = [*find_removed(mixtures, removed, workers)]
     read_bytes = sum(_count_read(one) for one in parts)
-    hit = {(url, one.shard) for url, one in found}
-    left = count_written(urls_of_parts, hit, parts)
-    of_parts = [_count_rows(url, removed) for url in urls_of_parts]
-    rows, all_rows, row_tokens = (sum(of[i] for of in of_parts) for i in range(3))
+    hits = dict[tuple[str, str, str], Hit]()
+    for stage, of_stage in ((SHARDS.name, found), (MIXED.name, mixed)):
+        for url, one in of_stage:
+            key = (url, stage, one.shard)
+            hits[key] = hits.get(key, Hit()).plus(one.tokens)
+    rows = row_tokens = all_rows = 0
+    for url in urls_of_parts:
+        gone: dict[str, set[int]] = {}
+        for of, one in mixed if any(url == of for of, _ in mixtures) else found:
+            if of == url:
+                gone.setdefault(one.shard.rpartition("-")[0], set()).add(one.number)
+        num, of_shards = _find_rows(url, gone)
+        all_rows += num
+        for stem, hit in of_shards.items():
+            hits[url, PACKED.name, stem] = hit
+            rows, row_tokens = rows + hit.documents, row_tokens + hit.tokens
+    moves_weights = not keep_weights and any(follows_sizes(made.config) for _, made in mixtures)
+    left, rows_again = count_written(urls_of_parts, hits, parts, moves_weights, in_place_rows)
     return RemovalCost(
         tokens=sum(one.tokens for _, one in found),
-        shards=len(hit),
+        shards=len({(url, one.shard) for url, one in found}),
         mixed_documents=len(mixed),
         mixed_shards=len({(url, one.shard) for url, one in mixed}),
-        moves_weights=bool(mixed) and not keep_weights and any(follows_sizes(made.config) for _, made in mixtures),
+        moves_weights=moves_weights,
         rows=rows,
+        rows_again=rows_again,
         all_rows=all_rows,
         row_tokens=row_tokens,
         read_bytes=read_bytes,
@@ -80,33 +97,32 @@ def _count_read(part: NewPart) -> int:
     return sum(item.size_bytes for item in part.plan.items if item.number not in kept)
 
 
-def _count_rows(url: str, removed: TombstoneLookup) -> tuple[int, int, int]:
-    """(the packed rows of a part that hold something of what would go, all of them, the ids that would go).
+def _find_rows(url: str, gone: Mapping[str, Collection[int]]) -> tuple[int, dict[str, Hit]]:
+    """(the packed rows of a part, stem of each shard of rows -> rows that hold something of what would go, its ids).
 
-    Reads the pieces files.
+    gone: place of a shard that rows are made of -> numbers of its documents that would go. Reads the pieces files.
     """
     if (made := find_manifest(url, PACKED)) is None:
-        return 0, 0, 0
-    folder, number, tokens = urls.join(url, PACKED.name), 0, 0
+        return 0, {}
+    folder, hits = urls.join(url, PACKED.name), {}
     for shard in iterate_named_shards(made):
         path = get_pieces_path(shard.facts.stem)
         sizes = {file.path: file.size_bytes for file in shard.files if file.path == path}
         with copy_if_remote(folder, [*sizes], sizes) as here:
-            found = [*_list_pieces(PiecesFile(f"{here}/{path}"), removed)]
-            number += len({row for row, _ in found})
-            tokens += sum(length for _, length in found)
-    return number, made.totals.rows, tokens
+            pieces = PiecesFile(f"{here}/{path}").read()
+            found = [*_list_pieces(pieces, gone)]
+            made_of = frozenset(pieces.shards.names)
+            hits[shard.facts.stem] = Hit(len({row for row, _ in found}), sum(num for _, num in found), made_of)
+    return made.totals.rows, hits
 
 
-def _list_pieces(file: PiecesFile, removed: TombstoneLookup) -> Iterator[tuple[int, int]]:
+def _list_pieces(pieces: Pieces, gone: Mapping[str, Collection[int]]) -> Iterator[tuple[int, int]]:
     """(row, ids) of each piece of what would go."""
-    pieces = file.read()
-    langs = [removed.spell("lang", name) in removed for name in pieces.langs.names]
-    sources = [removed.spell("source", name) in removed for name in pieces.sources.names]
-    sizes = zip(pieces.rows.tolist(), pieces.lengths.tolist(), strict=True)
-    for size, one, lang, source in zip(sizes, pieces.ids, pieces.langs.codes, pieces.sources.codes, strict=True):
-        if langs[lang] or sources[source] or (one is not None and removed.spell("id", one) in removed):
-            yield size
+    numbers = [gone.get(place, ()) for place in pieces.shards.names]
+    columns = (pieces.rows, pieces.lengths, pieces.shards.codes, pieces.documents)
+    for row, length, shard, document in zip(*(column.tolist() for column in columns), strict=True):
+        if document in numbers[shard]:
+            yield row, length
 
 
 def _estimate_seconds(urls_of_parts: Sequence[str], read_bytes: int, written: float) -> int | None:

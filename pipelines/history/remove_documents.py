@@ -188,9 +188,8 @@ class Remove:
             done = done._replace(read_again=sum(len(one.list_read()) for one in parts))
             if self.dry_run:
                 places = [locate_part(self.output, part) for part in log.parts() if part.path in holding.documents]
-                return done._replace(
-                    cost=estimate_removal(places, going, holding.each, parts, self.options, self._keeps_weights(log))
-                )
+                how = (self.options, self._keeps_weights(log), self.in_place_rows)
+                return done._replace(cost=estimate_removal(places, going, holding.each, parts, *how))
             added, num_documents = self._make_parts(log, parts, holding)
             done = done._replace(documents=num_documents)
             reach("remove.built")

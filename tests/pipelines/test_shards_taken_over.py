@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import shutil
@@ -19,12 +20,14 @@ import tokcore as package
 from tokcore.formats.provenance import Provenance, get_provenance_path
 from tokcore_pipelines.build.commit import find_manifest
 from tokcore_pipelines.build.read_log import locate_part, read_log
+from tokcore_pipelines.history.remove_documents import Remove
+from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.store.stored_shards import read_batches
 from tokcore_schemas import pack_groups
 from tokcore_schemas.document import compute_document_key
 from tokcore_schemas.shard_entries import list_named_shards
 from tokcore_schemas.shuffle import compute_place
-from tokcore_schemas.stage_table import SHARDS
+from tokcore_schemas.stage_table import MIXED, PACKED, SHARDS
 
 # Shards of two or three documents, eight of which are a part of the shuffle.
 SETTINGS = """
@@ -46,6 +49,7 @@ KINDS = {
     "packed": PACK,
     "both": SHUFFLE + PACK,
     "mixed": SHUFFLE + '[mixture]\nstrategy = "weights"\nweights = { en = 2.5, de = 0.5 }\nmax_epochs = 2\n',
+    "all": SHUFFLE + '[mixture]\nstrategy = "temperature"\n' + PACK,
 }
 
 
@@ -231,6 +235,24 @@ def test_rows_of_the_same_documents(corpus):
     require_fresh(corpus)
     remove_here(corpus, {"a-1"})  # near the beginning
     require_fresh(corpus, {"a-1"})
+
+
+@pytest.mark.parametrize("built", ["together", "packed", "both", "all"], indirect=True)
+@pytest.mark.parametrize("how", [{}, {"keep_weights": True}, {"in_place_rows": True}], ids=["plain", "weights", "rows"])
+@pytest.mark.parametrize("named", [{"ids": ("a-1",)}, {"ids": ("f-29", "f-28")}, {"sources": ("b.jsonl",)}], ids=str)
+def test_a_dry_run_counts_what_the_commit_counts(corpus, how, named):
+    before = {stage.name: find_manifest(str(corpus / "out"), stage) for stage in (SHARDS, MIXED, PACKED)}
+    if (how.get("in_place_rows") and before["packed"] is None) or (how.get("keep_weights") and before["mixed"] is None):
+        return
+    remove = Remove(str(corpus / "out"), base=str(corpus), options=RunOptions(here=True), **named, **how)
+    told = dataclasses.replace(remove, dry_run=True).run()
+    done = remove.run()
+    assert (told.documents, told.parts, told.read_again) == (done.documents, 1, done.read_again)
+    why, cost = done.commit.why, told.cost
+    assert cost.shards_in_all == sum(one.totals.shards for one in before.values() if one is not None) >= why.shards
+    assert 0 < why.shards - why.shards_as_before <= cost.shards_again <= cost.shards_in_all
+    assert cost.rows <= cost.rows_again <= cost.all_rows
+    assert cost.shards_again < cost.shards_in_all or named["ids"] == ("a-1",)
 
 
 @pytest.mark.parametrize("built", ["mixed"], indirect=True)
