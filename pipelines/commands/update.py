@@ -14,6 +14,7 @@ from tokcore_pipelines.commands.print_commits import print_commit
 from tokcore_pipelines.history.update_output import Update
 from tokcore_pipelines.local.say import say, say_json
 from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.work.inputs import explain_not_taken
 from tokcore_schemas.commit_log import Commit
 
 
@@ -45,6 +46,9 @@ def update(build_file: str, chosen: RunChoices, vanished: str | None, weights: A
         say_json(json.loads(commit.to_bytes()) if commit is not None else None)
     else:
         print_updated(build.output, commit, chosen.quiet, follow.describe_held_back(commit))
+        not_taken = explain_not_taken(build.config, follow.left_out) if commit is None and not chosen.quiet else ""
+        if not_taken:
+            say(f"not taken: {not_taken}")
 
 
 def print_updated(output: str, commit: Commit | None, quiet: bool, held_back: str = "") -> None:

@@ -116,6 +116,27 @@ def find_inputs(
         left_out.idle += excluded.describe_idle()
 
 
+def explain_not_taken(config: BuildConfig, left_out: LeftOut) -> str:
+    """The first files that no source takes, and why; "" if there are none.
+
+    Those that patterns match, and on a disk others that lie beside them and end alike.
+    """
+    patterns = [
+        _resolve(config.base, one, source.split is not None) for source in config.sources for one in source.files
+    ]
+    globs = [_get_glob(one) for one in patterns if urls.is_local(one.url)]
+    matches, own = [compile_glob(one).match for one in globs], OwnOutputs()
+    unmatched = dict[str, str]()
+    for folder, _, last in (one.rpartition("/") for one in globs):
+        _, dot, ending = re.split(r"[*?\]]", last)[-1].partition(".")
+        beside = f"{folder}/*.{ending}"
+        for pin in storage.list_files(Pattern(beside, beside), Links()) if dot else ():
+            is_data = not (explain_not_data(pin.url, folder, "*") or own.holding(pin.url))
+            if is_data and not any(match(pin.url) for match in matches):
+                unmatched[pin.url] = "no pattern matches it"
+    return _name_some(unmatched | dict.fromkeys(left_out.excluded, "excluded") | left_out.no_data, 3)
+
+
 class _Listings:
     """What the patterns of all sources match. Those in stores are listed at once, some at a time, not one by one."""
 

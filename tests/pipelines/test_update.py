@@ -302,6 +302,17 @@ def test_gc_removes_only_parts_that_no_commit_names(corpus):
 # ------------------------------------------------------------------------------------------------------------- commands
 
 
+def test_an_update_without_changes_names_files_that_no_pattern_takes(corpus):
+    path = corpus / "build.toml"
+    path.write_text(path.read_text().replace('"en/*.jsonl"', '["en/*.jsonl", "other/b*.jsonl"]'))
+    for name in ("b.jsonl", "f.jsonl", "README.md", "notes.txt", ".hidden.jsonl"):
+        write_file(corpus, f"other/{name}", make_texts("f", 1))
+    assert "not taken" not in tokcore("update", path).stdout
+    said = tokcore("update", path).stdout
+    assert "nothing changed since commit 1" in said
+    assert said.endswith(f"\nnot taken: {corpus}/other/f.jsonl (no pattern matches it)\n")
+
+
 def test_commands_say_what_happened(corpus):
     path = corpus / "build.toml"
     root = read_log(str(corpus / "out")).build.root
