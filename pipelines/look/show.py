@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tokcore.errors import ConfigError
+from tokcore.errors import ConfigError, FormatError
 from tokcore.files.canonical_json import hash_sha256
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore_pipelines.build.commit import find_manifest, get_manifest_url, require_manifest
 from tokcore_pipelines.build.read_log import is_updated, locate_part, read_log
+from tokcore_pipelines.local.terminal import format_count
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.commit_log import OWN
@@ -58,7 +60,10 @@ def list_shards(output: str, most: int | None = None) -> ListedShards:
     output: the URL of the output, or of one of its folders with shards, such as `packed` or `mixed`, whose are listed
     then. most: how many to read at most.
     """
+    url = output
     output, stage = find_stage(output)
+    if urls.is_local(url) and not storage.exists(get_manifest_url(output, stage.name)):
+        _refuse_shards_alone(url)
     made = cut_manifest(_read_manifest(output, stage))
     totals = made.head["totals"]
     held = totals.get("records", totals)
@@ -67,6 +72,22 @@ def list_shards(output: str, most: int | None = None) -> ListedShards:
     shards = [*itertools.islice(listed, most)]
     partitions = _sum_up_partitions(itertools.chain(shards, listed)) if "partition" in (shards or [{}])[0] else {}
     return ListedShards(shards, totals["shards"], documents, tokens, partitions)
+
+
+def _refuse_shards_alone(url: str) -> None:
+    """Raise ConfigError if shards are in a folder, and no output is, as `tokcore convert` leaves it."""
+    # Loads all formats, which a list by a manifest does not need.
+    from tokcore.shards.opened_shards import open_shards
+
+    folder = urls.get_local_path(url)
+    if any(folder.glob("*/manifest.json")):
+        return
+    with contextlib.suppress(FormatError):
+        shards = open_shards(folder, split="all").list_files()
+        raise ConfigError(
+            f"{redact(url)}: is no output, but a folder of {format_count(len(shards), 'shard')}, which no manifest "
+            f"lists. Show one: `tokcore show {shards[0].path}`; or a document of all: `tokcore show {redact(url)}:0`."
+        )
 
 
 def _sum_up_partitions(shards: Iterable[dict[str, Any]]) -> dict[str, PartitionSums]:

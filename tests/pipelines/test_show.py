@@ -145,9 +145,15 @@ def test_the_folder_of_shards_is_shown_as_its_output(output, tmp_path):
 
 
 def test_what_cannot_be_shown(output, shard, tmp_path):
+    assert tokcore("convert", output, "--to", "megatron", "-o", tmp_path / "converted").returncode == 0
+    said = tokcore("show", tmp_path / "converted").stderr
+    assert f"{tmp_path}/converted: is no output, but a folder of " in said
+    for command in said.split("`")[1::2]:
+        assert tokcore(*command.split()[1:]).returncode == 0
+    (tmp_path / "fifo").mkdir()
     os.mkfifo(tmp_path / "fifo.arrow")
     for what, message in (
-        (tmp_path, "Run `tokcore build` first"),
+        (tmp_path / "fifo", "Run `tokcore build` first"),
         (f"{shard}:9999", "numbered from 0"),
         (tmp_path / "fifo.arrow", "fifo.arrow: expected a file or a folder, found a FIFO, a socket or a device"),
     ):
