@@ -21,8 +21,10 @@ from tokcore.shards.shard_checks import (
     write_bounds,
     write_index,
 )
+from tokcore_pipelines.build.read_log import is_updated, read_log
 from tokcore_pipelines.store import local_files, urls
 from tokcore_pipelines.store.crashpoints import reach
+from tokcore_schemas.commit_log import OWN, PARTS
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ def check_shards(url: str, rules: Rules, repair: bool) -> Report:
             f"{url}: belongs to an output, whose manifest has its hashes: `tokcore repair OUTPUT` repairs it"
         )
     files, problems = find_all_shards(place)
+    if (output := _find_expired(place)) is not None:
+        files = [one for one in files if Path(one.path).is_relative_to(output / PARTS)]
     if not (files or problems):
         raise ConfigError(f"{url}: no shards in it")
     repaired: list[str] = []
@@ -71,6 +75,14 @@ def check_shards(url: str, rules: Rules, repair: bool) -> Report:
     formats = tuple(dict.fromkeys(file.format for file in files))
     documents, tokens = sum(shard.documents for shard in checked), sum(shard.tokens for shard in checked)
     return Report(len(files), documents, tokens, formats, tuple(dict.fromkeys(problems)), tuple(repaired))
+
+
+def _find_expired(place: Path) -> Path | None:
+    """The output that holds a place, or is it, if the shards of its first build are expired: their manifest is not."""
+    output = next((folder for folder in (place, *place.parents) if is_updated(str(folder))), None)
+    if output is None or OWN in {part.path for part in read_log(str(output)).reachable()}:
+        return None
+    return output
 
 
 def _has_manifest(place: Path) -> bool:

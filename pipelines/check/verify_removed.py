@@ -85,7 +85,10 @@ def _verify(log: Log, ids: Ids, options: RunOptions, folder: str) -> RemovalRepo
         for part, numbers in reachable.items()
     ]
     left = tuple(one for one in held if one.documents or one.files or one.rejects or one.rows)
-    problems = [_describe(log, one) for one in left]
+    last = max((one.commits[-1] for one in left), default=0)
+    # The states after the last one that holds something; if all do, that of a removal to come.
+    keep = max(1, len([one for one in log.commits[last:] if one.why.command != EXPIRE]))
+    problems = [_describe(log, one, keep) for one in left]
     if lacking := FoundNames(wanted, folder).list_missing(known, (), 0)[1]:
         problems.append(
             f"log: no commit removes {lacking:,} of the ids, so an update may bring them: run `tokcore remove`"
@@ -132,7 +135,7 @@ def _count_rejects(url: str, gone: Collection[str], spelled: SpelledIds) -> int:
     return sum(file in gone or bool(quoted) for file, quoted in read_quoted(url, spelled))
 
 
-def _describe(log: Log, held: Held) -> str:
+def _describe(log: Log, held: Held, keep: int) -> str:
     what = [
         f"{format_count(number, noun)}{where}"
         for number, noun, where in (
@@ -145,7 +148,6 @@ def _describe(log: Log, held: Held) -> str:
     ]
     first, last = held.commits[0], held.commits[-1]
     commits = f"commit {first}" if first == last else f"commits {first} to {last}"
-    keep = len([one for one in log.commits[last:] if one.why.command != EXPIRE])
     fix = "run `tokcore remove`" if last == log.newest else f"run `tokcore expire --keep {keep}`"
     return f"{held.path}: {commits}: {', '.join(what)} that should be gone: {fix}"
 

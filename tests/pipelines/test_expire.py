@@ -22,8 +22,10 @@ from support.updates import update_here
 import tokcore as package
 from tokcore.errors import ConfigError, LedgerError
 from tokcore.files.canonical_json import write_canonical_json
+from tokcore.shards.shard_checks import Rules
 from tokcore_pipelines.build.output import read_output
 from tokcore_pipelines.build.read_log import read_log
+from tokcore_pipelines.check.fsck import check_shards
 from tokcore_pipelines.check.gc import gc
 from tokcore_pipelines.check.prove_file import prove_file
 from tokcore_pipelines.check.verify import verify
@@ -57,6 +59,9 @@ def corpus(built, tmp_path):
 def require_sound(folder):
     report = verify(str(folder / "out"), decode=None, base=str(folder))
     assert (report.problems, report.num_leftovers) == ((), 0)
+    checked = check_shards(str(folder / "out"), Rules(None, None, ""), repair=False)
+    assert checked.problems == ()
+    assert checked.shards > 0
 
 
 # -------------------------------------------------------------------------------------------------------------- expire
@@ -84,6 +89,16 @@ def test_what_only_expired_commits_name_goes(corpus):
     write_documents(corpus, "en/h.jsonl", 3)
     assert update_here(corpus / "build.toml", output).oldest == 4
     require_sound(corpus)
+
+
+def test_verification_names_the_expiry_that_takes_all(corpus):
+    output = str(corpus / "out")
+    remove_here(corpus, {"f-1"})
+    problems = verify_removed(output, []).problems
+    assert len({one.split(":")[1] for one in problems}) > 1, "not all are gone since the same commit"
+    assert {one.rpartition(": ")[2] for one in problems} == {"run `tokcore expire --keep 1`"}
+    expire(output, keep=1)
+    assert verify_removed(output, []).problems == ()
 
 
 def test_readers_are_told_what_expired(corpus):
