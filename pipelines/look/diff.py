@@ -62,8 +62,8 @@ def diff(one: str, other: str) -> dict[str, Any]:
     a, b = _open_side(one), _open_side(other)
     parts: dict[str, Any] = {"stages": _diff_stages(a, b), "configuration": _diff_configuration(a, b)}
     for stage in STAGES.values():
-        if (both := _find_both(a.find(stage), b.find(stage))) is not None:
-            find: Callable[..., dict[str, Any]] = _DIFFS.get(stage, _diff_derived)
+        if (both := find_both(a.find(stage), b.find(stage))) is not None:
+            find: Callable[..., dict[str, Any]] = _DIFFS.get(stage, diff_derived)
             parts |= find(a, b, *both)
     builds = a.find(WHOLE), b.find(WHOLE)
     parts["card"] = _diff_card(*builds)
@@ -88,7 +88,7 @@ def _diff_card(one: BuildManifest | None, other: BuildManifest | None) -> list[A
     return make_pair(*hashes)
 
 
-def _find_both(one: AManifest | None, other: AManifest | None) -> tuple[AManifest, AManifest] | None:
+def find_both(one: AManifest | None, other: AManifest | None) -> tuple[AManifest, AManifest] | None:
     """The manifests of a stage, if both sides have it and it is not the same."""
     return None if one is None or other is None or one == other else (one, other)
 
@@ -106,7 +106,7 @@ def _diff_configuration(a: Stored, b: Stored) -> dict[str, Any]:
     """Dotted key -> [its value in a, in b]. Of the plan, only its range size: see _diff_inputs for the rest."""
     found: dict[str, Any] = {}
     for stage in STAGES:
-        if (both := _find_both(a.stages.get(stage), b.stages.get(stage))) is None:
+        if (both := find_both(a.stages.get(stage), b.stages.get(stage))) is None:
             continue
         one, other = (_flatten(to_jsonable(made.config), stage) for made in both)
         found |= {key: value for key, value in diff_by_key(one, other).items() if not key.startswith("plan.settings")}
@@ -292,7 +292,7 @@ def _spell(rule: tuple[bytes, ...]) -> list[str]:
 
 
 def _diff_shards(a: Stored, b: Stored, *both: ShardsManifest) -> dict[str, Any]:
-    return {"documents": _diff_documents(both), **_diff_derived(a, b, *both)}
+    return {"documents": _diff_documents(both), **diff_derived(a, b, *both)}
 
 
 def _diff_documents(both: tuple[ShardsManifest, ...]) -> dict[str, Any]:
@@ -313,7 +313,7 @@ def _diff_documents(both: tuple[ShardsManifest, ...]) -> dict[str, Any]:
     return found
 
 
-def _diff_derived(a: Stored, b: Stored, *both: Any) -> dict[str, Any]:
+def diff_derived(a: Any, b: Any, *both: Any) -> dict[str, Any]:
     """The shards that only one has, and those that are not the same."""
     contents = [{s.facts.place: s.content_sha256 for s in list_named_shards(made)} for made in both]
     stored = [

@@ -12,8 +12,16 @@ from tokcore.count.pretoken_tables import convert_table_to_rows
 from tokcore.files.jsonable import to_jsonable
 from tokcore_pipelines.build.output import Output
 from tokcore_pipelines.history.input_files_held import read_held, strip_settings
-from tokcore_pipelines.look.diff import Files, diff_by_key, diff_files, find_different_rows, make_pair
-from tokcore_schemas.stage_table import COUNTS
+from tokcore_pipelines.look.diff import (
+    Files,
+    diff_by_key,
+    diff_derived,
+    diff_files,
+    find_both,
+    find_different_rows,
+    make_pair,
+)
+from tokcore_schemas.stage_table import COUNTS, STAGES
 
 
 def diff_commits(one: Output, other: Output) -> dict[str, Any]:
@@ -27,6 +35,7 @@ def diff_commits(one: Output, other: Output) -> dict[str, Any]:
         "totals": diff_by_key(*(to_jsonable(side.log.totals(side.number)) for side in (one, other))),
         "tombstones": diff_by_key(_count_tombstones(one), _count_tombstones(other)),
         "counts": _diff_counts(one, other),
+        **_diff_derived(one, other),
         "tokenizer": make_pair(a.build.totals.fingerprint, b.build.totals.fingerprint),
         "root": make_pair(a.root(one.number), b.root(other.number)),
     }
@@ -45,6 +54,21 @@ def _count_tombstones(output: Output) -> dict[str, int]:
     """How many names were removed up to the commit."""
     removed = output.log.tombstones(output.number)
     return {"number": removed.num if removed is not None else 0}
+
+
+def _diff_derived(a: Output, b: Output) -> dict[str, Any]:
+    """Numbers and shards of mixture and rows, which follow from all documents, and so are in one part."""
+    found: dict[str, Any] = {}
+    for stage in (one for one in STAGES.values() if one.is_derived):
+        made = [next(filter(None, (part.find(stage) for part in side.parts)), None) for side in (a, b)]
+        if (both := find_both(*made)) is not None:
+            numbers = ({key: of for key, of in to_jsonable(one.totals).items() if isinstance(of, int)} for one in both)
+            found[stage.name] = {**diff_by_key(*numbers), **diff_derived(a, b, *both)[stage.name]}
+        elif made[0] is None or made[1] is None:
+            only = found.setdefault("stages", {"only_a": [], "only_b": []})
+            for key, one in zip(only, made, strict=True):
+                only[key] += [stage.name] if one is not None else []
+    return {kind: what for kind, what in found.items() if any(what.values())}
 
 
 def _list_languages(output: Output) -> set[str]:

@@ -19,9 +19,11 @@ from support.whole_outputs import require_fresh
 import tokcore as package
 from tokcore.formats.provenance import Provenance, get_provenance_path
 from tokcore_pipelines.build.commit import find_manifest
+from tokcore_pipelines.build.output import read_output
 from tokcore_pipelines.build.read_log import locate_part, read_log
 from tokcore_pipelines.history.remove_documents import Remove
 from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.look.diff_commits import diff_commits
 from tokcore_pipelines.store.stored_shards import read_batches
 from tokcore_schemas import pack_groups
 from tokcore_schemas.document import compute_document_key
@@ -253,6 +255,28 @@ def test_a_dry_run_counts_what_the_commit_counts(corpus, how, named):
     assert 0 < why.shards - why.shards_as_before <= cost.shards_again <= cost.shards_in_all
     assert cost.rows <= cost.rows_again <= cost.all_rows
     assert cost.shards_again < cost.shards_in_all or named["ids"] == ("a-1",)
+
+
+@pytest.mark.parametrize("built", ["all"], indirect=True)
+def test_commits_differ_in_mixture_and_rows(corpus):
+    output = str(corpus / "out")
+    remove_here(corpus, {"b-7"})
+    (part,) = read_log(output).parts()
+    found = diff_commits(read_output(output, 0), read_output(output, 1))
+    for stage in (MIXED, PACKED):
+        totals = [find_manifest(url, stage).totals for url in (output, locate_part(output, part))]
+        assert found[stage.name]["tokens"] == [one.tokens for one in totals]
+        names = [
+            {path.name.rpartition("-")[0] for path in Path(url, stage.name).rglob("*.arrow")}
+            for url in (output, locate_part(output, part))
+        ]
+        assert found[stage.name].get("only_a", {"number": 0})["number"] == len(names[0] - names[1])
+    assert diff_commits(read_output(output, 1), read_output(output, 1)) == {}
+    path = corpus / "build.toml"
+    path.write_text(path.read_text().partition("[mixture]")[0])
+    run(path, corpus / "plain")
+    found = diff_commits(read_output(output, 1), read_output(str(corpus / "plain")))
+    assert found["stages"] == {"only_a": ["mixed", "packed"], "only_b": []}
 
 
 @pytest.mark.parametrize("built", ["mixed"], indirect=True)
