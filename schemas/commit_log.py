@@ -51,6 +51,7 @@ class Reason:
     vanished: int = 0  # files whose documents were removed
     read_again: int = 0  # files that were as before, but read for a part that took another's place
     removed: int = written_unless(0)  # documents that tokcore remove took away
+    came: int = written_unless(0)  # equal documents that took the place of some of these
     restored: int = written_unless(0)  # tombstones that tokcore restore took back
     reason: str = written_unless("")  # of a removal or a restoration, as whoever asked for it gave it
     by: str = written_unless("")  # and who that was

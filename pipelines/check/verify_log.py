@@ -137,8 +137,9 @@ def _check_parts(log: Log, commit: Commit, builds: dict[Part, BuildManifest]) ->
             builds[part] = found
     if commit.totals != (totals := sum_up_parts(builds[part] for part in commit.parts)):
         yield from _compare_totals(commit.totals, totals)
-    if commit.why.removed and commit.why.removed != (before := log.totals().documents) - totals.documents:
-        yield f"says that it removes {commit.why.removed} documents: there were {before}, and are {totals.documents}"
+    gone = commit.why.removed - commit.why.came
+    if commit.why.removed and gone != (before := log.totals().documents) - totals.documents:
+        yield f"says that it removes {gone} documents: there were {before}, and are {totals.documents}"
     held = Counter(uri for part in commit.parts for uri in _list_uris(output, part))
     for uri, num in sorted(held.items()):
         if num > 1:

@@ -112,6 +112,8 @@ def _describe_reason(why: dict[str, Any]) -> str:
     """The reason of a commit in words: `update: files 3 new, 1 changed`."""
     files = Reason(**why).describe_files() if "new" in why else ""
     documents = f"{format_count(why['removed'], 'document')} removed" if why.get("removed") else ""
+    num_came = why.get("came", 0)
+    came = f"{num_came:,} equal {'one' if num_came == 1 else 'ones'} came instead" if num_came else ""
     restored = f"{format_count(why['restored'], 'tombstone')} taken back" if why.get("restored") else ""
     num, same = why.get("shards", 0), why.get("shards_as_before", 0)
     shards = f"made {num - same:,} of {format_count(num, 'shard')} again" if num else ""
@@ -120,6 +122,6 @@ def _describe_reason(why: dict[str, Any]) -> str:
     reason = f"for {make_printable(why['reason'])!r}" if why.get("reason") else ""
     by = f"by {make_printable(why['by'])}" if why.get("by") else ""
     told = "; ".join(
-        filter(None, (documents, restored, files, shards, weights, rows, " ".join(filter(None, (reason, by)))))
+        filter(None, (documents, came, restored, files, shards, weights, rows, " ".join(filter(None, (reason, by)))))
     )
     return f"{why['command']}: {told}" if told else str(why["command"])

@@ -190,8 +190,9 @@ class Remove:
                 places = [locate_part(self.output, part) for part in log.parts() if part.path in holding.documents]
                 how = (self.options, self._keeps_weights(log), self.in_place_rows)
                 return done._replace(cost=estimate_removal(places, going, holding.each, parts, *how))
-            added, num_documents = self._make_parts(log, parts, holding)
-            done = done._replace(documents=num_documents)
+            added, fewer = self._make_parts(log, parts, holding)
+            came = max(0, done.documents - fewer) if self.this_copy else 0
+            done = done._replace(documents=max(0, fewer + came))
             reach("remove.built")
             vanished = len(holding.files)
             as_before = count_as_before(log, added, holding.dropped)
@@ -199,7 +200,8 @@ class Remove:
                 "remove",
                 vanished=vanished,
                 read_again=done.read_again,
-                removed=num_documents,
+                removed=done.documents,
+                came=came,
                 reason=self.reason,
                 by=self.by,
                 kept_weights=self._keeps_weights(log),
@@ -388,4 +390,4 @@ class Remove:
                 f"{redact(self.output)}: parts of {had:,} documents, {gone:,} of them to be removed, were made again "
                 f"with {has:,} documents. Nothing was changed."
             )
-        return made, max(0, had - has)
+        return made, had - has
