@@ -166,28 +166,8 @@ def watch(visit: Callable[[str], None] | None) -> None:
 
 def make_killer(name: str, visit: int, signal_number: int = signal.SIGKILL) -> Callable[[str], None]:
     """A function for watch(): sends this process a signal when it reaches that point for the visit-th time, from 1."""
-    if name not in (
-        points := {
-            **POINTS,
-            **REPLACING_POINTS,
-            **PARITY_POINTS,
-            **DEDUPING_POINTS,
-            **MIXING_POINTS,
-            **SHARED_LEARNING_POINTS,
-            **PACKING_POINTS,
-            **LEARNING_POINTS,
-            **COMMITTING_POINTS,
-            **UPDATING_POINTS,
-            **INHERITING_POINTS,
-            **WATCHING_POINTS,
-            **REMOVING_POINTS,
-            **BURYING_POINTS,
-            **EXPIRING_POINTS,
-            **COMPACTING_POINTS,
-            **CONVERTING_POINTS,
-            **MENDING_POINTS,
-        }
-    ):
+    points = [point for table, of in globals().items() if table.endswith("POINTS") for point in of]
+    if name not in points:
         raise ValueError(f"no crash point {name!r}; there are {', '.join(points)}")
     visits: Counter[str] = Counter()
     lock = threading.Lock()

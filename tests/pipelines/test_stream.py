@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import threading
 import time
 from collections import defaultdict
@@ -256,6 +257,16 @@ def test_a_step_that_is_repeated_doubles_nothing(steps, tmp_path):
 
 class Died(BaseException):
     """What ends a worker, as a kill does."""
+
+
+def test_every_point_that_code_reaches_can_be_named():
+    room = Path(crashpoints.__file__).parents[1]
+    reached = {
+        point for path in room.rglob("*.py") for point in re.findall(r'\breach\("([a-z._]+)"\)', path.read_text())
+    }
+    assert {"stream.read", "plan.listed"} <= reached
+    for point in reached:
+        crashpoints.make_killer(point, 1)
 
 
 @pytest.mark.parametrize("point", [*crashpoints.STREAMING_POINTS, "encode.shard", "build.committed"])
