@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from tokcore.errors import TokError
 from tokcore.evaluate.measures import MEASURES, Measure
 from tokcore_pipelines.begin.propose import propose
 from tokcore_pipelines.build.named_paths import make_absolute
@@ -30,6 +31,7 @@ _MOST_TOKENIZERS = 12
 _BESIDE = 4  # tokenizers whose columns fit beside the names of measures
 _COLUMN = 11
 _LEARNED = "*"
+_OF_PARALLEL, _PREMIUMS = "parallel_learned_share", ("premium_p90", "premium_median", "gini")
 
 
 @command(
@@ -83,7 +85,12 @@ def evaluate(
         raise click.UsageError("--reference is a language of the parallel text: name its folder with --parallel")
     if (text_field or lang) and not data:
         raise click.UsageError("--text and --lang say how to read --data: name its files")
-    tokenizers = load_against(named, _MOST_TOKENIZERS, "OUTPUT|TOKENIZER")
+    try:
+        tokenizers = load_against(named, _MOST_TOKENIZERS, "OUTPUT|TOKENIZER")
+    except TokError as error:
+        if not data or len(named) == 1:
+            raise
+        raise type(error)(f"{error} If it is text: --data takes one path, so repeat it for each.") from error
     urls = {name: make_absolute(split_pattern(one)[1]) for name, one in zip(tokenizers, named, strict=True)}
     sources = [source for one in data for source in _find_sources(one, text_field, lang)]
     asked = Asked(tokenizers, urls, sources, make_absolute(parallel) if parallel else "", reference, sample)
@@ -126,9 +133,11 @@ def _is_whole(text: Mapping[str, Any]) -> bool:
 def _print_columns(tokenizers: Mapping[str, Any], text: Mapping[str, Any], show_all: bool) -> None:
     heads = [cut_text(make_printable(name), _COLUMN) for name in tokenizers]
     told = [*tokenizers.values()]
+    premiums = any(one["gini"] is not None for one in told)
     rows = [
         ["vocabulary", *(f"{one['vocab_size']:,}" for one in told)],
         ["learned from this text", *(_say_learned(one["learned_share"]) for one in told)],
+        *([["learned from parallel text", *(_say_learned(one[_OF_PARALLEL]) for one in told)]] if premiums else []),
         *(
             [measure.title, *(_format(measure, one) for one in told)]
             for measure in MEASURES
@@ -136,7 +145,7 @@ def _print_columns(tokenizers: Mapping[str, Any], text: Mapping[str, Any], show_
         ),
     ]
     say("", *format_table(["", *heads], rows))
-    if any(one["learned_share"] for one in told):
+    if any(one["learned_share"] or one[_OF_PARALLEL] for one in told):
         say(f"{_LEARNED} learned from some of this text: other text gives other figures, mostly worse ones")
     langs = _order_languages(text)
     shown = langs if show_all else langs[:MOST_ROWS]
@@ -193,7 +202,8 @@ def _format(measure: Measure, one: Mapping[str, Any]) -> str:
     value = one.get(measure.key)
     if value is None:
         return "-"
-    return format(value, measure.form) + (_LEARNED if measure.is_of_text and one["learned_share"] else "")
+    learned = one[_OF_PARALLEL] if measure.key in _PREMIUMS else measure.is_of_text and one["learned_share"]
+    return format(value, measure.form) + (_LEARNED if learned else "")
 
 
 def _format_language(one: Mapping[str, Any], lang: str) -> str:

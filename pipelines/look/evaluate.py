@@ -58,6 +58,9 @@ def evaluate_tokenizers(asked: Asked, progress: StageProgress) -> dict[str, Any]
         size_bytes = sum(len(line) for of in lines.values() for line in of)
         with progress.stage("parallel", size_bytes, minor=True) as phase:
             premiums = compute_premiums(asked.tokenizers, lines, reference, phase.advance)
+        for name, url in asked.named.items():
+            share = find_learned_share(url, asked.tokenizers[name], lines)
+            premiums["tokenizers"][name]["learned_share"] = share
     told = tell_judged(asked.tokenizers, asked.named, judged, premiums, progress)
     return {
         "format": FORMAT,
@@ -123,6 +126,7 @@ def _take_premiums(premiums: Mapping[str, Any] | None, name: str) -> dict[str, A
         "premium_p90": own and own["p90"],
         "premium_median": own and own["median"],
         "gini": own and own["gini"],
+        "parallel_learned_share": own and own.get("learned_share"),
     }
 
 

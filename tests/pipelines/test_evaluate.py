@@ -96,12 +96,28 @@ def test_files_are_judged_on(folder):
     premiums = sorted(tokens[lang] / tokens["en"] for lang in ("sw", "km"))
     assert found["premium_median"] == pytest.approx(sum(premiums) / 2, abs=1e-6)
     assert found["premium_p90"] == pytest.approx(premiums[0] * 0.1 + premiums[1] * 0.9, abs=1e-6)
+    assert found["parallel_learned_share"] == 0
     # The same, as one language, in another field.
     write(folder / "other.jsonl", jsonl([{"said": text, "lang": "x"} for text in texts("en", 30, seed=7)]))
     options = ("--data", folder / "other.jsonl", "--text", "said", "--lang", "en")
     again = ask(folder, folder / "out", *options)["tokenizers"]["out"]
     assert again["languages"].keys() == {"en"}
     assert again["languages"]["en"] == found["languages"]["en"]
+
+
+def test_parallel_text_that_was_learned_from_is_marked(folder, tmp_path):
+    """A share in bytes, of the lines that are documents."""
+    lines = [" ".join(text.split()) for text in texts("en", 20)]
+    write(tmp_path / "en.jsonl", jsonl([{"text": line} for line in lines]))
+    source = '[[source]]\nlang = "en"\nfiles = "en.jsonl"\n'
+    run(build_file(tmp_path, source, "[learn]\nvocab_size = 300\n"), tmp_path / "out")
+    for lang, line in (("en", lines[3]), ("sw", "moja")):
+        write(tmp_path / "known" / f"{lang}.txt", f"{line}\n".encode())
+    options = (tmp_path / "out", "--data", folder / "held.jsonl.zst", "--parallel", tmp_path / "known")
+    said = tokcore("evaluate", *options).stdout
+    size = len(lines[3].encode())
+    assert re.search(rf"learned from parallel text +{size / (size + 4):.1%}\n", said), said
+    assert re.search(r"premium, median +[0-9.]+\*\n", said), said
 
 
 def test_text_that_was_learned_from_is_marked(folder):
@@ -202,6 +218,7 @@ def test_what_is_missing_is_said_with_the_way_out(folder):
         ((folder / "out", "--data", folder / "no.jsonl"), "no.jsonl"),
         ((folder / "out", "--data", folder / "parallel", "--text", "said"), "text files have none: remove it"),
         ((folder / "out", "--data", folder / "held.jsonl.zst", "--text", "said"), "(missing_text: 60): name others"),
+        ((folder / "out", "--data", folder / "a", folder / "held.jsonl.zst"), "--data takes one path, so repeat it"),
         ((folder / "nothing",), "nothing"),
         ((folder / "out", "--reference", "en"), "name its folder with --parallel"),
         ((folder / "out", "--lang", "en"), "say how to read --data"),
