@@ -353,7 +353,8 @@ def _read_string(file: BuildFile, setting: Setting, value: Any, key: Key) -> str
             options = (*setting.options, *(others.list_others() if others is not None else ()))
             instead = f", {setting.limits.instead}" if setting.limits.instead else ""
             meant = dict(setting.limits.meant).get(value.lower()) if isinstance(value, str) else None
-            hint = f" Write {show_value(meant)}." if meant else suggest_nearest(value, options)
+            nearest = suggest_nearest(value, options) if len(options) > 1 else ""  # the only one is said already
+            hint = f" Write {show_value(meant)}." if meant else nearest
             raise file.error(key, f"= {show_value(value)}: expected {list_options(options)}{instead}.{hint}")
         return value
     if not isinstance(value, str):

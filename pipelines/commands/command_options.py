@@ -7,6 +7,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import click
@@ -43,7 +44,14 @@ class GroupedCommand(click.Command):
                 formatter.write_dl(records)
 
 
-BUILD_FILE = click.argument("build_file", metavar="BUILD.toml", type=click.Path(dir_okay=False))
+class _BuildFile(click.Path):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if Path(value).is_dir():
+            self.fail(f"{value!r} is a folder: name the build file, even of an output that is there", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+BUILD_FILE = click.argument("build_file", metavar="BUILD.toml", type=_BuildFile())
 BUILD_FILE_OR_OUTPUT = click.argument("build_file", metavar="BUILD.toml|OUTPUT")
 
 OUTPUT = click.option(

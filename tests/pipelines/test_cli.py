@@ -393,6 +393,8 @@ def test_what_to_write_instead(corpus, built, tmp_path, monkeypatch):
     done = tokcore("build", corpus / "build.toml", "--runner=FlinkRunner")
     assert done.returncode == 2
     assert "come after --: tokcore build BUILD.toml -- --runner=..." in " ".join(done.stderr.split())
+    done = tokcore("mix-search", built, "--target", "en=5")
+    assert (done.returncode, "is a folder: name the build file" in done.stderr) == (2, True)
     for command in (["verify"], ["show"], ["audit"], ["gc"], ["diff", built], ["export", "--to=gpt2", "-o=x"]):
         done = tokcore(*command, corpus / "build.toml")
         assert (done.returncode, done.stdout) == (2, "")

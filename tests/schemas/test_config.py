@@ -567,6 +567,10 @@ RANKS = MINIMAL + '[tokenizer]\nfrom = "t.tiktoken"\npattern = "cl100k"\n'
         ),
         # mix
         (
+            MINIMAL + "[mix]\npreset = 'fiar'",
+            '8: mix.preset = "fiar": expected "fair".',
+        ),
+        (
             MINIMAL + "[mix]\npreset = 'fair'\nalpha = 0.5",
             '9: mix.alpha is set, and mix.preset = "fair" sets it, too: remove one.',
         ),
