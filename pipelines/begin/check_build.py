@@ -52,7 +52,7 @@ def make_check_report(build: Build, progress: StageProgress, shown: str | None =
         workers = build.options.num_workers
         estimated = estimate(build.config, samples, workers)
         if estimated is not None:
-            findings += check_estimates(build.config, estimated)
+            findings += check_estimates(build.config, estimated, build.options.is_local)
             findings += find_long_files(build.config, samples, workers, estimated.bytes_per_second)
     with progress.stage("filter samples", minor=True):
         mapped = tell_maps(build.config.map_rules, samples, most)

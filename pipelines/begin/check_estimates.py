@@ -10,31 +10,20 @@ from decimal import Decimal
 
 from tokcore.models import MODELS
 from tokcore_pipelines.begin.estimate import Estimate
+from tokcore_pipelines.build.learn_need import LearnNeed, check_learn_need
 from tokcore_pipelines.build.samples import Finding
-from tokcore_pipelines.local.terminal import format_size
-from tokcore_pipelines.work.learn_from_disk import can_learn_from_disk
-from tokcore_pipelines.work.learn_memory import find_learn_memory
 from tokcore_schemas.config import BuildConfig
 
 
-def check_estimates(config: BuildConfig, told: Estimate) -> list[Finding]:
-    """The vocabulary, the budget of the mix and the tokens of the mixture that are more than the corpus gives."""
+def check_estimates(config: BuildConfig, told: Estimate, is_local: bool = True) -> list[Finding]:
+    """The vocabulary, the budget of the mix and the tokens of the mixture that are more than the corpus gives.
+
+    And the memory that is less than learning needs. is_local: whether it learns here, not on an engine's worker.
+    """
     if config.tokenizer is not None:
         return []
     found = [*_check_vocabulary(config, told), *_check_budget(config, told), *_check_mixture(config, told)]
-    return [*found, *_check_memory(config, told)]
-
-
-def _check_memory(config: BuildConfig, told: Estimate) -> Iterator[Finding]:
-    available = find_learn_memory(config)
-    if available is None or told.learn_bytes <= available.size_bytes:
-        return
-    then = "it reads its rows from a temporary file, in rounds" if can_learn_from_disk(config) else "it is refused"
-    text = (
-        f"learning may need {format_size(told.learn_bytes)} of memory, and {available.limit} leaves "
-        f"{format_size(available.size_bytes)}: if it does, {then}"
-    )
-    yield Finding(config.at("learn"), text, stops=False)
+    return [*found, *check_learn_need(config, LearnNeed(told.learn_bytes, told.learn_most_bytes), is_local)]
 
 
 def _check_vocabulary(config: BuildConfig, told: Estimate) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ In the order of work:
   map_samples: what steps of [[map]] would make of these.
   mask_samples: what a mask would find in them. duplicate_samples: which of them are duplicates.
   whole_checks: what a build would find at its end. long_files: files that one worker reads when all else is done.
+  counted_samples: what they tell of all files. learn_need: how much memory learning will need.
 - learn_together: learning by all slices, where rows do not fit in the memory of one.
 - settle_languages: how language codes are spelled. settle_counting: what count tables tell apart.
 - identities: which release an identity follows from. recount_shards: what a manifest of shards has to say.

@@ -258,7 +258,7 @@ class Build:
             # A part that is made again from an output's manifests has no sources, and was read once.
             if self.config.sources and find_manifest(self.output, PLAN) is None:
                 chosen = choose_files_to_read(self._plan, self.inheritance)
-                wrong = refuse_wrong_sources(self.config, chosen, self.options.num_workers)
+                wrong = refuse_wrong_sources(self.config, chosen, self.options.num_workers, self.options.is_local)
                 for warning in (*left_out.idle, *wrong):
                     self.progress.say(f"warning: {warning}")
             self._say_what_became_of_links(left_out)

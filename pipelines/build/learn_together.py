@@ -23,7 +23,7 @@ from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.work.counted_parts import CountedParts
 from tokcore_pipelines.work.item_results import read_record, read_records
 from tokcore_pipelines.work.learn_from_disk import LEAST_BYTES, READ_BYTES, can_learn_from_disk, describe_round
-from tokcore_pipelines.work.learn_memory import find_learn_memory, find_row_bytes
+from tokcore_pipelines.work.learn_memory import find_learn_memory, find_read_bytes, find_row_bytes
 from tokcore_pipelines.work.learn_model import find_rounds_options, weigh_tables
 from tokcore_pipelines.work.learn_rounds import (
     GatheredWords,
@@ -114,14 +114,15 @@ def _plan(run: BuildRun, counted: CountedParts) -> RoundsPlan:
     if size_bytes is None or needed <= size_bytes:
         return RoundsPlan()
     host_bytes = size_bytes - READ_BYTES
+    least_bytes = max(LEAST_BYTES, find_read_bytes(counted.rows_of_tables) - READ_BYTES)
     if run.session is None:
         hosts, part_bytes, threads = min(_MAX_PARTS, -(-needed // size_bytes)), host_bytes, 0
     else:
         threads = run.options.num_workers
         hosts, part_bytes = run.session.share.of * threads, size_bytes // threads - READ_BYTES
-        if part_bytes < LEAST_BYTES:
+        if part_bytes < least_bytes:
             hosts, part_bytes = run.session.share.of, host_bytes
-    if part_bytes < LEAST_BYTES:
+    if part_bytes < least_bytes:
         return RoundsPlan()  # the slice that learns raises TooLittleMemoryError
     return RoundsPlan(1 << (hosts - 1).bit_length(), part_bytes, host_bytes, threads)
 

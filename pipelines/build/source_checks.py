@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tokcore.errors import ConfigError
 from tokcore_pipelines.build.guess_fields import fill_values
+from tokcore_pipelines.build.learn_need import check_samples_need
 from tokcore_pipelines.build.long_files import find_long_files
 from tokcore_pipelines.build.samples import Finding, Seen, SourceSample
 from tokcore_pipelines.build.suggest_fixes import (
@@ -125,13 +126,16 @@ def describe(found: Sequence[Finding]) -> list[str]:
     return said
 
 
-def refuse_wrong_sources(config: BuildConfig, plan: Plan, workers: int) -> list[str]:
-    """Raise ConfigError if the build would fail because of its sources; return what else looks wrong."""
+def refuse_wrong_sources(config: BuildConfig, plan: Plan, workers: int, is_local: bool = True) -> list[str]:
+    """Raise ConfigError if the build would fail because of its sources; return what else looks wrong.
+
+    is_local: whether it learns here, not on an engine's worker.
+    """
     samples = sample_plan(config, plan, BEFORE_A_BUILD)
     found = [*check_samples(config, samples), *find_long_files(config, samples, workers)]
     if stopping := describe([finding for finding in found if finding.stops]):
         raise ConfigError(join_lines(*stopping[:_MOST]))
-    return describe(found)[:_MOST]
+    return describe(found)[:_MOST] + describe([*check_samples_need(config, samples, is_local)])
 
 
 def _check_content(config: BuildConfig, sample: SourceSample, is_much: bool) -> list[Finding]:

@@ -165,8 +165,10 @@ def _print_estimates(told: dict[str, Any]) -> None:
     say(f"estimates   from {of}; the time also from how fast it was counted")
     say(f"  text      about {format_size(told['text_bytes'])}, {format_number(told['pretokens'])} pre-tokens")
     say(f"  time      about {format_duration(told['seconds'])} on this machine, without a store's delays")
-    learning = f"; at most about {format_size(told['learn_bytes'])} to learn" if told["learn_bytes"] else ""
-    say(f"  memory    at most about {format_size(told['memory_bytes'])} in all workers{learning}")
+    say(f"  memory    at most about {format_size(told['memory_bytes'])} in all workers")
+    if told["learn_bytes"]:
+        most = "" if told["is_whole"] else f", at most {format_size(told['learn_most_bytes'])}"
+        say(f"            about {format_size(told['learn_bytes'])} to learn{most}")
     if (least := told["vocab_least"]) == 0:
         return
     most = told["vocab_most"]

@@ -20,6 +20,7 @@ from tokcore_schemas.config import BuildConfig
 
 LEAST_BYTES = 32 << 20  # of memory for a round; with less, rounds find too few merges to get on
 READ_BYTES = 96 << 20  # of memory beside it: rows that are read, and the same rows as the kernel takes them
+ROUNDS_BYTES = LEAST_BYTES + READ_BYTES  # the least that learning in rounds takes
 
 
 def can_learn_from_disk(config: BuildConfig) -> bool:

@@ -15,14 +15,25 @@ from tokcore_schemas.config import BuildConfig
 
 # For each row that is read at a time while tables are weighed: the first block of each table that is open.
 _READ_ROW_BYTES = 80
-_LEAST_LEFT_BYTES = 8 << 20  # for the next rows, while tables are weighed
+LEAST_LEFT_BYTES = 8 << 20  # for the next rows, while tables are weighed
+
+
+NOT_IN_ROUNDS = "only bpe, if it extends nothing, is learned with less, in rounds"
 
 
 class TooLittleMemoryError(StageError):
-    """Learning needs more memory than there is. available: how much there is."""
+    """Learning needs more memory than there is.
 
-    def __init__(self, message: str, available: Available) -> None:
-        super().__init__(message)
+    lack: what needs it, and how much there is. available: that. enough: with how much it would be done.
+    """
+
+    def __init__(self, lack: str, available: Available, enough: str = "") -> None:
+        super().__init__(
+            f"learn: {lack}. {enough}The count tables are done and stay. Give it more memory and run the same command "
+            f"again; or learn on another machine or engine that reaches the output (tokcore learn); or leave rare "
+            f"pre-tokens out with learn.min_documents."
+        )
+        self.lack = lack
         self.available = available
 
 
@@ -52,15 +63,20 @@ def require_memory(num_rows: int, row_bytes: int, held_bytes: int = 0, available
     row_bytes: as find_row_bytes tells. held_bytes: what this process already holds of the need. available: found here
     if None.
     """
-    needed = row_bytes * num_rows - held_bytes
-    _require(needed, f"{format_number(num_rows)} distinct pre-tokens need about {format_size(needed)}", available)
+    said = f"{format_number(num_rows)} distinct pre-tokens need about {format_size(row_bytes * num_rows)} of memory"
+    said += f" ({format_size(held_bytes)} of it is held)" if held_bytes else ""
+    _require(row_bytes * num_rows - held_bytes, said, available)
+
+
+def find_read_bytes(rows_of_tables: Iterable[int]) -> int:
+    """How many bytes of memory reading all tables at once takes, from the rows of each."""
+    return _READ_ROW_BYTES * sum(heapq.nlargest(MOST_OPEN, (min(rows, BLOCK_ROWS) for rows in rows_of_tables)))
 
 
 def require_memory_to_read(rows_of_tables: Iterable[int], available: Available | None = None) -> int:
     """How many bytes reading takes, from the rows of each table. Raises StageError if less memory is available."""
-    num_rows = sum(heapq.nlargest(MOST_OPEN, (min(rows, BLOCK_ROWS) for rows in rows_of_tables)))
-    needed = _READ_ROW_BYTES * num_rows
-    _require(needed, f"reading the count tables needs about {format_size(needed)}", available)
+    needed = find_read_bytes(rows_of_tables)
+    _require(needed, f"reading the count tables needs about {format_size(needed)} of memory", available)
     return needed
 
 
@@ -74,11 +90,11 @@ def require_memory_to_go_on(
     if num_rows == most_rows:
         require_memory(num_rows, row_bytes, held_bytes, available)
         return
-    needed = max(row_bytes * num_rows - held_bytes, _LEAST_LEFT_BYTES)
+    needed = max(row_bytes * num_rows - held_bytes, LEAST_LEFT_BYTES)
     said = (
         f"{format_number(num_rows)} to {format_number(most_rows)} distinct pre-tokens need "
-        f"{format_size(row_bytes * num_rows)} to {format_size(row_bytes * most_rows)}, {format_size(held_bytes)} of it "
-        f"held,"
+        f"{format_size(row_bytes * num_rows)} to {format_size(row_bytes * most_rows)} of memory "
+        f"({format_size(held_bytes)} of it is held)"
     )
     _require(needed, said, available)
 
@@ -87,9 +103,4 @@ def _require(needed: int, said: str, available: Available | None) -> None:
     available = available or find_available()
     if available is None or needed <= available.size_bytes:
         return
-    raise TooLittleMemoryError(
-        f"learn: {said} of memory, and {available.limit} leaves {format_size(available.size_bytes)}. The count tables "
-        f"are done and stay. Give it more memory and run the same command again; or learn on another machine or "
-        f"engine that reaches the output (tokcore learn); or leave rare pre-tokens out with learn.min_documents.",
-        available,
-    )
+    raise TooLittleMemoryError(f"{said}, and {available.limit} leaves {format_size(available.size_bytes)}", available)

@@ -37,8 +37,11 @@ from tokcore_pipelines.work.learn_from_disk import (
     spill,
 )
 from tokcore_pipelines.work.learn_memory import (
+    LEAST_LEFT_BYTES,
+    NOT_IN_ROUNDS,
     TooLittleMemoryError,
     find_learn_memory,
+    find_read_bytes,
     find_row_bytes,
     require_memory,
     require_memory_to_go_on,
@@ -184,7 +187,7 @@ def _learn_from_tables(
         return _learn_models(config, options, sizes, learn)
     except TooLittleMemoryError as error:
         too_little = error.with_traceback(None)  # which holds rows
-    return _learn_from_disk(config, options, sizes, merge, too_little, progress)
+    return _learn_from_disk(config, options, sizes, merge, too_little, weighed.counted, progress)
 
 
 def find_mix(config: BuildConfig, languages: Mapping[str, CountedLanguage]) -> mixing.Mix:
@@ -247,13 +250,22 @@ def _learn_from_disk(
     sizes: Sequence[int],
     weigh: Callable[[], Iterator[CountRows]],
     too_little: TooLittleMemoryError,
+    counted: CountedParts,
     progress: StageProgress,
 ) -> dict[int, Model]:
-    """The models that rows in memory would give, in rounds. Raises too_little where that is not possible."""
+    """The models that rows in memory would give, in rounds. Where that is not possible, raises what says how much would
+    do instead of too_little.
+    """
     available = find_learn_memory(config) or too_little.available
     memory_bytes = available.size_bytes - READ_BYTES
-    if not can_learn_from_disk(config) or memory_bytes < LEAST_BYTES:
-        raise too_little
+    all_rows = find_row_bytes(config, counted.most_rows, counted.most_bytes) * counted.most_rows + LEAST_LEFT_BYTES
+    read_bytes = find_read_bytes(counted.rows_of_tables)
+    in_memory = f"{format_size(max(all_rows, read_bytes))} are enough to learn in memory"
+    if not can_learn_from_disk(config):
+        raise TooLittleMemoryError(too_little.lack, too_little.available, f"{in_memory}; {NOT_IN_ROUNDS}. ")
+    if available.size_bytes < (least := max(LEAST_BYTES + READ_BYTES, read_bytes)):
+        enough = f"{format_size(least)} are enough to learn in rounds, from a temporary file; {in_memory}. "
+        raise TooLittleMemoryError(too_little.lack, too_little.available, enough)
     progress.say(
         f"note: the pre-tokens do not fit in memory ({available.limit} leaves {format_size(available.size_bytes)}). "
         f"They are weighed into a file, and learned from in rounds: the same merges, in several times as long"

@@ -7,13 +7,8 @@ from support.builds import build_file, run, small_corpus
 
 from tokcore.errors import StageError
 from tokcore.learn.rounds import Round
-from tokcore_pipelines.begin.check_estimates import check_estimates
-from tokcore_pipelines.begin.estimate import estimate
-from tokcore_pipelines.build.plan_corpus import plan_build
-from tokcore_pipelines.build.source_checks import FOR_CHECK, sample_plan
 from tokcore_pipelines.local.memory import Available
 from tokcore_pipelines.work import learn_model
-from tokcore_schemas.config import load_config
 
 SETTINGS = {
     "plain": "vocab_size = 500",
@@ -30,6 +25,7 @@ def too_little(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tokcore_pipelines.work.learn_memory.find_available", lambda: Available(500, "a limit"))
     monkeypatch.setattr(learn_model, "READ_BYTES", 0)
     monkeypatch.setattr(learn_model, "LEAST_BYTES", 1)
+    monkeypatch.setattr(learn_model, "find_read_bytes", lambda rows: 0)
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -51,6 +47,7 @@ def test_a_limit_of_the_build_file_bounds_it_and_changes_no_bytes(tmp_path, monk
     """The limit is no part of what the output is: another one goes on with it."""
     monkeypatch.setattr(learn_model, "READ_BYTES", 0)
     monkeypatch.setattr(learn_model, "LEAST_BYTES", 1)
+    monkeypatch.setattr(learn_model, "find_read_bytes", lambda rows: 0)
     monkeypatch.setattr("tokcore_pipelines.work.learn_model.require_memory", _require_at_most(1 << 20))
     small_corpus(tmp_path)
     path = build_file(tmp_path, settings="[learn]\nvocab_size = 500\nmemory_bytes = 1_048_576\n")
@@ -72,7 +69,7 @@ def _require_at_most(size_bytes):
     ['model = "unigram"\nvocab_size = 400', 'model = "wordpiece"\nvocab_size = 400', "vocab_size = 500"],
 )
 def test_what_cannot_be_learned_in_rounds_is_refused(tmp_path, monkeypatch, learn):
-    """Other models, and BPE with hardly any memory: with the figure, as before."""
+    """Other models, and BPE with hardly any memory: with the figure that would do."""
     monkeypatch.setattr("tokcore_pipelines.work.learn_memory.find_available", lambda: Available(500, "a limit"))
     small_corpus(tmp_path)
     with pytest.raises(StageError, match=r"distinct pre-tokens need about .* a limit leaves 500 bytes"):
@@ -97,18 +94,3 @@ def test_an_end_in_the_middle_leaves_nothing_and_the_next_run_goes_on(tmp_path, 
     root = run(path, tmp_path / "out").root
     monkeypatch.setattr("tokcore_pipelines.work.learn_memory.find_available", lambda: None)
     assert run(path, tmp_path / "again").root == root
-
-
-@pytest.mark.parametrize(
-    ("learn", "then"), [("", "reads its rows from a temporary file"), ('model = "unigram"\n', "is refused")]
-)
-def test_check_says_what_will_be_if_it_does_not_fit(tmp_path, learn, then):
-    small_corpus(tmp_path)
-    path = build_file(tmp_path, settings=f"[learn]\n{learn}vocab_size = 300\nmemory_bytes = 1_048_576\n")
-    config = load_config(str(path))
-    told = estimate(config, sample_plan(config, plan_build(config), FOR_CHECK), 1)
-    said = [one for one in check_estimates(config, told._replace(learn_bytes=1 << 30)) if "may need" in one.text]
-    assert [one.stops for one in said] == [False]
-    assert "learn.memory_bytes = 1048576 leaves 1.0 MB" in said[0].text
-    assert then in said[0].text
-    assert not [one for one in check_estimates(config, told._replace(learn_bytes=1 << 19)) if "may need" in one.text]

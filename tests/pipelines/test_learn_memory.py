@@ -85,6 +85,8 @@ def test_the_need_follows_from_the_model_and_the_length_of_pretokens(tmp_path: P
 def test_the_need_is_compared_to_the_byte():
     require_memory(1000, 120, available=Available(120 * 1000, "this machine"))
     require_memory(1000, 120, held_bytes=90, available=Available(120 * 1000 - 90, "this machine"))
+    with pytest.raises(StageError, match=r"need about 120\.0 kB of memory \(90 bytes of it is held\), and"):
+        require_memory(1000, 120, held_bytes=90, available=Available(120 * 1000 - 91, "this machine"))
     with pytest.raises(
         StageError, match=r"12\.00 M distinct pre-tokens need about 2\.3 GB of memory, and this machine"
     ):
@@ -103,7 +105,8 @@ def test_while_rows_are_read_what_is_left_is_compared():
     plenty = Available(1 << 30, "a limit")
     require_memory_to_go_on(10**6, 2 * 10**6, 190, 0, plenty)
     with pytest.raises(
-        StageError, match=r"7,000,000 to 9,000,000 distinct pre-tokens need 1\.3 GB to 1\.7 GB, 9 bytes of it"
+        StageError,
+        match=r"7,000,000 to 9,000,000 distinct pre-tokens need 1\.3 GB to 1\.7 GB of memory \(9 bytes of it",
     ):
         require_memory_to_go_on(7 * 10**6, 9 * 10**6, 190, 9, plenty)
     with pytest.raises(StageError, match="10 to 11 distinct pre-tokens"):
@@ -114,11 +117,11 @@ def test_while_rows_are_read_what_is_left_is_compared():
 def test_reading_is_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """What is left falls while tables are read, as by other programs: refused, before the system ends the process."""
     small_corpus(tmp_path)
-    left = iter([10**9] * 2)
+    left = iter([10**9] * 3)
     found = lambda: Available(next(left, 0), "a limit")  # noqa: E731
     monkeypatch.setattr("tokcore_pipelines.work.learn_memory.find_available", found)
     with pytest.raises(
-        StageError, match=r"distinct pre-tokens need .* of it held, of memory, and a limit leaves 0 bytes"
+        StageError, match=r"distinct pre-tokens need .* of memory \(.* of it is held\), and a limit leaves 0 bytes"
     ):
         run(build_file(tmp_path), tmp_path / "out")
 

@@ -107,6 +107,7 @@ def too_little(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learn_together, "find_learn_memory", lambda config: Available(500, "a limit"))
     monkeypatch.setattr(learn_together, "READ_BYTES", 0)
     monkeypatch.setattr(learn_together, "LEAST_BYTES", 1)
+    monkeypatch.setattr(learn_together, "find_read_bytes", lambda rows: 0)
 
 
 def run_as_slice(path: Path, output: Path) -> str:
@@ -131,6 +132,7 @@ def test_workers_of_an_engine_learn_together_where_the_build_file_bounds_them(tm
     path = build_file(tmp_path, settings="[learn]\nvocab_size = 400\n")
     monkeypatch.setattr(learn_together, "READ_BYTES", 0)
     monkeypatch.setattr(learn_together, "LEAST_BYTES", 1)
+    monkeypatch.setattr(learn_together, "find_read_bytes", lambda rows: 0)
     monkeypatch.setattr(learn_together, "find_row_bytes", lambda *_: 1 << 20)
     seen = []
     monkeypatch.setattr(learn_together, "describe_round", lambda told: seen.append(told) or "")
@@ -171,6 +173,7 @@ from tokcore_pipelines.build import learn_together
 from tokcore_pipelines.cli import main
 from tokcore_pipelines.local.memory import Available
 learn_together.READ_BYTES, learn_together.LEAST_BYTES = 0, 1
+learn_together.find_read_bytes = lambda rows: 0
 learn_together.find_learn_memory = lambda config: Available(500, "a limit")
 if __name__ == "__main__":
     main()

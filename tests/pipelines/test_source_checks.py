@@ -281,7 +281,7 @@ def test_estimates_are_exact_where_the_sample_is_the_corpus(tmp_path):
     assert (told.pretokens, told.distinct) == (len(pretokens), len(set(pretokens)))
     assert told.vocab_least == told.vocab_most
     mean_bytes = sum(len(pretoken.encode()) for pretoken in set(pretokens)) / told.distinct
-    assert told.learn_bytes == (55 + math.ceil(5 * mean_bytes)) * told.distinct
+    assert told.learn_bytes == told.learn_most_bytes == (55 + math.ceil(5 * mean_bytes)) * told.distinct
     # Learning reaches exactly the largest vocabulary that is estimated.
     path.write_text(path.read_text().replace("300", str(told.vocab_least)))
     run(path, tmp_path / "out")
@@ -300,7 +300,7 @@ def test_a_sample_bounds_the_vocabulary_and_is_near_in_size(tmp_path):
     assert not told.is_whole
     assert math.isclose(told.text_bytes, num_bytes, rel_tol=0.1)
     assert 256 < told.vocab_least < told.vocab_most
-    assert told.learn_bytes > 55 * told.distinct
+    assert 55 * told.distinct < told.learn_bytes < told.learn_most_bytes
     assert 0 < told.sample_bytes < num_bytes
 
 
@@ -340,7 +340,7 @@ def test_rejects_of_one_cause_say_so_once_with_the_mend(tmp_path):
 
 
 def test_a_field_that_all_records_lack_is_named_where_no_sample_told(tmp_path, monkeypatch):
-    monkeypatch.setattr("tokcore_pipelines.build.build.refuse_wrong_sources", lambda config, plan, workers: [])
+    monkeypatch.setattr("tokcore_pipelines.build.build.refuse_wrong_sources", lambda *_: [])
     write(tmp_path / "a.jsonl", jsonl(DOCUMENTS))
     with pytest.raises(StageError) as raised:
         run(build_of(tmp_path, 'lang = "en"\nfiles = "a.jsonl"'), tmp_path / "out")

@@ -353,4 +353,20 @@ DEFECTS = (
         "refuse_many_partitions(partitions, 0)",
         in_tests("pipelines/test_partitions.py::test_too_many_partitions_end_the_build_before_shards_are_committed"),
     ),
+    Defect(
+        "need-in-proportion",
+        "distinct pre-tokens are taken to grow in proportion with the text",
+        "estimate_rows",
+        "growth**once",
+        "growth",
+        in_tests("pipelines/test_learn_need.py::test_rows_are_estimated_from_those_seen_once"),
+    ),
+    Defect(
+        "rounds-in-any-memory",
+        "a build is said to learn in rounds though there is too little memory for those, too",
+        "check_learn_need",
+        "available.size_bytes < ROUNDS_BYTES",
+        "available.size_bytes < 0",
+        in_tests("pipelines/test_learn_need.py::test_what_becomes_of_it_is_said"),
+    ),
 )
