@@ -866,8 +866,26 @@ class Pieces(NamedTuple):
     counts: Counts  # uint64
 
 
+ALL_PAIRS = 2**64 - 1
+
+
+class PairLimit(NamedTuple):
+    """What pairs are merged: those with a count above floor, and those with that count that do not come after last.
+
+    >>> PairLimit(7).is_below(PairLimit(7, 3 << 32 | 5)), PairLimit(8).is_below(PairLimit(7))
+    (True, False)
+    """
+
+    floor: int
+    last: int = ALL_PAIRS  # left << 32 | right
+
+    def is_below(self, other: PairLimit) -> bool:
+        """Whether it has pairs that the other one has not; otherwise it is the same or higher."""
+        return (self.floor, -self.last) < (other.floor, -other.last)
+
+
 class FloorRound:
-    """The next merges of words that do not fit in memory: all whose counts reach a floor, exact. See floor_round.h.
+    """The next merges of words that do not fit in memory: all down to a limit, exact. See floor_round.h.
 
     Show all rows to add_counts, then all of them to add_pieces, in blocks; then learn, once.
     """
@@ -913,9 +931,9 @@ class FloorRound:
         """No pair has a higher count."""
         return self._inner.highest_bound()
 
-    def begin_pieces(self, floor: int) -> None:
-        """Pairs below the floor are cut; it rises where pieces would not fit."""
-        self._inner.begin_pieces(_as_int64(floor))
+    def begin_pieces(self, count: int, last: int = ALL_PAIRS) -> None:
+        """Pairs below that limit are cut; it rises where pieces would not fit."""
+        self._inner.begin_pieces(_as_int64(count), last)
 
     def add_pieces(self, rows: Texts, counts: Counts) -> None:
         """The rows are those that add_counts got, in the same order or another."""
@@ -931,9 +949,9 @@ class FloorRound:
         self._inner.add_cut_pieces(*pieces)
 
     @property
-    def floor(self) -> int:
-        """Which counts learn gives, at least."""
-        return self._inner.floor()
+    def limit(self) -> PairLimit:
+        """Down to which merges learn goes."""
+        return PairLimit(*self._inner.limit())
 
     @property
     def num_pieces(self) -> int:

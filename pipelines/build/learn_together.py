@@ -23,7 +23,12 @@ from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.work.counted_parts import CountedParts
 from tokcore_pipelines.work.item_results import read_record, read_records
 from tokcore_pipelines.work.learn_from_disk import LEAST_BYTES, READ_BYTES, can_learn_from_disk, describe_round
-from tokcore_pipelines.work.learn_memory import find_learn_memory, find_read_bytes, find_row_bytes
+from tokcore_pipelines.work.learn_memory import (
+    LEAST_LEFT_BYTES,
+    find_learn_memory,
+    find_read_bytes,
+    find_row_bytes,
+)
 from tokcore_pipelines.work.learn_model import find_rounds_options, weigh_tables
 from tokcore_pipelines.work.learn_rounds import (
     GatheredWords,
@@ -91,6 +96,7 @@ def learn_together(
         run.config.learn.min_documents,
         options.max_token_bytes,
         bool(options.end_of_word),
+        _find_need(run, weighed.counted) + LEAST_LEFT_BYTES,
     )
     host = "slice" if run.session is not None else "worker"
     limit = format_size(plan.host_bytes + READ_BYTES)
@@ -110,7 +116,7 @@ def _plan(run: BuildRun, counted: CountedParts) -> RoundsPlan:
     if run.session is not None:
         available = find_learn_memory(run.config)
         size_bytes = None if available is None else available.size_bytes
-    needed = find_row_bytes(run.config, counted.most_rows, counted.most_bytes) * counted.most_rows
+    needed = _find_need(run, counted)
     if size_bytes is None or needed <= size_bytes:
         return RoundsPlan()
     host_bytes = size_bytes - READ_BYTES
@@ -125,6 +131,11 @@ def _plan(run: BuildRun, counted: CountedParts) -> RoundsPlan:
     if part_bytes < least_bytes:
         return RoundsPlan()  # the slice that learns raises TooLittleMemoryError
     return RoundsPlan(1 << (hosts - 1).bit_length(), part_bytes, host_bytes, threads)
+
+
+def _find_need(run: BuildRun, counted: CountedParts) -> int:
+    """How many bytes of memory one host needs that learns alone, at most."""
+    return find_row_bytes(run.config, counted.most_rows, counted.most_bytes) * counted.most_rows
 
 
 def _make_step(function: Callable[..., Any], job: RoundsJob, pieces: Sequence[Any]) -> Step:
@@ -154,6 +165,6 @@ def make_steps(
             yield _make_step(cut_part, job, [PartOfRound("pieces", number, part.number) for part in parts])
             yield _make_step(learn_merges, job, [last])
         made = read_record(job.attempts, last.key, RoundMerges)
-        on_round(Round(number, made.num, made.known, made.pieces))
+        on_round(Round(number, made.num, made.known[0], made.pieces))
         so_far = read_merges(job, number)
     return so_far

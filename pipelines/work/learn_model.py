@@ -16,7 +16,7 @@ from tokcore.count.sum_of_runs import merge_many_rows
 from tokcore.errors import ConfigError, LearnError
 from tokcore.learn import language_weights as mixing
 from tokcore.learn import parity
-from tokcore.learn.rounds import MergesSoFar
+from tokcore.learn.rounds import MergesSoFar, TooLittleRoomError
 from tokcore.learn.weighted_rows import gather_rows, require_size
 from tokcore.models import MODELS, LearnOptions, Model
 from tokcore.models.bpe import require_bpe
@@ -277,9 +277,12 @@ def _learn_from_disk(
             shorter = None if larger is None else model_type.shorten(larger, of_size)
             if shorter is not None:
                 return shorter
-            return model_type.learn_in_rounds(
-                read, memory_bytes, of_size, lambda told: progress.say(describe_round(told))
-            )
+            try:
+                return model_type.learn_in_rounds(
+                    read, memory_bytes, of_size, lambda told: progress.say(describe_round(told))
+                )
+            except TooLittleRoomError as error:
+                raise LearnError(f"{error} {in_memory}.") from error
 
         return _learn_models(config, options, sizes, learn)
 

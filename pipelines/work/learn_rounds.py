@@ -23,8 +23,9 @@ from tokcore.count.pretoken_rows import CountRows
 from tokcore.count.pretoken_tables import join_blocks
 from tokcore.count.sum_of_runs import merge_many_rows
 from tokcore.errors import LearnError, LedgerError, StageError
-from tokcore.learn.rounds import MergesSoFar, RoundSizes, show_rows
+from tokcore.learn.rounds import MergesSoFar, RoundSizes, TooLittleRoomError, find_highest, show_rows
 from tokcore_pipelines.local.cores import count_cores
+from tokcore_pipelines.local.terminal import format_size
 from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.crashpoints import reach
@@ -57,6 +58,7 @@ class RoundsJob:
     min_documents: int
     max_token_bytes: int
     ends_words: bool
+    enough_bytes: int  # of memory: with so much, one host learns alone
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -145,7 +147,7 @@ class PartPieces:
     symbols: ArrayFile
     offsets: ArrayFile
     counts: ArrayFile
-    floor: int  # which the part had to raise
+    limit: tuple[int, int]  # a PairLimit, which the part had to raise
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -155,7 +157,7 @@ class RoundMerges:
     left: ArrayFile
     right: ArrayFile
     counts: ArrayFile
-    known: int  # see MergesSoFar
+    known: tuple[int, int]  # see MergesSoFar
     num: int
     pieces: int  # that were left of the words
 
@@ -249,7 +251,7 @@ def cut_part(job: RoundsJob, piece: PartOfRound) -> PartPieces:
         one.begin_pieces(floor.floor)
         for rows in _read_words(job, piece.part):
             one.add_pieces(rows.keys, rows.counts)
-        pieces, raised = one.pieces, one.floor
+        pieces, raised = one.pieces, one.limit
         reach("learn.pieces")
         symbols, offsets, counts = (_write(job, f"{piece.key}.columns", column) for column in pieces)
         return PartPieces(symbols, offsets, counts, raised)
@@ -269,7 +271,7 @@ def learn_merges(job: RoundsJob, piece: PartOfRound) -> RoundMerges:
         ]
         one = _begin(job, piece.round, job.whole_sizes)
         one.bounds = _read(job, floor.file, np.uint64)
-        one.begin_pieces(max(part.floor for part in parts))
+        one.begin_pieces(*find_highest(kernel.PairLimit(*part.limit) for part in parts))
         for part in parts:
             one.add_cut_pieces(
                 kernel.Pieces(
@@ -279,7 +281,10 @@ def learn_merges(job: RoundsJob, piece: PartOfRound) -> RoundMerges:
                 )
             )
         num_pieces = one.num_pieces
-        found = so_far.learn(one, job.num_merges, job.threads or count_cores())
+        try:
+            found = so_far.learn(one, job.num_merges, job.threads or count_cores())
+        except TooLittleRoomError as error:
+            raise LearnError(f"{error} {format_size(job.enough_bytes)} are enough to learn in memory.") from error
         reach("learn.merges")
         left, right, counts = (_write(job, f"{piece.key}.columns", column) for column in found[:3])
         return RoundMerges(left, right, counts, found.known, len(found.left), num_pieces)
@@ -295,7 +300,7 @@ def read_merges(job: RoundsJob, number: int) -> MergesSoFar:
         return MergesSoFar()
     found = read_record(job.attempts, PartOfRound("merges", number).key, RoundMerges)
     left, right = (_read(job, file, np.int32) for file in (found.left, found.right))
-    return MergesSoFar(left, right, _read(job, found.counts, np.uint64), found.known)
+    return MergesSoFar(left, right, _read(job, found.counts, np.uint64), kernel.PairLimit(*found.known))
 
 
 def _begin(job: RoundsJob, number: int, sizes: RoundSizes) -> kernel.FloorRound:

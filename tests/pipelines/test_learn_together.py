@@ -56,7 +56,7 @@ def learn(folder: Path, counted: Tables, weights: list[int], parts: int, pieces:
     groups = list_groups(named, parts)
     attempts = Attempts(str(folder / "out"), "tokenizer", "0" * 64)
     sizes = [RoundSizes(8, room, 40 * room) for room in (pieces, 2 * pieces)]
-    job = RoundsJob(attempts, len(groups), parts, *sizes, dealt_rows, 2, 60, 1, 0, 0, False)
+    job = RoundsJob(attempts, len(groups), parts, *sizes, dealt_rows, 2, 60, 1, 0, 0, False, 10**9)
     found = do_steps(Here(), learn_together.make_steps(job, groups, lambda told: None), attempts)
     left = [path.name for path in (folder / "out/_attempts/tokenizer-0000000000000000/files").iterdir()]
     assert not [name for name in left if name.startswith(("bounds", "pieces", "floor"))]
@@ -82,6 +82,7 @@ def test_any_dealing_gives_the_merges_of_learning_at_once(tmp_path_factory, coun
         found = learn(folder, counted, weights, 1 << bits, pieces, dealt_rows)
     except LearnError as error:
         assert str(error).startswith("the memory is too small")  # noqa: PT017
+        assert str(error).endswith("1.0 GB are enough to learn in memory.")  # noqa: PT017
         return
     for own, expected in zip(found, kernel.learn_merges(texts, numbers, 60, 1), strict=False):
         assert own.tolist() == expected.tolist()
@@ -150,7 +151,7 @@ def test_workers_of_an_engine_learn_together_where_the_build_file_bounds_them(tm
 def test_one_that_was_overtaken_finds_the_record_of_the_other(tmp_path, monkeypatch):
     """Its files are gone, as the round is over; without a record it would be an error."""
     attempts = Attempts(str(tmp_path / "out"), "tokenizer", "0" * 64)
-    job = RoundsJob(attempts, 1, 1, *[RoundSizes(8, 50, 500)] * 2, 9, 1, 60, 1, 0, 0, False)
+    job = RoundsJob(attempts, 1, 1, *[RoundSizes(8, 50, 500)] * 2, 9, 1, 60, 1, 0, 0, False, 10**9)
     with pytest.raises(StageError):
         learn_rounds.cut_part(job, PartOfRound("pieces", 1))
     learn(tmp_path, [{b"abab": 3}], [1], 1, 50, 9)

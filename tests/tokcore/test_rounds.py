@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -19,7 +20,9 @@ from tokcore.learn.rounds import (
     MergesSoFar,
     Round,
     RoundSizes,
+    TooLittleRoomError,
     divide_memory,
+    find_highest,
     learn_in_rounds,
     show_rows,
 )
@@ -116,7 +119,7 @@ def learned_by_parts(
             one.bounds = bounds
             one.begin_pieces(floor)
             one.add_pieces(*own)
-        last.begin_pieces(max(one.floor for one in second))
+        last.begin_pieces(*find_highest(one.limit for one in second))
         for one in second:
             last.add_cut_pieces(one.pieces)
         so_far = so_far.learn(last, num_merges)
@@ -232,11 +235,78 @@ def test_pairs_that_are_about_equally_frequent_are_told_apart() -> None:
     assert len(told) < 10
 
 
+def list_all_pairs(letters: bytes) -> bytes:
+    """A text in which each pair of letters stands once, those of a letter with itself included."""
+    text = bytearray()
+    for i, first in enumerate(letters):
+        text += bytes([first])
+        for second in letters[i + 1 :]:
+            text += bytes([first, second])
+    return bytes(text) + letters[:1]
+
+
+def cut(text: bytes, sizes: Sequence[int]) -> Iterator[bytes]:
+    """Words of these sizes, in turn, each of which begins with the letter that the last one ended with."""
+    begin = 0
+    while begin < len(text) - 1:
+        for size in sizes:
+            yield text[begin : begin + size + 1]
+            begin += size
+
+
+def test_all_pairs_are_there_once() -> None:
+    pairs = Counter(itertools.pairwise(list_all_pairs(b"abcde")))
+    assert len(pairs) == 25
+    assert {*pairs.values()} == {1}
+
+
+@example(26, [1], [5], 6, [0, 1])
+@given(
+    st.integers(2, 26),
+    st.lists(st.integers(1, 9), min_size=1, max_size=3),
+    st.lists(st.integers(1, 3), min_size=1, max_size=2),
+    st.integers(6, 40),
+    st.lists(st.integers(0, 2), min_size=1, max_size=3),
+)
+def test_ties_are_told_apart_in_any_room(
+    num_letters: int, sizes: Sequence[int], of_words: Sequence[int], pieces: int, dealt: Sequence[int]
+) -> None:
+    """Pairs that all have one count, or one of two: a count cannot separate them. There is always room for some."""
+    words = [word for word in cut(list_all_pairs(bytes(range(97, 97 + num_letters))), sizes) if len(word) > 1]
+    counts: Counter[bytes] = Counter()
+    for i, word in enumerate(words):
+        counts[word] += of_words[i % len(of_words)]
+    texts, numbers = make_texts_from_strings(list(counts)), np.array(list(counts.values()), np.uint64)
+    expected = list(zip(*(column.tolist() for column in kernel.learn_merges(texts, numbers, 90, 1)), strict=True))
+    room = RoundSizes(16, pieces, 12 * pieces)  # pairs seldom share their bounds
+    parts: list[dict[bytes, int]] = [{}, {}, {}]
+    for i, (word, count) in enumerate(counts.items()):
+        parts[dealt[i % len(dealt)]][word] = count
+    for name in kernel.list_available() if num_letters < 5 else kernel.list_available()[:1]:
+        told: list[Round] = []
+        assert learned_in_rounds(counts, room, 90, name=name, told=told) == expected
+        assert len(told) == 1 or any(one.num_pieces * 2 >= pieces for one in told)
+        with kernel.force(name):
+            assert learned_by_parts(parts, room, room, 90, 1, 0) == expected
+
+
+def test_as_many_equal_pairs_as_there_are_of_bytes() -> None:
+    """One round takes what fits, down to a pair in the middle of the order; few rounds are enough."""
+    words = [bytes([a, b]) for a in range(97, 123) for b in range(256)]
+    counts = dict.fromkeys(words, 7)
+    told: list[Round] = []
+    found = learned_in_rounds(counts, RoundSizes(18, 1_000, 9_000), 5_000, 500, told=told)
+    assert [merge[:2] for merge in found] == sorted((ID_OF_BYTE[a], ID_OF_BYTE[b]) for a, b in words)[:5_000]
+    assert {merge[2] for merge in found} == {7}
+    assert len(told) < 20
+    assert all(one.floor == 7 for one in told)
+
+
 def test_room_that_is_too_small_is_said() -> None:
-    """All pairs are as frequent as the first: the pieces are the words."""
+    """Two numbers bound all pairs, so they cannot be told apart; and they do not fit together."""
     counts = {bytes([97 + i, 98 + i, 99 + i]): 7 for i in range(0, 20, 3)}
-    with pytest.raises(LearnError, match=r"memory is too small"):
-        learned_in_rounds(counts, RoundSizes(12, 2, 100))
+    with pytest.raises(TooLittleRoomError, match=r"memory is too small"):
+        learned_in_rounds(counts, RoundSizes(1, 2, 100), name=kernel.list_available()[0])
 
 
 def test_merges_of_nothing_are_refused() -> None:

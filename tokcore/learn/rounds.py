@@ -1,15 +1,16 @@
 """BPE learning when the words do not fit in memory: in rounds, each of which reads all of them twice.
 
-A round finds all merges whose counts reach a floor, from what is left of the words when they are cut at rarer pairs
-(tokcore.kernel.FloorRound says why that is exact). The floor is as low as the memory allows; then comes the next round,
-with a lower one. So the merges, and their counts, are those of tokcore.learn.merges. Several processes may share a
-round: each has some of the words. Leaves to others: where words lie, and who does what.
+A round finds all merges down to a limit, from what is left of the words when they are cut at pairs below it
+(tokcore.kernel.FloorRound says why that is exact). The limit is as low as the memory allows; then comes the next round,
+with a lower one. It is a count; and where very many pairs have the same, a place in their order. So the merges, and
+their counts, are those of tokcore.learn.merges. Several processes may share a round: each has some of the words. Leaves
+to others: where words lie, and who does what.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +25,11 @@ LEAST_BYTES = 1 << 20
 # with a quarter of all memory for bounds. Reckoned from the sizes of what is kept.
 _PIECE_BYTES = 176
 _PIECE_SYMBOLS = 6  # more are seldom left of a word; where they are, there is room for fewer pieces
-_NO_FLOOR = 2**64
+_NO_LIMIT = kernel.PairLimit(2**64)
+
+
+class TooLittleRoomError(LearnError):
+    """A round has room for not even one merge."""
 
 
 class Round(NamedTuple):
@@ -32,7 +37,7 @@ class Round(NamedTuple):
 
     number: int  # from 1
     num_merges: int  # so far
-    floor: int  # all merges with at least this count are found
+    floor: int  # all merges with a higher count are found
     num_pieces: int  # that were left of the words
 
 
@@ -60,11 +65,11 @@ class MergesSoFar(NamedTuple):
     left: kernel.Ids = np.zeros(0, np.int32)
     right: kernel.Ids = np.zeros(0, np.int32)
     counts: Counts = np.zeros(0, np.uint64)
-    known: int = _NO_FLOOR  # no pair is left whose count reaches it
+    known: kernel.PairLimit = _NO_LIMIT  # no pair is left that it admits
 
     def is_over(self, num_merges: int, min_count: int) -> bool:
         """Whether there are that many merges, or no more."""
-        return len(self.left) >= num_merges or self.known <= max(1, min_count)
+        return len(self.left) >= num_merges or not kernel.PairLimit(max(1, min_count)).is_below(self.known)
 
     def begin_round(
         self, sizes: RoundSizes, max_token_bytes: int = 0, threads: int = 1, ends_words: bool = False
@@ -79,25 +84,34 @@ class MergesSoFar(NamedTuple):
         factor whenever the rank doubles, as the kernel's learner has it.
         """
         if len(self.counts) < 2:
-            guess = min(highest >> 10, self.known - 1)
+            guess = min(highest >> 10, self.known.floor - 1)
         else:
             rank = len(self.counts)
             factor = min(0.4, float(self.counts[-1]) / float(self.counts[(rank - 1) // 2]))
             guess = int(0.7 * float(self.counts[-1]) * factor ** math.log2(num_merges / rank))
-            guess = min(guess, self.known // 4)
+            guess = min(guess, self.known.floor // 4)
         return max(1, min_count, guess)
 
     def learn(self, one: kernel.FloorRound, num_merges: int, threads: int = 1) -> MergesSoFar:
-        """These and the merges of a round that has all pieces. Raises LearnError if its room is too small for any."""
-        floor = one.floor
+        """These and the merges of a round that has all pieces. Raises TooLittleRoomError if it has room for none."""
+        limit = one.limit
         found = one.learn(num_merges - len(self.left), threads)
-        if not len(found[0]) and floor >= self.known:
-            raise LearnError(
+        if not len(found[0]) and not limit.is_below(self.known):
+            raise TooLittleRoomError(
                 "the memory is too small to learn in: what is left of the pre-tokens around their most frequent pairs "
                 "does not fit."
             )
         left, right = np.concatenate([self.left, found[0]]), np.concatenate([self.right, found[1]])
-        return MergesSoFar(left, right, np.concatenate([self.counts, found[2]]), floor)
+        return MergesSoFar(left, right, np.concatenate([self.counts, found[2]]), limit)
+
+
+def find_highest(limits: Iterable[kernel.PairLimit]) -> kernel.PairLimit:
+    """That of a round that has the pieces of several rounds, from theirs.
+
+    >>> find_highest([kernel.PairLimit(7), kernel.PairLimit(7, 260), kernel.PairLimit(5, 3)])
+    PairLimit(floor=7, last=260)
+    """
+    return max(limits, key=lambda limit: (limit.floor, -limit.last))
 
 
 def show_rows(one: kernel.FloorRound, rows: Iterator[CountRows]) -> None:
@@ -138,5 +152,5 @@ def learn_in_rounds(
         so_far = so_far.learn(one, num_merges, threads)
         if merges_done is not None:
             merges_done[0] = len(so_far.left)
-        on_round(Round(number, len(so_far.left), so_far.known, num_pieces))
+        on_round(Round(number, len(so_far.left), so_far.known.floor, num_pieces))
     return so_far

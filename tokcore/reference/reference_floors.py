@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +40,7 @@ class FloorRound:
         self._num_windows = 0
         self._counts: Counter[tuple[int, int]] = Counter()
         self._pieces: Counter[tuple[int, ...]] = Counter()
-        self._floor = 1
+        self._floor, self._last = 1, 2**64 - 1
         self._size = 1 << bound_bits
         self._bounds: list[int] | None = None  # of words elsewhere, too
 
@@ -68,29 +68,29 @@ class FloorRound:
         bounds: list[int] = [*self._counts.values()] if self._bounds is None else self._bounds
         return max(bounds, default=0)
 
-    def begin_pieces(self, floor: int) -> None:
-        self._floor = max(1, floor)
+    def begin_pieces(self, count: int, last: int) -> None:
+        self._floor, self._last = max(1, count), last
 
     def add_pieces(self, data: Bytes, offsets: Offsets, counts: Counts) -> None:
         for row, count in zip(list_texts(data, offsets), counts.tolist(), strict=True):
             if count:
                 self._add_cut(self._pieces, tuple(self._encode(row)), count)
-            self._raise_floor()
+            self._raise_limit()
 
     def add_cut_pieces(self, symbols: Symbols, offsets: Offsets, counts: Counts) -> None:
         if symbols.max(initial=0) >= len(self._lengths):
             raise ValueError("a piece of symbols that are not there yet")
         for (start, end), count in zip(pairwise(offsets.tolist()), counts.tolist(), strict=True):
             self._add_cut(self._pieces, tuple(symbols[start:end].tolist()), count)
-            self._raise_floor()
+            self._raise_limit()
 
     def pieces(self) -> tuple[Symbols, Offsets, Counts]:
         symbols = np.array([symbol for piece in self._pieces for symbol in piece], np.uint32)
         offsets = np.cumsum([0, *map(len, self._pieces)]).astype(np.int64)
         return symbols, offsets, np.array(list(self._pieces.values()), np.uint64)
 
-    def floor(self) -> int:
-        return self._floor
+    def limit(self) -> tuple[int, int]:
+        return self._floor, self._last
 
     def num_pieces(self) -> int:
         return len(self._pieces)
@@ -99,7 +99,10 @@ class FloorRound:
         symbols, offsets, counts = self.pieces()
         lengths = np.array(self._lengths, np.int64)
         done = np.zeros(1, np.int64)
-        return learn_symbols(symbols, offsets, counts, lengths, num_merges, self._floor, self._longest, threads, done)
+        found = learn_symbols(symbols, offsets, counts, lengths, num_merges, self._floor, self._longest, threads, done)
+        merges = zip(*(column.tolist() for column in found), strict=True)
+        num = sum(1 for _ in takewhile(lambda one: self._admits(one[2], one[:2]), merges))
+        return found[0][:num], found[1][:num], found[2][:num]
 
     def _encode(self, row: bytes) -> list[int]:
         word = [self._id_of_byte[byte] for byte in row]
@@ -110,9 +113,14 @@ class FloorRound:
             word = merge(word, pair, first + rank)
         return word
 
-    def _raise_floor(self) -> None:
+    def _raise_limit(self) -> None:
+        """Cut at the pair that comes last, and again until pieces fit."""
         while len(self._pieces) > self._max_pieces or sum(map(len, self._pieces)) > self._max_symbols:
-            self._floor += max(1, self._floor // 4)
+            pairs = {pair for piece in self._pieces for pair in pairwise(piece)}
+            lowest = min((self._bound(pair), -make_key(pair)) for pair in pairs)
+            self._floor, self._last = lowest[0], -lowest[1] - 1
+            if self._last < 0:
+                self._floor, self._last = self._floor + 1, 2**64 - 1
             fewer: Counter[tuple[int, ...]] = Counter()
             for piece, of in self._pieces.items():
                 self._add_cut(fewer, piece, of)
@@ -133,6 +141,15 @@ class FloorRound:
     def _is_alive(self, left: int, right: int) -> bool:
         if self._longest and self._lengths[left] + self._lengths[right] > self._longest:
             return False
-        if self._bounds is not None:
-            return self._bounds[self._find_place((left, right))] >= self._floor
-        return self._counts[left, right] >= self._floor
+        return self._admits(self._bound((left, right)), (left, right))
+
+    def _bound(self, pair: tuple[int, int]) -> int:
+        return self._counts[pair] if self._bounds is None else self._bounds[self._find_place(pair)]
+
+    def _admits(self, count: int, pair: tuple[int, int]) -> bool:
+        return count > self._floor or (count == self._floor and make_key(pair) <= self._last)
+
+
+def make_key(pair: tuple[int, int]) -> int:
+    """Of pairs in the order in which they are merged if their counts are equal."""
+    return pair[0] << 32 | pair[1]

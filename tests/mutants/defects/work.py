@@ -506,8 +506,8 @@ DEFECTS = (
         "lowest-floor-of-parts",
         "pieces of a part that raised its floor are learned from at a lower one",
         "learn_merges",
-        "one.begin_pieces(max(part.floor for part in parts))",
-        "one.begin_pieces(min(part.floor for part in parts))",
+        "find_highest(kernel.PairLimit(*part.limit) for part in parts)",
+        "min(kernel.PairLimit(*part.limit) for part in parts)",
         in_tests("pipelines/test_learn_together.py::test_any_dealing_gives_the_merges_of_learning_at_once"),
     ),
     Defect(

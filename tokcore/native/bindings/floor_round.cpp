@@ -46,7 +46,9 @@ class HeldFloorRound {
     round_.set_bounds(bounds.data());
   }
   uint64_t highest_bound() const { return round_.highest_bound(); }
-  void begin_pieces(uint64_t floor) { round_.begin_pieces(std::max<uint64_t>(floor, 1)); }
+  void begin_pieces(uint64_t count, uint64_t last) {
+    round_.begin_pieces({.count = std::max<uint64_t>(count, 1), .last = last});
+  }
   void add_pieces(InputArray<uint8_t> data, InputArray<int64_t> offsets, InputArray<uint64_t> counts) {
     const ByteWords words = words_of(data, offsets, counts);
     const nb::gil_scoped_release released;
@@ -69,7 +71,7 @@ class HeldFloorRound {
             to_numpy(std::vector<int64_t>(words.offsets, words.offsets + words.num_words + 1)),
             to_numpy(std::vector<uint64_t>(words.counts, words.counts + words.num_words))};
   }
-  uint64_t floor() const { return round_.floor(); }
+  std::tuple<uint64_t, uint64_t> limit() const { return {round_.limit().count, round_.limit().last}; }
   size_t num_pieces() const { return round_.num_pieces(); }
   std::tuple<OutputArray<int32_t>, OutputArray<int32_t>, OutputArray<uint64_t>> learn(size_t num_merges,
                                                                                       size_t threads) {
@@ -127,12 +129,12 @@ void bind_floor_round(nb::module_& module) {
       .def("bounds", &HeldFloorRound::bounds)
       .def("set_bounds", &HeldFloorRound::set_bounds, nb::arg("bounds"))
       .def("highest_bound", &HeldFloorRound::highest_bound)
-      .def("begin_pieces", &HeldFloorRound::begin_pieces, nb::arg("floor"))
+      .def("begin_pieces", &HeldFloorRound::begin_pieces, nb::arg("count"), nb::arg("last"))
       .def("add_pieces", &HeldFloorRound::add_pieces, nb::arg("data"), nb::arg("offsets"), nb::arg("counts"))
       .def("add_cut_pieces", &HeldFloorRound::add_cut_pieces, nb::arg("symbols"), nb::arg("offsets"),
            nb::arg("counts"))
       .def("pieces", &HeldFloorRound::pieces)
-      .def("floor", &HeldFloorRound::floor)
+      .def("limit", &HeldFloorRound::limit)
       .def("num_pieces", &HeldFloorRound::num_pieces)
       .def("learn", &HeldFloorRound::learn, nb::arg("num_merges"), nb::arg("threads"));
 }

@@ -3,7 +3,6 @@
 #include <limits>
 #include <utility>
 
-#include "learn/pair_table.h"
 #include "memory/hash.h"
 
 namespace tokcore {
@@ -101,14 +100,14 @@ bool FloorRound::add_counts(const ByteWords& words) {
 
 uint64_t FloorRound::highest_bound() const { return *std::max_element(bounds_.begin(), bounds_.end()); }
 
-void FloorRound::begin_pieces(uint64_t floor) {
-  floor_ = floor;
+void FloorRound::begin_pieces(PairLimit limit) {
+  limit_ = limit;
   pieces_ = std::make_unique<PieceTable>(options_.max_pieces, options_.max_symbols);
 }
 
 void FloorRound::add_pieces(const ByteWords& words) {
   each_encoded(words, [&](const uint32_t* symbols, size_t size, uint64_t count) {
-    while (!add_cut(*pieces_, symbols, size, count, floor_)) raise_floor();
+    while (!add_cut(*pieces_, symbols, size, count, limit_)) raise_limit();
   });
 }
 
@@ -116,16 +115,16 @@ void FloorRound::add_pieces(const SymbolWords& words) {
   for (size_t i = 0; i < words.num_words; ++i) {
     const uint32_t* symbols = words.symbols + words.offsets[i];
     size_t size = size_of(words, i);
-    while (!add_cut(*pieces_, symbols, size, words.counts[i], floor_)) raise_floor();
+    while (!add_cut(*pieces_, symbols, size, words.counts[i], limit_)) raise_limit();
   }
 }
 
 // Cuts a word and adds its pieces. False if there is no room; then symbols and size are what is left to add.
 bool FloorRound::add_cut(PieceTable& table, const uint32_t*& symbols, size_t& size, uint64_t count,
-                         uint64_t floor) const {
+                         PairLimit limit) const {
   size_t begin = 0;
   for (size_t end = 1; end <= size; ++end) {
-    if (end < size && bound_of(symbols[end - 1], symbols[end]) >= floor) continue;
+    if (end < size && !is_cut(symbols[end - 1], symbols[end], limit)) continue;
     if (end - begin >= 2 && !table.add(symbols + begin, end - begin, count)) {
       symbols += begin;
       size -= begin;
@@ -136,33 +135,47 @@ bool FloorRound::add_cut(PieceTable& table, const uint32_t*& symbols, size_t& si
   return true;
 }
 
-// Raises the floor by quarters until a quarter of the room is free. Ends, as no bound reaches 2^63. If hardly
-// any piece is left then, the floor goes down again, by halves, as far as it can: where pairs are about
-// equally frequent, a quarter more would leave no pair to merge.
-void FloorRound::raise_floor() {
-  uint64_t low = floor_;  // where they do not fit
+// Raises the limit's count by quarters until a quarter of the room is free. Ends, as no bound reaches 2^63.
+// If hardly any piece is left then, it goes down again, by halves, as far as it can: where pairs are about
+// equally frequent, a quarter more would leave no pair to merge. Where very many are equally frequent, one
+// more would: then some of those stay, the first in the order of pairs.
+void FloorRound::raise_limit() {
+  PairLimit low = limit_;  // where they do not fit
   std::unique_ptr<PieceTable> fewer;
-  while (!(fewer = cut_again(floor_ = low + std::max<uint64_t>(1, low / 4)))) low = floor_;
-  while (!fewer->is_fuller_than(1) && floor_ - low > 1) {
-    const uint64_t middle = low + (floor_ - low) / 2;
-    if (auto more = cut_again(middle)) {
-      fewer = std::move(more);
-      floor_ = middle;
-    } else {
-      low = middle;
-    }
+  while (!(fewer = cut_again(limit_ = {.count = low.count + std::max<uint64_t>(1, low.count / 4)})))
+    low = limit_;
+  const auto try_limit = [&](PairLimit tried) {
+    auto more = cut_again(tried);
+    if (!more) return false;
+    fewer = std::move(more);
+    limit_ = tried;
+    return true;
+  };
+  while (!fewer->is_fuller_than(1) && limit_.count - low.count > 1) {
+    const PairLimit middle{.count = low.count + (limit_.count - low.count) / 2};
+    if (!try_limit(middle)) low = middle;
+  }
+  // Pairs by number, in order: those that fit are below `end`; up to `end` they do not.
+  const uint64_t num_symbols = symbol_bytes_.size();
+  uint64_t begin = 0, end = num_symbols * num_symbols - 1;
+  if (left_of(low.last) < num_symbols) end = left_of(low.last) * num_symbols + right_of(low.last);
+  while (!fewer->is_fuller_than(1) && end - begin > 1) {
+    const uint64_t middle = begin + (end - begin) / 2;
+    const auto last =
+        pair_key(static_cast<uint32_t>(middle / num_symbols), static_cast<uint32_t>(middle % num_symbols));
+    (try_limit({.count = low.count, .last = last}) ? begin : end) = middle;
   }
   pieces_ = std::move(fewer);
 }
 
-// The pieces cut at a higher floor; nullptr if less than a quarter of the room would be free.
-std::unique_ptr<PieceTable> FloorRound::cut_again(uint64_t floor) const {
+// The pieces cut at a higher limit; nullptr if less than a quarter of the room would be free.
+std::unique_ptr<PieceTable> FloorRound::cut_again(PairLimit limit) const {
   auto fewer = std::make_unique<PieceTable>(options_.max_pieces, options_.max_symbols);
   const SymbolWords words = pieces_->words();
   for (size_t i = 0; i < words.num_words; ++i) {
     const uint32_t* symbols = words.symbols + words.offsets[i];
     size_t size = size_of(words, i);
-    if (!add_cut(*fewer, symbols, size, words.counts[i], floor) || fewer->is_fuller_than(3)) return nullptr;
+    if (!add_cut(*fewer, symbols, size, words.counts[i], limit) || fewer->is_fuller_than(3)) return nullptr;
   }
   return fewer;
 }
@@ -171,12 +184,21 @@ Learned FloorRound::learn(LearnOptions options) {
   std::vector<uint64_t>().swap(bounds_);
   std::vector<Encoded>().swap(encoded_);
   pieces_->close();
-  options.min_count = floor_;
+  options.min_count = limit_.count;
   options.max_token_bytes = options_.max_token_bytes;
   const SymbolWords words = pieces_->words();
   Learned learned = learn_symbols(words.symbols, words.offsets, words.counts, words.num_words,
                                   std::move(symbol_bytes_), options);
   pieces_.reset();
+  // What was learned from pairs below the limit, some of whose windows may be missing, is not kept.
+  size_t num_merges = 0;
+  while (num_merges < learned.left.size() &&
+         limit_.admits(learned.count[num_merges], pair_key(static_cast<uint32_t>(learned.left[num_merges]),
+                                                           static_cast<uint32_t>(learned.right[num_merges]))))
+    ++num_merges;
+  learned.left.resize(num_merges);
+  learned.right.resize(num_merges);
+  learned.count.resize(num_merges);
   return learned;
 }
 
