@@ -28,10 +28,11 @@ constexpr size_t kNumBytes = 256;
 // At most this many symbols: the pairs of the start are counted in a table of all pairs.
 constexpr size_t kMaxDense = 256;
 // The merge that reaches this many units closes its batch. This bounds the workers' notes.
-constexpr size_t kMaxBatchUnits = 1 << 20;
+constexpr size_t kMaxBatchUnits = 1 << 18;
 constexpr size_t kMaxBatchMerges = 256;
-// Places for which memory is kept from one merge to the next, at most.
-constexpr size_t kMaxKeptPlaces = 1 << 16;
+// Places and neighbours for which memory is kept from one merge to the next, at most: for each merge of a
+// batch.
+constexpr size_t kMaxKeptPlaces = 1 << 12, kMaxKeptNeighbours = 1 << 9;
 // See guess_last_count(). On tables of text, guesses without the margin were up to 1.23 of the truth.
 constexpr double kLeastFall = 0.4, kMargin = 0.7;
 
@@ -528,6 +529,9 @@ void Learner::settle_side(const std::vector<Side*>& parts, LostPair lost_pair, N
     if (total.cursor.at == nullptr) continue;
     const Candidate created = new_pair(total.id, total.count);
     insert_pair(created, std::move(total.units));
+  }
+  for (Side* part : parts) {
+    if (part->neighbours.capacity() > kMaxKeptNeighbours) std::vector<Neighbour>().swap(part->neighbours);
   }
   for (const Total& total : totals_) total_index_[total.id] = 0;
 }
