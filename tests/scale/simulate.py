@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import itertools
 import json
+import math
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,8 @@ from unittest import mock
 
 from s3fs import S3FileSystem
 
+from tokcore.learn.rounds import divide_memory
+from tokcore_pipelines.build.learn_together import MAX_BOUND_BITS
 from tokcore_pipelines.build.plan_corpus import commit_plan, plan_build
 from tokcore_pipelines.build.stage import BuildRun
 from tokcore_pipelines.local.pool import Workers
@@ -31,6 +34,7 @@ from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.work.key_ranges import choose_num_ranges
+from tokcore_pipelines.work.learn_from_disk import READ_BYTES
 from tokcore_pipelines.work.merge_tree import FAN_IN, MergesOfLevel
 from tokcore_pipelines.work.plan_parts import count_parts, write_plan_parts
 from tokcore_pipelines.work.work_items import MAX_RUN_FILES
@@ -67,6 +71,13 @@ ITEM_BYTES, RANGE_BYTES = (
 )  # of the driver's memory, for an item and for an input range, while it adds up records
 LEARNER_BYTES = 106  # of memory for each unique pre-token, by BPE, if all are in memory
 
+# Learning in rounds: README.md says how these were measured.
+ROUND_ROW_S = 1.7e-6  # of a core, for a row in a round: it is encoded twice
+ROUND_BYTE_S = 1 / 100e6  # of a host, to write or read what hosts exchange
+ROUND_ROW_BYTES = 20  # of a host's disk, for a row that it reads in each round
+ROUNDS = 4, 2.0  # with 50 bytes of memory or more for each row; and more for each halving
+HOST_CORES = 16
+
 # Unique pre-tokens of real documents (cl100k): megabytes of text, rows in it, and how they grow at its end (Heaps).
 CURVES = {
     "en": (33.0, 164_000, 0.52),
@@ -94,6 +105,8 @@ PRICE_PER_MILLION_REQUESTS = 2.5  # between that of reading and that of writing
 
 MEMORY = {"driver": 8 * 10**9, "learner": 64 * 10**9}  # of hosts
 MAX_DRIVER_S = MAX_TASK_S = 4 * 3600  # in which all other workers may be idle
+MAX_LEARN_HOURS = 24
+MAX_HOSTS = 64
 
 
 class Planned(NamedTuple):
@@ -206,6 +219,7 @@ class Need(NamedTuple):
     driver_s: float  # to read what workers recorded of counts
     driver_bytes: int  # beside the plan
     learner_bytes: int
+    rows: float  # that are learned from
     text_hours: float  # of cores, to count and to encode the text
     merge_hours: float  # of cores, for runs, merges and tables
     longest_s: float  # the longest single merge or table
@@ -214,16 +228,18 @@ class Need(NamedTuple):
     def core_hours(self) -> float:
         return self.text_hours + self.merge_hours
 
-    def find_breaks(self) -> list[str]:
-        """What does not fit, by name."""
+    def find_breaks(self, in_rounds: bool = True) -> list[str]:
+        """What does not fit, by name. in_rounds: whether rows may be learned from in rounds."""
         held = {"planning": self.plan_bytes, "records of items": self.driver_bytes + self.plan_bytes}
         breaks = [name for name, size in held.items() if size > MEMORY["driver"]]
         if self.driver_s > MAX_DRIVER_S:
             breaks.append("time for records")
         if self.longest_s > MAX_TASK_S:
             breaks.append("the largest table")
-        if self.learner_bytes > MEMORY["learner"]:
+        if not in_rounds and self.learner_bytes > MEMORY["learner"]:
             breaks.append("learning in memory")
+        if in_rounds and choose_hosts(self.rows).hours > MAX_LEARN_HOURS:
+            breaks.append("learning in rounds")
         return breaks
 
 
@@ -269,18 +285,78 @@ def estimate(
         items * (RECORD_S[0] + RECORD_S[1] * num_languages),
         items * ITEM_BYTES + files * RANGE_BYTES,
         int(total * LEARNER_BYTES),
+        total,
         (text_bytes / 1e6 * (1 / COUNT_MB_S + 1 / ENCODE_MB_S) + 2 * files * FILE_S) / 3600,
         seconds / 3600,
         longest_s,
     )
 
 
-def find_first_break(planned: Planned, num_languages: int = 161, mix: str = MIX) -> tuple[int, list[str]]:
+def find_first_break(
+    planned: Planned, num_languages: int = 161, mix: str = MIX, in_rounds: bool = True
+) -> tuple[int, list[str]]:
     """(the smallest size of text for which something does not fit, what that is)."""
     size = 10**10
-    while not (breaks := estimate(size, planned, num_languages, mix).find_breaks()):
+    while not (breaks := estimate(size, planned, num_languages, mix).find_breaks(in_rounds)):
         size = size * 5 // 4
     return size, breaks
+
+
+class Rounds(NamedTuple):
+    """What learning from rows in rounds asks for, by some hosts together."""
+
+    hosts: int
+    rounds: int
+    disk_bytes: float  # of each host, for its rows
+    exchanged_bytes: float  # written in each round, by all hosts: bounds and pieces
+    pieces: int  # that the one host has room for that learns from them
+    hours: float  # by the clock
+
+
+def count_rounds(rows: float, memory_bytes: float) -> int:
+    """How often all rows are read, as observed: the rows of all hosts, the memory of the one that learns."""
+    first, each = ROUNDS
+    return math.ceil(first + each * max(0.0, math.log2(50 * rows / memory_bytes)))
+
+
+def simulate_rounds(rows: float, hosts: int, memory_bytes: int = MEMORY["learner"]) -> Rounds:
+    """rows: distinct pre-tokens, dealt to the hosts. Parts, bounds and room are those of a build with slices."""
+    room = divide_memory(memory_bytes - READ_BYTES)
+    rounds = count_rounds(rows, memory_bytes)
+    if hosts == 1:  # from a temporary file; as if all of it were left to one core
+        return Rounds(1, rounds, rows * ROUND_ROW_BYTES, 0.0, room.max_pieces, rounds * rows * ROUND_ROW_S / 3600)
+    parts = hosts * HOST_CORES
+    of_part = divide_memory(memory_bytes // HOST_CORES - READ_BYTES)
+    bits = min(MAX_BOUND_BITS, of_part.bound_bits)
+    # A part gives at most what it has room for; all parts together, no more than what is left of the rows.
+    pieces = min(rows, float(parts * of_part.max_pieces))
+    exchanged = (parts + 1) * (8 << bits) + 40 * pieces
+    # One host adds the bounds up and learns from the pieces, while the others wait.
+    of_one = ((parts + 1) * (8 << bits) + 40 * pieces) * ROUND_BYTE_S + room.max_pieces * ROUND_ROW_S
+    seconds = rounds * (rows / parts * ROUND_ROW_S + 2 * HOST_CORES * (8 << bits) * ROUND_BYTE_S + of_one)
+    return Rounds(hosts, rounds, rows / hosts * ROUND_ROW_BYTES, exchanged, room.max_pieces, seconds / 3600)
+
+
+def choose_hosts(rows: float) -> Rounds:
+    """Of up to MAX_HOSTS hosts, as many as learn soonest: what all of them give is read by one."""
+    return min((simulate_rounds(rows, 1 << i) for i in range(MAX_HOSTS.bit_length())), key=lambda told: told.hours)
+
+
+def print_rounds() -> None:
+    """What learning in rounds asks for, by rows and hosts of 64 GB."""
+    table = {}
+    for rows in (1e8, 1e9, 1e10, 1e11):
+        for hosts in (1, 4, 16, 64):
+            told = simulate_rounds(rows, hosts)
+            table[f"{rows:.0e} on {hosts}".replace("e+", "e")] = [
+                f"{told.rounds}",
+                f"{told.disk_bytes / 1e9:,.0f}",
+                f"{told.exchanged_bytes / 1e9:,.1f}",
+                f"{told.hours:,.1f}",
+            ]
+    _print_table(
+        ["rows, on hosts of 64 GB", "rounds", "disk of a host, GB", "exchanged in a round, GB", "hours"], table
+    )
 
 
 def main() -> None:
@@ -302,6 +378,7 @@ def main() -> None:
     print_languages(planned)
     print_files(planned)
     print_learning(planned)
+    print_rounds()
     print_cluster(planned, given.price_per_core_hour)
 
 
@@ -324,6 +401,9 @@ def print_sizes(planned: Planned, price_per_core_hour: float) -> None:
             "driver: records of counts, GB": [f"{need.driver_bytes / 1e9:,.1f}" for need in needs],
             "driver: reading these, hours": [f"{need.driver_s / 3600:,.1f}" for need in needs],
             "learner, all in memory, GB": [f"{need.learner_bytes / 1e9:,.0f}" for need in needs],
+            "rows, billions": [f"{need.rows / 1e9:,.1f}" for need in needs],
+            "learning in rounds: hosts": [f"{choose_hosts(need.rows).hosts}" for need in needs],
+            "learning in rounds: hours": [f"{choose_hosts(need.rows).hours:,.1f}" for need in needs],
             "core hours for text": [f"{need.text_hours:,.0f}" for need in needs],
             "core hours for runs, merges and tables": [f"{need.merge_hours:,.1f}" for need in needs],
             "the longest merge or table, minutes": [f"{need.longest_s / 60:,.0f}" for need in needs],

@@ -4,23 +4,34 @@ from __future__ import annotations
 
 import gc
 import random
+import tempfile
 import tracemalloc
 
+import numpy as np
 import pytest
 from scale.simulate import (
     ITEM_BYTES,
+    MAX_LEARN_HOURS,
     MEMORY,
     RANGE_BYTES,
+    ROUND_ROW_BYTES,
     SIZES,
     Planned,
+    choose_hosts,
+    count_rounds,
     estimate,
     find_first_break,
     list_levels,
     measure_elsewhere,
+    simulate_rounds,
 )
 
+from tokcore.count.pretoken_rows import CountRows, Counts
+from tokcore.learn.rounds import MergesSoFar, Round, divide_memory, learn_in_rounds
+from tokcore.text.texts import Texts, make_texts_from_strings
 from tokcore_pipelines.build.counted_items import add_up_items
 from tokcore_pipelines.work.key_ranges import MAX_RANGES
+from tokcore_pipelines.work.learn_from_disk import spill
 from tokcore_pipelines.work.merge_tree import FAN_IN
 from tokcore_schemas.refs import ItemCounted, LanguageCounts, RangeLedger, RunFile, RunRef, StoredFile, pack_runs
 
@@ -86,9 +97,12 @@ def test_what_breaks_first(planned):
         assert need.references == need.items * need.ranges  # whatever the languages
     assert needs["100 TB"].plan_bytes + needs["100 TB"].driver_bytes < MEMORY["driver"]
     assert "planning" in needs["10 PB"].find_breaks()
-    size, breaks = find_first_break(planned)
-    assert breaks == ["learning in memory"]  # which is then done in rounds
+    size, breaks = find_first_break(planned, in_rounds=False)
+    assert breaks == ["learning in memory"]
     assert 10**11 < size < 10**14
+    later, breaks = find_first_break(planned)
+    assert "learning in memory" not in breaks
+    assert later > 10 * size
 
 
 @pytest.mark.parametrize("size", [10**12, 10**14])
@@ -103,3 +117,45 @@ def test_languages_cost_little(size, planned):
 def test_growth_of_rows_differs_by_script(planned):
     european, chinese = (estimate(10**12, planned, mix=mix).learner_bytes for mix in ("European", "a third Chinese"))
     assert chinese > 5 * european
+
+
+def make_table(num: int) -> tuple[Texts, Counts]:
+    """Words of syllables, some far more frequent than others."""
+    chance = random.Random(4)
+    syllables = [a + b for a in "bcdfghklmnprstvz" for b in ("a", "e", "i", "o", "u", "an", "er", "il", "os")]
+    words = sorted({"".join(chance.choices(syllables, k=chance.randint(2, 5))).encode() for _ in range(num)})
+    counts = [int(num / chance.randint(1, num)) for _ in words]
+    return make_texts_from_strings(words), np.array(counts, np.uint64)
+
+
+def test_rounds_take_what_is_simulated(tmp_path, monkeypatch):
+    """Rounds, bytes of a row on the disk, and of a piece as hosts exchange it: of a small table, within a factor."""
+    texts, counts = make_table(60_000)
+    files = []
+    opened = tempfile.TemporaryFile
+    monkeypatch.setattr("tempfile.TemporaryFile", lambda: files.append(opened(dir=tmp_path)) or files[-1])
+    told: list[Round] = []
+    for memory_bytes in (1 << 21, 1 << 20):
+        sizes = divide_memory(memory_bytes)
+        with spill([CountRows(texts, counts, counts)], 0) as read:
+            told.clear()
+            learn_in_rounds(read, sizes, 2_000, on_round=told.append)
+            assert files[-1].seek(0, 2) < ROUND_ROW_BYTES * len(counts)
+        assert len(told) / 2 <= count_rounds(len(counts), memory_bytes) <= 2 * len(told)
+    one = MergesSoFar().begin_round(sizes)
+    one.add_counts(texts, counts)
+    one.begin_pieces(50)
+    one.add_pieces(texts, counts)
+    assert one.num_pieces > 500
+    assert 20 < sum(column.nbytes for column in one.pieces) / one.num_pieces < 60
+    assert one.bounds.nbytes == 8 << sizes.bound_bits
+
+
+def test_more_hosts_learn_sooner_until_one_reads_what_all_give():
+    of_hosts = [simulate_rounds(1e10, hosts) for hosts in (1, 4, 16)]
+    assert of_hosts[0].hours > 5 * of_hosts[1].hours
+    assert of_hosts[1].hours < of_hosts[2].hours
+    assert choose_hosts(1e10).hours <= of_hosts[1].hours < MAX_LEARN_HOURS
+    assert of_hosts[0].exchanged_bytes == 0 < of_hosts[1].exchanged_bytes < of_hosts[2].exchanged_bytes
+    assert len({one.rounds for one in of_hosts}) == 1
+    assert count_rounds(1e6, MEMORY["learner"]) < count_rounds(1e11, MEMORY["learner"])
