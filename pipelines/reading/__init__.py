@@ -3,6 +3,8 @@
 input_range: start here; reads one input range of any format. as_written: before anything is settled or left out.
 records: the result: batches, rejected records and their reasons. fields: documents out of named fields.
 streams: a file's bytes and its lines. compressed: gz, zst, bz2, xz. utf8: other encodings than UTF-8.
+seekable: compressed files that are read from several places. seekable_zstd, seekable_bgzf, seekable_xz: where their
+blocks are. seekable_blocks: what these share.
 maps, map_again: what functions of the user make of documents. masks: which spans texts do not keep. span_fields:
 those that a field holds. filters: which documents are kept. overlaps: the test items with which these may
 share no run of words. metadata: fields that go with each document into shards. attributes: those that tables beside

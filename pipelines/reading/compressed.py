@@ -11,13 +11,12 @@ import bz2
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import zstandard
 from isal import igzip_lib
 
 from tokcore_pipelines.reading.records import FileRejected, make_printable
-from tokcore_pipelines.store.storage import ReadFile
 from tokcore_schemas.input_format import Compression
 
 READ_BYTES = 1 << 20
@@ -37,13 +36,21 @@ _ZSTD_FEED_BYTES = 1 << 11
 _FEED_BYTES = 1 << 16
 
 
-def decompress(file: ReadFile, compression: Compression) -> Iterator[bytes]:
+class StoredFile(Protocol):
+    """What is read of a compressed file, or of a part of one: `read(n)` gives fewer bytes only at its end."""
+
+    def read(self, size: int) -> bytes: ...
+    def tell(self) -> int: ...
+    def size(self) -> int: ...
+
+
+def decompress(file: StoredFile, compression: Compression) -> Iterator[bytes]:
     """What a file unfolds to, from its start, in pieces of any size.
 
     Raises FileRejected, at the latest after the last piece, unless every part of the file is sound and the last one
     ends where the file does.
     """
-    pieces: dict[Compression, Callable[[ReadFile], Iterator[bytes]]] = {
+    pieces: dict[Compression, Callable[[StoredFile], Iterator[bytes]]] = {
         "gz": _decompress_gzip,
         "zst": _decompress_zstd,
         "bz2": lambda file: _decompress_streams(file, _BZIP2),
@@ -52,7 +59,7 @@ def decompress(file: ReadFile, compression: Compression) -> Iterator[bytes]:
     return pieces[compression](file)
 
 
-def _decompress_zstd(file: ReadFile) -> Iterator[bytes]:
+def _decompress_zstd(file: StoredFile) -> Iterator[bytes]:
     """The decompressed pieces of all frames; skippable frames hold nothing."""
     decompressor = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES)
     frame: zstandard.ZstdDecompressionObj | None = None
@@ -83,7 +90,7 @@ def _decompress_zstd(file: ReadFile) -> Iterator[bytes]:
         raise FileRejected("truncated", f"the last zstd frame does not end within the file's {position} bytes")
 
 
-def _decompress_gzip(file: ReadFile) -> Iterator[bytes]:
+def _decompress_gzip(file: StoredFile) -> Iterator[bytes]:
     """The decompressed pieces of all members; zero bytes after the last member are padding."""
     member: igzip_lib.IgzipDecompressor | None = None
     num_members = 0
@@ -164,7 +171,7 @@ def _measure_gzip_header(data: bytes, at: int) -> int | None:
     return end - at
 
 
-def _require_padding(data: bytes, file: ReadFile) -> None:
+def _require_padding(data: bytes, file: StoredFile) -> None:
     while data:
         if data.count(0) != len(data):
             raise FileRejected("corrupt", "something other than padding follows the zeros after a gzip member")
@@ -183,7 +190,7 @@ _BZIP2 = _Streams("bzip2 stream", bz2.BZ2Decompressor, 0)
 _XZ = _Streams("xz stream", lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MAX_XZ_BYTES), _XZ_PADDING_BYTES)
 
 
-def _decompress_streams(file: ReadFile, kind: _Streams) -> Iterator[bytes]:
+def _decompress_streams(file: StoredFile, kind: _Streams) -> Iterator[bytes]:
     """The decompressed pieces of all streams."""
     stream: bz2.BZ2Decompressor | lzma.LZMADecompressor | None = None
     num_streams = num_zeros = 0

@@ -110,7 +110,7 @@ def _unfold(start: bytes, compression: Compression, most: int) -> tuple[bytes, b
     pieces: list[bytes] = []
     size_bytes = 0
     try:
-        for piece in decompress(_Start(start), compression):  # type: ignore[arg-type]
+        for piece in decompress(_Start(start), compression):
             if size_bytes >= most:
                 return b"".join(pieces), False
             pieces.append(piece)

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from tokcore_pipelines.reading.compressed import decompress
 from tokcore_pipelines.reading.limits import FREE_BYTES, MAX_RATIO, read_to_end_first
 from tokcore_pipelines.reading.records import SAMPLE_BYTES, FileRejected
+from tokcore_pipelines.reading.seekable import SeekableText
 from tokcore_pipelines.reading.utf8 import MARK_BYTES, check_mark, convert_to_utf8
 from tokcore_pipelines.store.storage import FileId, ReadFile, open_pinned
 from tokcore_schemas.plan import ReadSettings
@@ -73,7 +74,7 @@ def read_stored_blocks(file: FileId, settings: ReadSettings, meter: Meter) -> It
         meter.stored_bytes = opened.tell()
 
 
-def _read_line_blocks(file: ReadFile, start: int, end: int) -> Iterator[bytes]:
+def _read_line_blocks(file: ReadFile | SeekableText, start: int, end: int) -> Iterator[bytes]:
     """The bytes of all lines whose first byte is in [start, end).
 
     A line includes its line feed. So the first line begins after the first line feed at or after start - 1, and the
@@ -81,12 +82,11 @@ def _read_line_blocks(file: ReadFile, start: int, end: int) -> Iterator[bytes]:
     """
     if start >= end:
         return
-    position = max(0, start - 1)
-    file.seek(position)
+    file.seek(max(0, start - 1))
     is_before = start > 0
     while block := file.read(BLOCK_BYTES):
-        block_start = position
-        position += len(block)
+        position = file.tell()
+        block_start = position - len(block)  # not where the last one ended: the places of a SeekableText have gaps
         low = 0
         if is_before:
             low = block.find(b"\n") + 1
