@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from tokcore.files.jsonable import written_unless
@@ -193,21 +193,51 @@ class InputFile:
     size_bytes: int  # as stored
     version: str  # etag, generation or modification time: what changes when the file does
     settings: int  # index into the plan's read settings
+    # Of a file that is cut and can be rejected whole: where its ranges end, ascending. A parquet file is cut in rows, a
+    # compressed one in places of its text (tokcore_pipelines.reading.seekable).
+    cuts: tuple[int, ...] = written_unless(())
+
+    @property
+    def extent(self) -> int:
+        """Rows or places of the file; 0: its ranges are of stored bytes."""
+        return self.cuts[-1] if self.cuts else 0
+
+    @property
+    def length(self) -> int:
+        """The end of its last range."""
+        return self.extent or self.size_bytes
 
 
 def flatten_file(file: InputFile) -> Row:
-    """What InputFile(*row) makes again."""
-    return (file.uri, file.size_bytes, file.version, file.settings)
+    """What build_file(*row) makes again."""
+    row = (file.uri, file.size_bytes, file.version, file.settings)
+    return (*row, [*file.cuts]) if file.cuts else row
+
+
+def build_file(uri: str, size_bytes: int, version: str, settings: int, cuts: Iterable[int] = ()) -> InputFile:
+    """The inverse of flatten_file."""
+    return InputFile(uri, size_bytes, version, settings, tuple(cuts))
 
 
 def pack_files(files: Iterable[InputFile]) -> PackedRows[InputFile]:
     """The files, in their order, in little memory."""
-    return PackedRows(flatten_file, InputFile, files)
+    return PackedRows(flatten_file, build_file, files)
+
+
+def take_share(size_bytes: int, length: int, start: int, end: int) -> int:
+    """Stored bytes that a range counts for. Those of all ranges of a file add up to its size.
+
+    length: of the file, as its ranges count it.
+
+    >>> [take_share(10, 3, row, row + 1) for row in range(3)]
+    [3, 3, 4]
+    """
+    return size_bytes * end // length - size_bytes * start // length if length else 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class InputRange:
-    """Bytes [start, end) of one file; it owns the records that start in it."""
+    """Bytes [start, end) of one file; it owns the records that start in it. Of some files, rows: see InputFile.cuts."""
 
     file: int  # index into the plan's files
     start: int
@@ -237,6 +267,14 @@ def pack_items(items: Iterable[WorkItem] = ()) -> PackedRows[WorkItem]:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why a file is rejected whole: what one of its ranges, which were proved first, gave."""
+
+    reason: str
+    detail: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class AssignedRange:
     """An input range with all that a worker needs to read it."""
 
@@ -247,11 +285,23 @@ class AssignedRange:
     start: int
     end: int
     settings: ReadSettings
+    extent: int = written_unless(0)  # as of InputFile
+    rejection: Rejection | None = written_unless(None)  # of the whole file, whatever this range holds
+
+    @property
+    def length(self) -> int:
+        """As of InputFile."""
+        return self.extent or self.size_bytes
+
+    @property
+    def stored_bytes(self) -> int:
+        """Its share of the file's size."""
+        return take_share(self.size_bytes, self.length, self.start, self.end)
 
     @property
     def is_cut(self) -> bool:
-        """Whether the file has other ranges. Its ordinals are then below its size: a record has at least one byte."""
-        return self.end - self.start < self.size_bytes
+        """Whether the file has other ranges. Its ordinals are then below its length: a record has at least one byte."""
+        return self.end - self.start < self.length
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -274,7 +324,7 @@ class Assignment:
     @property
     def size_bytes(self) -> int:
         """As stored, of all ranges."""
-        return sum(r.end - r.start for r in self.ranges)
+        return sum(r.stored_bytes for r in self.ranges)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -291,6 +341,8 @@ class Plan:
     # Of each work item, once the duplicates among all documents are known; of a build that keeps them, empty.
     drops: Sequence[DropList] = dataclasses.field(default=(), compare=False)
     runs: Runs = "hash"
+    # Number of a file -> why it is rejected, of files with cuts; once their ranges are proved.
+    rejections: Mapping[int, Rejection] = dataclasses.field(default_factory=dict, compare=False)
 
     @property
     def size_bytes(self) -> int:
@@ -312,11 +364,8 @@ class Plan:
         ranges = []
         for r in item.ranges:
             file = self.files[r.file]
-            ranges.append(
-                AssignedRange(
-                    r.file, file.uri, file.size_bytes, file.version, r.start, r.end, self.settings[file.settings]
-                )
-            )
+            pin = r.file, file.uri, file.size_bytes, file.version, r.start, r.end, self.settings[file.settings]
+            ranges.append(AssignedRange(*pin, file.extent, self.rejections.get(r.file)))
         return Assignment(item.number, tuple(ranges), self.drops[item.number] if self.drops else None)
 
     def as_before(self) -> Plan:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from tokcore.files.jsonable import written_unless
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore_schemas.count_key import CountKey
+from tokcore_schemas.plan import AssignedRange, Rejection
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -313,6 +314,23 @@ class ShufflePart:
     num_buckets: int
     result_key: str  # of the shards
     runs: tuple[ScatteredRun, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RangeToProve:
+    """A piece of work before documents are read: a range of a file that is cut and can be rejected whole."""
+
+    number: int
+    range: AssignedRange
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RangeProved:
+    """Whether such a range is sound."""
+
+    file: int  # index into the plan's files
+    start: int
+    rejection: Rejection | None  # None: it is
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from tokcore_pipelines.build.dataset_card import CARD, make_room_for_card
 from tokcore_pipelines.build.dedup_corpus import dedup_corpus, name_documents
 from tokcore_pipelines.build.encode_corpus import encode_corpus
 from tokcore_pipelines.build.existing_output import Standing, look, read_standing
+from tokcore_pipelines.build.file_rejections import list_cut_files
 from tokcore_pipelines.build.finish import commit_build
 from tokcore_pipelines.build.finished_build import find_finished, is_finished, needs_no_listing
 from tokcore_pipelines.build.inherited_items import choose_files_to_read, find_inheritance, require_undamaged
@@ -66,6 +67,7 @@ from tokcore_pipelines.local.engines import (
 from tokcore_pipelines.local.pool import Workers
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.local.terminal import format_count
 from tokcore_pipelines.local.worker_modules import WORKER_MODULES
 from tokcore_pipelines.run.slices.session import Session
 from tokcore_pipelines.run.workers import count_worthwhile_workers
@@ -241,7 +243,7 @@ class Build:
             return None  # --verbose says for each stage that it is there
         with self.progress.stage("plan", minor=True):
             left_out = LeftOut()
-            self._listed = plan_build(self.config, self.output, left_out)
+            self._listed = plan_build(self.config, self.output, left_out, reuse=self.reuse)
             self._say_what_became_of_links(left_out)
         with self.progress.stage("look", minor=True):
             return find_finished(self.output, self.config, imported, self._listed)
@@ -254,13 +256,17 @@ class Build:
             self._refuse_foreign_output()
             self.imported_tokenizer()
             left_out = LeftOut()
-            self._plan = self.chosen or self._listed or plan_build(self.config, self.output, left_out)
+            planned = self.chosen or self._listed
+            self._plan = planned or plan_build(self.config, self.output, left_out, reuse=self.reuse)
             # A part that is made again from an output's manifests has no sources, and was read once.
             if self.config.sources and find_manifest(self.output, PLAN) is None:
                 chosen = choose_files_to_read(self._plan, self.inheritance)
                 wrong = refuse_wrong_sources(self.config, chosen, self.options.num_workers, self.options.is_local)
                 for warning in (*left_out.idle, *wrong):
                     self.progress.say(f"warning: {warning}")
+                if cut := [file for _, file in list_cut_files(self._plan)]:
+                    ranges = format_count(sum(len(file.cuts) for file in cut), "range")
+                    self.progress.say(f"cut: {format_count(len(cut), 'file')} into {ranges}, each proved first")
             self._say_what_became_of_links(left_out)
         reach("plan.listed")
         if self.workers is None:

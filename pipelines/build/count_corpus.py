@@ -16,6 +16,7 @@ from tokcore_pipelines.build.counted_items import CountedItems
 from tokcore_pipelines.build.dedup_corpus import name_documents
 from tokcore_pipelines.build.inherited_records import tell_workers
 from tokcore_pipelines.build.item_steps import count_steps
+from tokcore_pipelines.build.prove_files import prove_files
 from tokcore_pipelines.build.rejects import (
     Rejected,
     check_rejected,
@@ -116,9 +117,11 @@ def _count_items(run: BuildRun, config: CountsConfig, plan: Plan, attempts: Atte
     """Have all work items counted and their counts merged; what was recorded of the items, added up."""
     memory_bytes = run.config.count.memory_bytes
     job = make_count_job(config, attempts, run.config.base, choose_num_ranges(plan.size_bytes), memory_bytes)
+    executor = run.find_executor(attempts)
+    before = run.inheritance.before if run.inheritance is not None else None
+    plan = prove_files(executor, plan, attempts, run.config.base, run.progress, before)
     inherits = tell_workers(run.inheritance, plan, attempts, config)
     job = dataclasses.replace(job, inherits=inherits, max_languages=run.config.build.max_languages)
-    executor = run.find_executor(attempts)
     with run.progress.stage("count", plan.size_bytes) as shown:
         return do_steps(executor, count_steps(plan, job), attempts, shown.report, run.measure("count"))
 
@@ -205,12 +208,11 @@ def count_again(
     """
     job = make_count_job(made.config, attempts, base, choose_num_ranges(plan.size_bytes), CountTable().memory_bytes)
     progress = StageProgress()
-    with (
-        progress.stage("count", plan.size_bytes) as shown,
-        contextlib.closing(Workers(options, WORKER_MODULES)) as workers,
-    ):
+    with contextlib.closing(Workers(options, WORKER_MODULES)) as workers:
         executor = choose_executor(options, workers, progress.say)
-        items = do_steps(executor, count_steps(plan, job), attempts, shown.report)
+        plan = prove_files(executor, plan, attempts, base, progress)
+        with progress.stage("count", plan.size_bytes) as shown:
+            items = do_steps(executor, count_steps(plan, job), attempts, shown.report)
     tables = _read_tables(attempts, items.origins or items.languages)
     files = ledger.balance_ledgers(plan, items.ledgers, items.languages)
     rejected = write_rejected_files(attempts, plan, files, Rejected(items.ledgers, items.rejects, attempts))

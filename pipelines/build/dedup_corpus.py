@@ -12,6 +12,7 @@ from typing import Any
 from tokcore.errors import LedgerError
 from tokcore_pipelines.build.commit import find_manifest, get_folder
 from tokcore_pipelines.build.item_steps import do_collected
+from tokcore_pipelines.build.prove_files import prove_files
 from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, list_plain_files, name_inputs, run_stage
 from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.local.pool import Workers
@@ -79,6 +80,7 @@ def _dedup(
 ) -> Made[DedupTotals, Nothing, DropsAbout]:
     job = _make_job(config, plan, attempts, run.config.base, run.config.build.max_languages)
     executor = run.find_executor(attempts)
+    plan = prove_files(executor, plan, attempts, run.config.base, run.progress)
     with run.progress.stage("dedup", plan.size_bytes) as shown:
         digested, listed = do_steps(executor, _list_steps(plan, job), attempts, shown.report, run.measure("dedup"))
     run.take_turn(attempts)
@@ -96,12 +98,11 @@ def dedup_again(options: RunOptions, stored: Stored, attempts: Attempts) -> dict
     plan = dataclasses.replace(plan, drops=())
     job = _make_job(made.config, plan, attempts, stored.base, 0)
     progress = StageProgress()
-    with (
-        progress.stage("dedup", plan.size_bytes) as shown,
-        contextlib.closing(Workers(options, WORKER_MODULES)) as workers,
-    ):
+    with contextlib.closing(Workers(options, WORKER_MODULES)) as workers:
         executor = choose_executor(options, workers, progress.say)
-        _, listed = do_steps(executor, _list_steps(plan, job), attempts, shown.report)
+        plan = prove_files(executor, plan, attempts, stored.base, progress)
+        with progress.stage("dedup", plan.size_bytes) as shown:
+            _, listed = do_steps(executor, _list_steps(plan, job), attempts, shown.report)
     return {f"{DEDUP.name}/{one.file.path}": one.file for one in listed}
 
 

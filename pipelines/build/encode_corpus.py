@@ -14,8 +14,10 @@ from tokcore.tokenizer.tokenizer_spec import FILE_NAME
 from tokcore_pipelines.build import ledger
 from tokcore_pipelines.build.commit import claim, find_manifest, require_manifest
 from tokcore_pipelines.build.dedup_corpus import name_documents
+from tokcore_pipelines.build.file_rejections import with_rejections
 from tokcore_pipelines.build.inherited_records import tell_workers
 from tokcore_pipelines.build.item_steps import encode_steps, gather_steps, scatter_steps
+from tokcore_pipelines.build.prove_files import prove_files
 from tokcore_pipelines.build.rejects import (
     LEDGER,
     Rejected,
@@ -107,11 +109,16 @@ def _encode(
     learned: TokenizerManifest,
     attempts: Attempts,
 ) -> Made[ShardsTotals, EncodedLanguage, ShardFacts | CorpusAbout]:
+    executor = run.find_executor(attempts)
+    if run.config.counts:
+        plan = with_rejections(plan, run.output)
+    else:
+        before = run.inheritance.before if run.inheritance is not None else None
+        plan = prove_files(executor, plan, attempts, run.config.base, run.progress, before)
     job = _make_job(run, config, plan, learned, attempts)
     key = StageKey(SHARDS.name, config, {**name_documents(run, planned), **name_inputs(learned)})
     if (larger := find_larger_shards(run, key, learned)) is not None:
         return take_corpus_apart(run, plan, job, larger)
-    executor = run.find_executor(attempts)
     with run.progress.stage("encode", plan.size_bytes) as shown:
         if config.shuffle is None:
             encoded = do_steps(executor, encode_steps(plan, job), attempts, shown.report, run.measure("encode"))
@@ -234,6 +241,7 @@ def encode_again(stored: Stored, attempts: Attempts, number: int) -> ItemEncoded
     url = urls.join(stored.url, TOKENIZER.name, FILE_NAME)
     job = make_encode_job(made.config, attempts, stored.base, url, learned.file(FILE_NAME).sha256, stored.spec)
     if made.config.shuffle is None:
-        return encode_item(job, stored.plan.assignment(stored.plan.items[number]))
+        return encode_item(job, stored.plan_as_read.assignment(stored.plan.items[number]))
     num_parts = choose_num_parts(made.totals.tokens, made.config.target_tokens)
-    return gather_again(job, stored.plan, number, num_parts, make_shuffled_key(job.settings_sha256, stored.plan))
+    key = make_shuffled_key(job.settings_sha256, stored.plan)
+    return gather_again(job, stored.plan_as_read, number, num_parts, key)

@@ -43,7 +43,7 @@ def find_inheritance(
     """
     if (part := read_standing_part(output)) is None:
         return None
-    before = part.plan
+    before = part.plan_as_read
     there = {hash_content(before.assignment(item)): item.number for item in before.items}
     again = frozenset(again)
     lost = {*find_changed((file for file in plan.files if file.uri in again), base, listed)} if again else set[str]()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from tokcore_pipelines.build.file_rejections import REJECTS
 from tokcore_pipelines.build.inherited_items import read_standing_part
 from tokcore_pipelines.build.ledger import FileLedger, PlacedReject
-from tokcore_pipelines.build.rejects import LEDGER, REJECTS
+from tokcore_pipelines.build.rejects import LEDGER
 from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.attempts import Attempts
@@ -187,11 +188,11 @@ def _read_rejects(output: str) -> dict[str, list[PlacedReject]]:
 def _make_ledger(one: AssignedRange, file: FileLedger) -> RangeLedger:
     """The ledger of a range. The first one of a file has all of it: if a range of a file is inherited, all are."""
     if one.start:
-        return RangeLedger(one.file, one.start, one.end - one.start, 0, 0, 0, 0, {}, file.rejected_file)
+        return RangeLedger(one.file, one.start, one.stored_bytes, 0, 0, 0, 0, {}, file.rejected_file)
     return RangeLedger(
         file=one.file,
         start=0,
-        size_bytes=one.end,
+        size_bytes=one.stored_bytes,
         read_bytes=one.size_bytes,
         num_records=file.records,
         num_documents=file.documents,

@@ -19,7 +19,7 @@ from tokcore.files.jsonable import LEFT_OUT, to_jsonable
 from tokcore_pipelines.work.language_totals import add_up_languages, add_up_nested, format_ratio
 from tokcore_schemas.count_key import parse_count_key
 from tokcore_schemas.packed_rows import PackedRows, Row, SortedRows
-from tokcore_schemas.plan import Plan
+from tokcore_schemas.plan import Plan, take_share
 from tokcore_schemas.refs import LanguageCounts, OverlapRef, RangeLedger, TableRef
 from tokcore_schemas.stage_manifests import CountedLanguage, FileTotals, LedgerTotals, RecordTotals
 
@@ -108,7 +108,8 @@ def _match_ranges(plan: Plan, ledgers: Iterable[RangeLedger]) -> Iterator[RangeL
             ahead = next(found, None)
         if ahead is None or (ahead.file, ahead.start) != (file, start):
             raise LedgerError(f"{plan.files[file].uri}: no worker accounts for bytes {start} to {end}")
-        _check_range(plan.files[file].uri, ahead, end - start)
+        pinned = plan.files[file]
+        _check_range(pinned.uri, ahead, take_share(pinned.size_bytes, pinned.length, start, end))
         yield ahead
         last = file, start
         ahead = next(found, None)

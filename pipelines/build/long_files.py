@@ -1,7 +1,7 @@
 """Files that are so long that one worker reads on alone when all others are done: which, how long, and how to cut them.
 
-Only plain JSON lines and plain text by lines are cut. A compressed or columnar file is rejected whole if it does not
-prove its end, so one worker reads all of it.
+Plain JSON lines and plain text by lines are cut, and files that say where they can be (InputFile.cuts). Any other file
+is rejected whole if it does not prove its end, so one worker reads all of it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from tokcore_pipelines.local.terminal import format_duration, format_size
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.work.work_items import estimate_text_bytes, is_cuttable
 from tokcore_schemas.config import BuildConfig
+from tokcore_schemas.encodings import UTF16
 from tokcore_schemas.plan import ReadSettings
 
 # Of text that a worker counts or encodes in a second, where nothing was measured: slower than most we have seen.
@@ -34,13 +35,17 @@ def find_long_files(
 ) -> list[Finding]:
     """The longest of them. bytes_per_second: of text, of one worker."""
     sizes = [
-        (estimate_text_bytes(file.size_bytes, sample.settings), file.uri, sample)
+        (estimate_text_bytes(file.size_bytes, sample.settings), file, sample)
         for sample in samples
         for file in sample.files
     ]
     share = sum(text_bytes for text_bytes, _, _ in sizes) / max(1, workers)
     least = max(_LEAST_SHARE * share, _LEAST_SECONDS * bytes_per_second / _PASSES)
-    long = [one for one in sizes if one[0] >= least and not is_cuttable(one[2].settings)]
+    long = [
+        (text_bytes, file.uri, sample)
+        for text_bytes, file, sample in sizes
+        if text_bytes >= least and not file.cuts and not is_cuttable(sample.settings)
+    ]
     return [
         Finding(
             config.at("source", sample.source, "files"),
@@ -54,7 +59,7 @@ def find_long_files(
 
 
 def suggest_cut(uri: str, settings: ReadSettings) -> str:
-    """How to make several files of one, in the same order."""
+    """How to make several files of one, in the same order, or one that can be cut."""
     uri = posixpath.basename(uri) if "://" in uri else uri  # of a copy on a disk
     if dataset := _DATASETS.get(settings.format):
         code = (
@@ -65,7 +70,10 @@ def suggest_cut(uri: str, settings: ReadSettings) -> str:
     pack = _PACKERS.get(settings.compression)
     if pack is not None and (settings.format == "jsonl" or settings.unit == "line"):
         ending = f"{'jsonl' if settings.format == 'jsonl' else 'txt'}.{settings.compression}"
-        return f"`{pack} -dc {shlex.quote(uri)} | split -C 1G --filter='{pack} > $FILE.{ending}' - part-` cuts it"
+        if settings.compression == "xz" and settings.encoding not in UTF16:
+            return f"`xz -dc {shlex.quote(uri)} | xz -T0 --block-size=64MiB > blocks.{ending}` writes one that can be"
+        cuts = f"`{pack} -dc {shlex.quote(uri)} | split -C 1G --filter='{pack} > $FILE.{ending}' - part-` cuts it"
+        return f"{cuts}; what `bgzip` writes needs no cutting" if settings.compression == "gz" else cuts
     return "Write it as several files"
 
 

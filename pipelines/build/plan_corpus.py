@@ -6,24 +6,27 @@ import functools
 import hashlib
 import heapq
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tokcore.errors import FormatError
 from tokcore.files.canonical_json import Sha256Writer, write_canonical_lines
 from tokcore_pipelines.build.commit import find_manifest, get_manifest_url
+from tokcore_pipelines.build.read_log import has_commits
 from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, run_stage, write_file
 from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.build.tokenizer_files import import_tokenizer
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.attempts import Attempts
+from tokcore_pipelines.store.parallel_requests import run_at_once
 from tokcore_pipelines.store.pinned_inputs import FILES, read_pinned_files
+from tokcore_pipelines.work.cut_points import find_cuts
 from tokcore_pipelines.work.inputs import LeftOut, ListFiles
 from tokcore_pipelines.work.make_jobs import make_special_tokens
 from tokcore_pipelines.work.plan_inputs import plan_inputs
 from tokcore_pipelines.work.work_items import make_plan
 from tokcore_schemas.config import BuildConfig
 from tokcore_schemas.manifest import Input
-from tokcore_schemas.plan import InputFile, Plan, count_partitions
+from tokcore_schemas.plan import InputFile, Plan, ReadSettings, count_partitions
 from tokcore_schemas.refs import StoredFile
 from tokcore_schemas.stage_manifests import Nothing, PlanConfig, PlanManifest, PlanTotals
 from tokcore_schemas.stage_table import PLAN
@@ -38,22 +41,64 @@ def plan_build(
     *,
     grows: bool = False,
     list_files: ListFiles = storage.list_files,
+    reuse: str = "",
 ) -> Plan:
     """The plan of a build file over the inputs as they are now.
 
     output: URL of the build's output, which no source may read; empty: as the build file says. left_out: is told of
-    the files that match and are not taken. grows, list_files: as for plan_inputs. Raises ConfigError for a pattern
+    the files that match and are not taken. grows, list_files: as for plan_inputs. reuse: URL of another output, whose
+    stages are taken over where they are those of this build. Raises ConfigError for a pattern
     without files, one that matches the output or meets links that its source does not speak of, a file of unknown
     format, and a file that two sources read differently; StageError if a store does not answer.
     """
     where_to = urls.resolve(config.base, output or config.build.output)
     is_old = functools.partial(storage.exists, get_manifest_url(where_to, "plan"))
     forbidden = _list_forbidden(config, where_to)
-    plan = plan_inputs(config, where_to, forbidden, left_out, grows=grows, list_files=list_files, is_old=is_old)
+    choose_cuts = functools.partial(_choose_cuts, config, where_to, reuse, grows)
+    plan = plan_inputs(
+        config,
+        where_to,
+        forbidden,
+        left_out,
+        grows=grows,
+        list_files=list_files,
+        is_old=is_old,
+        choose_cuts=choose_cuts,
+    )
     if plan.runs != "hash" and (made := find_manifest(where_to, PLAN)) is not None and made.config.runs == "hash":
         # An earlier release planned it, whose runs may have more files. What it holds stays as it is.
         return make_plan(plan.files, plan.settings, config.plan.range_bytes, plan.duplicates, "hash")
     return plan
+
+
+def _choose_cuts(
+    config: BuildConfig, output: str, reuse: str, grows: bool, files: Sequence[tuple[InputFile, ReadSettings]]
+) -> dict[str, tuple[int, ...]]:
+    """Where long files are cut: as in the plan that is there, or by what the files say of themselves.
+
+    In an output that an earlier release planned, none is.
+    """
+    for planned_at in filter(None, (output, reuse)):
+        made = find_manifest(planned_at, PLAN)
+        if made is not None and (
+            grows or made.config.range_bytes == config.plan.range_bytes or has_commits(planned_at)
+        ):
+            planned = {file.uri: file for file in read_pinned_files(planned_at) if file.cuts}
+            return {
+                file.uri: planned[file.uri].cuts
+                for file, _ in files
+                if file.uri in planned and _pin(planned[file.uri]) == _pin(file)
+            }
+    if grows:
+        return {}
+
+    def find(one: tuple[InputFile, ReadSettings]) -> tuple[int, ...]:
+        file, settings = one
+        pin = storage.FileId(urls.resolve_name(config.base, file.uri), file.size_bytes, file.version)
+        return find_cuts(pin, settings, config.plan.range_bytes)
+
+    found = zip(files, run_at_once(find, files), strict=True)
+    return {file.uri: cuts for (file, _), cuts in found if cuts}
 
 
 def make_plan_key(config: BuildConfig, plan: Plan) -> StageKey[PlanConfig]:
@@ -139,9 +184,19 @@ def _write_files_table(plan: Plan) -> Iterator[bytes]:
     """The plan's files as canonical JSON lines, many at a time: all of them may take gigabytes."""
     return _write_lines(
         # As to_jsonable() has it, in a third of the time.
-        {"uri": file.uri, "size_bytes": file.size_bytes, "version": file.version, "settings": file.settings}
+        {
+            "uri": file.uri,
+            "size_bytes": file.size_bytes,
+            "version": file.version,
+            "settings": file.settings,
+            **_tell_cuts(file),
+        }
         for file in plan.files
     )
+
+
+def _tell_cuts(file: InputFile) -> dict[str, object]:
+    return {"cuts": [*file.cuts]} if file.cuts else {}
 
 
 def _write_lines(values: Iterable[object]) -> Iterator[bytes]:
@@ -164,6 +219,6 @@ def hash_content(plan: Plan, more: bytes = b"") -> str:
     """
 
     def pinned(file: InputFile) -> Mapping[str, object]:
-        return {"uri": file.uri, "stored_bytes": file.size_bytes, "settings": file.settings}
+        return {"uri": file.uri, "stored_bytes": file.size_bytes, "settings": file.settings, **_tell_cuts(file)}
 
     return _hash_lines(itertools.chain(_write_lines(map(pinned, plan.files)), [more]))

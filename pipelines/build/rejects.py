@@ -14,6 +14,7 @@ from tokcore.files.jsonable import to_jsonable
 from tokcore_pipelines.build import ledger
 from tokcore_pipelines.build.commit import find_manifest
 from tokcore_pipelines.build.dedup_corpus import name_documents
+from tokcore_pipelines.build.file_rejections import REJECTS
 from tokcore_pipelines.build.overlap_receipt import OVERLAPS, has_overlaps, write_overlaps
 from tokcore_pipelines.build.reject_causes import find_main_cause
 from tokcore_pipelines.build.stage import (
@@ -37,7 +38,6 @@ from tokcore_schemas.refs import ItemEncoded, ItemScattered, RangeLedger, Reject
 from tokcore_schemas.stage_manifests import LedgerTotals, Nothing, PlanManifest, RejectedConfig, RejectedManifest
 from tokcore_schemas.stage_table import REJECTED, Stage
 
-REJECTS = "rejected.jsonl"
 LEDGER = "files.jsonl"
 
 

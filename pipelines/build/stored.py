@@ -12,6 +12,7 @@ from typing import cast
 from tokcore.errors import FormatError, TokError
 from tokcore.tokenizer.tokenizer_spec import FILE_NAME, TokenizerSpec
 from tokcore_pipelines.build.commit import find_manifest, get_path_below, name_once, read_run_facts, require_manifest
+from tokcore_pipelines.build.file_rejections import with_rejections
 from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.store.tokenizers import load_spec
@@ -62,10 +63,16 @@ class Stored:
         plan = read_plan(self.url, self.get(PLAN))
         return plan if (made := self.find(DEDUP)) is None else with_drops(plan, self.url, made)
 
+    @functools.cached_property
+    def plan_as_read(self) -> Plan:
+        """The plan, with the files that are rejected though they are cut. Raises FormatError if they cannot be told."""
+        return with_rejections(self.plan, self.url)
+
     def as_before(self) -> Stored:
         """The same, with records taken and rejected as by earlier releases: Plan.as_before."""
         before = copy.copy(self)
         before.plan = self.plan.as_before()
+        before.__dict__.pop("plan_as_read", None)
         return before
 
     @functools.cached_property

@@ -107,7 +107,7 @@ def list_ordinal_ends(plan: Plan, num_records: Mapping[str, int]) -> dict[str, i
     ends = {}
     for item in plan.items:
         for one in plan.assignment(item).ranges:
-            ends[one.uri] = one.size_bytes if one.is_cut else num_records.get(one.uri, 0)
+            ends[one.uri] = one.length if one.is_cut else num_records.get(one.uri, 0)
     return ends
 
 

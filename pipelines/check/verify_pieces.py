@@ -192,7 +192,7 @@ def list_items_to_decode(part: Part, limit: int | None, num_at_once: int) -> Ite
 
     limit: documents to compare, spread over the work items; None: all. num_at_once: pieces that are done at a time.
     """
-    made, plan = part.stored.get(SHARDS), part.stored.plan
+    made, plan = part.stored.get(SHARDS), part.stored.plan_as_read
     config, num = made.config, len(plan.items)
     of_each = None if limit is None else math.ceil(limit / max(1, num))
     if config.shuffle is not None:

@@ -14,7 +14,7 @@ from rich.cells import chop_cells
 from tokcore.shards.opened_shards import open_shards
 from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore_pipelines.build.commit import describe_commit_date, read_run_facts, require_manifest
-from tokcore_pipelines.build.rejects import REJECTS
+from tokcore_pipelines.build.file_rejections import REJECTS
 from tokcore_pipelines.build.table import WORK
 from tokcore_pipelines.local.say import say
 from tokcore_pipelines.local.terminal import (

@@ -10,7 +10,7 @@ import numpy as np
 
 from tokcore.shards.tombstone_lookup import TombstoneLookup
 from tokcore_pipelines.build import ledger
-from tokcore_pipelines.build.rejects import REJECTS
+from tokcore_pipelines.build.file_rejections import REJECTS
 from tokcore_pipelines.history.named_ids import IdFile, Ids
 from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.json_lines import read_lines

@@ -59,6 +59,7 @@ class PartFiles:
         self.hashes = array("q")  # of uris, as this process hashes them
         self._sizes = array("q")
         self._settings = array("i")
+        self._cuts: dict[int, tuple[int, ...]] = {}  # of few
         self._ends = array("q")  # of the uri, then of the version, of each file in the text
         text = bytearray()
         for file in files:
@@ -68,6 +69,8 @@ class PartFiles:
             self.hashes.append(hash(file.uri))
             self._sizes.append(file.size_bytes)
             self._settings.append(file.settings)
+            if file.cuts:
+                self._cuts[len(self._sizes) - 1] = file.cuts
         self._text = bytes(text)
 
     def __len__(self) -> int:
@@ -78,7 +81,8 @@ class PartFiles:
 
     def read_file(self, row: int) -> InputFile:
         """One file."""
-        return InputFile(self._read_word(2 * row), self._sizes[row], self._read_word(2 * row + 1), self._settings[row])
+        pin = self._read_word(2 * row), self._sizes[row], self._read_word(2 * row + 1)
+        return InputFile(*pin, self._settings[row], self._cuts.get(row, ()))
 
     def read_uri(self, row: int) -> str:
         """The uri of one file."""

@@ -48,18 +48,20 @@ class _ReaderDied(Exception):  # noqa: N818 - an outcome, not a fault of ours
         self.number = number
 
 
-def read_columns(file: FileId, settings: ReadSettings) -> Iterator[Batch]:
+def read_columns(file: FileId, settings: ReadSettings, start: int = 0, end: int = 0) -> Iterator[Batch]:
     """The rows of a parquet or Arrow file, in batches.
 
-    Raises FileRejected before the first batch if the file is damaged or cannot be read without a crash; StageError if
-    the store fails, or if readers of this file are killed again and again.
+    start, end: of a parquet file, the rows of the row groups that begin in [start, end), which are given out as they
+    come; end 0: all rows, once the file has proved its end. Raises FileRejected before the first batch (of some rows,
+    at any place) if the file is damaged or cannot be read without a crash; StageError if the store fails, or if readers
+    of this file are killed again and again.
     """
     num_given = num_crashes = num_kills = 0
     with open_pinned(file) as opened:
         while True:
             reader = _Reader() if num_crashes or num_kills else _take()
             try:
-                with closing(reader.read(opened, settings)) as batches:
+                with closing(reader.read(opened, settings, start, end)) as batches:
                     for number, batch in enumerate(batches):
                         if number >= num_given:  # those before were given out before a reader died
                             num_given += 1
@@ -121,10 +123,11 @@ class _Reader:
         self._requests: BinaryIO = self._process.stdin  # type: ignore[assignment]
         self._replies: BinaryIO = self._process.stdout  # type: ignore[assignment]
 
-    def read(self, opened: ReadFile, settings: ReadSettings) -> Generator[Batch, None, None]:
+    def read(self, opened: ReadFile, settings: ReadSettings, start: int, end: int) -> Generator[Batch, None, None]:
         """The batches of a file. Raises FileRejected, and _ReaderDied if the process is killed or crashes."""
         memory_bytes = MEMORY_BYTES + COPIES * settings.max_document_bytes
-        request = messages.Request(settings, opened.size(), memory_bytes, limits.KEPT_BYTES, limits.IN_MEMORY_BYTES)
+        limited = memory_bytes, limits.KEPT_BYTES, limits.IN_MEMORY_BYTES
+        request = messages.Request(settings, opened.size(), *limited, start, end)
         is_done = False
         try:
             messages.send(self._requests, messages.REQUEST, messages.write_body(request))

@@ -54,6 +54,8 @@ class Request:
     memory_bytes: int  # address space that the reader may have
     kept_bytes: int  # limits.KEPT_BYTES
     in_memory_bytes: int  # limits.IN_MEMORY_BYTES
+    start: int = 0  # rows to read: those of the row groups that begin in [start, end)
+    end: int = 0  # 0: the whole file, which is read to its end first
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

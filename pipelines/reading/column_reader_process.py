@@ -149,7 +149,8 @@ def _serve(request: messages.Request, parent: _Parent) -> None:
     limits.KEPT_BYTES, limits.IN_MEMORY_BYTES = request.kept_bytes, request.in_memory_bytes
     with suppress(OSError, ValueError):  # not every system has this limit, and there may be a lower one already
         resource.setrlimit(resource.RLIMIT_AS, (request.memory_bytes, resource.getrlimit(resource.RLIMIT_AS)[1]))
-    for batch in decode_columns(RowFile(_AskedFile(request.size_bytes, parent)), request.settings):
+    file = RowFile(_AskedFile(request.size_bytes, parent), reads_at_once=not request.end)
+    for batch in decode_columns(file, request.settings, request.start, request.end):
         parent.give(batch)
 
 

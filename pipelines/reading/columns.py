@@ -22,9 +22,9 @@ from tokcore_pipelines.reading.column_ids import extract_fields, extract_ids, va
 from tokcore_pipelines.reading.fields import NoText, add_document, fill
 from tokcore_pipelines.reading.limits import FREE_BYTES, MAX_RATIO, read_to_end_first
 from tokcore_pipelines.reading.list_texts import ListTexts, find_text_leaves, suggest_path
-from tokcore_pipelines.reading.parquet_layout import RowGroup, read_row_groups, require_bounded
+from tokcore_pipelines.reading.parquet_layout import RowGroup, find_groups, read_row_groups, require_bounded
 from tokcore_pipelines.reading.records import BATCH_BYTES, Batch, BatchBuilder, FileRejected, make_printable
-from tokcore_pipelines.reading.row_file import MAX_DECODED_BYTES, RowFile
+from tokcore_pipelines.reading.row_file import MAX_DECODED_BYTES, RowFile, require_magic
 from tokcore_schemas.field_path import EACH, JOINER, Step, parse_steps
 from tokcore_schemas.field_template import is_template, list_paths, parse_template
 from tokcore_schemas.plan import ReadSettings
@@ -32,7 +32,6 @@ from tokcore_schemas.plan import ReadSettings
 # Rows decoded at once. This bounds memory: a few stored bytes may repeat one long text in every row.
 MAX_ROWS = 1 << 8
 
-_PARQUET_MAGIC = b"PAR1"
 _ARROW_MAGIC = b"ARROW1"
 _ARROW_STREAM_END_BYTES = 8
 
@@ -74,15 +73,22 @@ def _list_named(settings: ReadSettings) -> tuple[tuple[Literal["text", "name", "
     return ("text", settings.text), ("name", settings.id), ("lang", settings.lang_field), ("name", settings.group)
 
 
-def decode_columns(file: RowFile, settings: ReadSettings) -> Iterator[Batch]:
-    """The rows of a parquet or Arrow file, in batches. Raises FileRejected before the first batch if it is damaged."""
+def decode_columns(file: RowFile, settings: ReadSettings, start: int = 0, end: int = 0) -> Iterator[Batch]:
+    """The rows of a parquet or Arrow file, in batches. Raises FileRejected before the first batch if it is damaged.
+
+    start, end: as for read_columns; of some rows FileRejected may come after any batch.
+    """
     name = "parquet" if settings.format == "parquet" else "Arrow"
 
     def rows() -> Iterator[_Rows]:
         limit = FREE_BYTES + MAX_RATIO * file.size_bytes
         size_bytes = 0
         try:
-            for part in (_read_parquet_rows if settings.format == "parquet" else _read_arrow_rows)(file, settings):
+            if settings.format == "parquet":
+                parts = _read_parquet_rows(file, settings, start, end)
+            else:
+                parts = _read_arrow_rows(file, settings)
+            for part in parts:
                 size_bytes += part.size_bytes
                 if size_bytes > limit:
                     detail = f"more than {limit} bytes of columns from {file.size_bytes} stored"
@@ -95,11 +101,11 @@ def decode_columns(file: RowFile, settings: ReadSettings) -> Iterator[Batch]:
 
     builder = BatchBuilder(settings)
     wanted = _list_wanted(settings)
-    for part in read_to_end_first(rows, lambda part: part.size_bytes):
-        for start in range(0, part.num_rows, MAX_ROWS):
-            num_rows = min(MAX_ROWS, part.num_rows - start)
+    for part in rows() if end else read_to_end_first(rows, lambda part: part.size_bytes):
+        for first in range(0, part.num_rows, MAX_ROWS):
+            num_rows = min(MAX_ROWS, part.num_rows - first)
             columns = [
-                _extract(one, column, start, num_rows, settings)
+                _extract(one, column, first, num_rows, settings)
                 for one, column in zip(wanted, part.columns, strict=True)
             ]
             hint = "" if is_template(settings.text) else _suggest(part.columns[0], settings.text)
@@ -124,17 +130,9 @@ def _fill_row(settings: ReadSettings, row: tuple[Any, ...]) -> list[Any]:
 # ------------------------------------------------------------------------------------------------------------- formats
 
 
-def _require_magic(file: RowFile, magic: bytes, name: str) -> None:
-    start = file.read_at(0, len(magic))
-    if start != magic[: len(start)]:
-        raise FileRejected("corrupt", f"not {name}: it starts with {make_printable(start)}")
-    if file.size_bytes < 2 * len(magic) or file.read_at(file.size_bytes - len(magic), len(magic)) != magic:
-        raise FileRejected("truncated", f"{name} ends with {make_printable(magic)}; this one does not")
-
-
-def _read_parquet_rows(file: RowFile, settings: ReadSettings) -> Iterator[_Rows]:
-    _require_magic(file, _PARQUET_MAGIC, "a parquet file")
+def _read_parquet_rows(file: RowFile, settings: ReadSettings, start: int, end: int) -> Iterator[_Rows]:
     groups = read_row_groups(file)
+    numbers = [*range(len(groups))] if not end else find_groups([group.num_rows for group in groups], start, end)
     library = _open_parquet(file, [])
     if library.num_row_groups != len(groups):
         raise ValueError("another number of row groups for the library")
@@ -145,7 +143,8 @@ def _read_parquet_rows(file: RowFile, settings: ReadSettings) -> Iterator[_Rows]
         library = _open_parquet(file, leaves)
     columns = sorted({".".join(_list_names(path)) for path in paths if path})
     num_rows = 0
-    for number, group in enumerate(groups):
+    for number in numbers:
+        group = groups[number]
         if not columns or not has_text:
             yield _Rows(group.num_rows, (None,) * len(paths), twice)
             num_rows += group.num_rows
@@ -155,7 +154,7 @@ def _read_parquet_rows(file: RowFile, settings: ReadSettings) -> Iterator[_Rows]
         for batch in library.iter_batches(rows_at_once, row_groups=[number], columns=columns, use_threads=False):
             yield _Rows(batch.num_rows, _find_columns(batch, paths, settings), twice)
             num_rows += batch.num_rows
-    promised = sum(group.num_rows for group in groups)
+    promised = sum(groups[number].num_rows for number in numbers)
     if num_rows != promised:
         raise FileRejected("corrupt", f"{promised} rows promised, {num_rows} found")
 
@@ -198,7 +197,7 @@ def _read_arrow_rows(file: RowFile, settings: ReadSettings) -> Iterator[_Rows]:
         raise FileRejected("truncated", "an Arrow file is never empty")
     is_file = _ARROW_MAGIC.startswith(start)
     if is_file:
-        _require_magic(file, _ARROW_MAGIC, "an Arrow file")
+        require_magic(file, _ARROW_MAGIC, "an Arrow file")
     for stored, unfolded in read_batch_sizes(file, is_file):
         if unfolded > MAX_DECODED_BYTES + MAX_RATIO * stored:
             raise FileRejected("over_limit", f"a batch of {unfolded} bytes from {stored} stored")

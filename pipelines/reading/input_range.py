@@ -159,15 +159,17 @@ def _add_metadata(fields: tuple[FieldOfRecord, ...], metadata: tuple[MetadataFie
 
 
 def read_documents(
-    file: FileId, start: int, end: int, settings: ReadSettings, meter: Meter | None = None
+    file: FileId, start: int, end: int, settings: ReadSettings, meter: Meter | None = None, extent: int = 0
 ) -> Iterator[Batch]:
     """The records of a range in order, in batches of a few megabytes; at least one batch, which may be empty.
 
     A record belongs to the range that holds its first byte. A format that cannot be cut ignores start and end and reads
-    the whole file. Raises FileRejected before the first batch if the whole file is rejected, and StageError if it
-    cannot be read or is not the pinned file. meter: counts the stored bytes read.
+    the whole file. extent: as of InputFile; if it is set, start and end are bytes of text or rows, and the file's
+    ranges must have been proved. Raises FileRejected before the first batch if the whole file is rejected (of a range
+    that was not proved, at any place), and StageError if it cannot be read or is not the pinned file. meter: counts the
+    stored bytes read.
     """
-    batches = read_as_written(file, start, end, leave_attributes(settings), meter or Meter())
+    batches = read_as_written(file, start, end, leave_attributes(settings), meter or Meter(), extent)
     return (settle_batch(batch, settings, file.url, start) for batch in batches)
 
 

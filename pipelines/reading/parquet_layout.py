@@ -8,14 +8,16 @@ Source: parquet.thrift, and "File Format" in the Parquet documentation.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tokcore_pipelines.reading.limits import MAX_RATIO
 from tokcore_pipelines.reading.records import FileRejected
-from tokcore_pipelines.reading.row_file import MAX_DECODED_BYTES, RowFile
+from tokcore_pipelines.reading.row_file import MAX_DECODED_BYTES, RowFile, require_magic
 from tokcore_pipelines.reading.thrift import Struct, read_struct
 
+_MAGIC = b"PAR1"
 _TAIL_BYTES = 8  # length of the footer, magic
 _MAX_FOOTER_BYTES = 1 << 26
 # A page's header also holds the smallest and the largest value of the page, which may be long.
@@ -41,7 +43,12 @@ class RowGroup(NamedTuple):
 
 
 def read_row_groups(file: RowFile) -> list[RowGroup]:
-    """The row groups of a file, in order. Raises ValueError for a footer that contradicts itself or the file's size."""
+    """The row groups of a file, in order.
+
+    Raises FileRejected unless it begins and ends as a parquet file does, ValueError for a footer that contradicts
+    itself or the file's size.
+    """
+    require_magic(file, _MAGIC, "a parquet file")
     length = int.from_bytes(file.read_at(file.size_bytes - _TAIL_BYTES, 4), "little")
     if length > min(_MAX_FOOTER_BYTES, file.size_bytes - _TAIL_BYTES):
         raise ValueError(f"a footer of {length} bytes in a file of {file.size_bytes}")
@@ -63,6 +70,19 @@ def read_row_groups(file: RowFile) -> list[RowGroup]:
     if _require_number(footer, 3) != sum(group.num_rows for group in groups):
         raise ValueError("the row groups do not add up to the rows of the file")
     return groups
+
+
+def find_groups(rows: Sequence[int], start: int, end: int) -> list[int]:
+    """The numbers of the row groups that begin in [start, end). rows: of each group of a file.
+
+    Empty ones at the end of the file are those of its last range.
+
+    >>> find_groups([3, 4, 0], 0, 3), find_groups([3, 4, 0], 3, 7)
+    ([0], [1, 2])
+    """
+    firsts = [0, *itertools.accumulate(rows)]
+    is_last = end == firsts[-1]
+    return [number for number, first in enumerate(firsts[:-1]) if start <= first and (is_last or first < end)]
 
 
 def require_bounded(file: RowFile, column: Column) -> int:

@@ -39,12 +39,25 @@ class Meter:
             yield block
 
 
-def read_file_blocks(file: FileId, start: int, end: int, settings: ReadSettings, meter: Meter) -> Iterator[bytes]:
+def read_file_blocks(
+    file: FileId, start: int, end: int, settings: ReadSettings, meter: Meter, extent: int = 0
+) -> Iterator[bytes]:
     """The lines of an uncompressed file that start within [start, end), or all bytes of a compressed one, as UTF-8.
 
     Leaves out a byte order mark at the start of the file. Raises FileRejected before the first block if a compressed
-    file does not end properly, or the file begins with the mark of another encoding.
+    file does not end properly, or the file begins with the mark of another encoding. extent: of a compressed file of
+    which some lines are read, those of the places [start, end) of its text (tokcore_pipelines.reading.seekable); then
+    FileRejected may come after any block.
     """
+    if extent:
+        with open_pinned(file) as opened:
+            text = SeekableText(opened, file.size_bytes, settings.compression)
+            if start:
+                check_mark(text.read_start(MARK_BYTES), settings)
+            first, last = text.cut(start, end)
+            yield from convert_to_utf8(_join(_read_line_blocks(text, first, last)), settings, start == 0)
+            meter.stored_bytes = text.count_stored(start, end)
+        return
     if settings.compression == "none":
         with open_pinned(file) as opened:
             if start:  # every range of a file comes to the same end

@@ -39,6 +39,11 @@ POINTS = {
     "create.after_link": "a manifest or a record has its name",
 }
 
+# A build reaches these only if files are cut that can be rejected whole.
+PROVING_POINTS = {
+    "prove.range": "a range of such a file is read, but it is not recorded whether it is sound",
+}
+
 # A build reaches these only if it is to replace a stage.
 REPLACING_POINTS = {
     "replace.kept": "a stage from which the new one can take over work is put aside, and others are not",

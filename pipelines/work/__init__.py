@@ -2,6 +2,7 @@
 
 pin_test_items: filters, with the files of test items. pin_attributes: tables that hold fields, the same.
 plan_inputs: what there is to do. inputs: lists files and pins them. work_items: cuts them into ranges, groups these.
+cut_points: where files are cut that can be rejected whole. prove_range: reads a range of one before anything counts.
 read_source, write_bucket, sort_documents: what ReadDocuments and WriteShards do. commit_shards: the end of WriteShards.
 item_reader: the documents of a work item, with its ledgers. read_tokens: documents whose source is gone.
 read_plan, read_shards: the work items and the documents of an output, read back.

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tokcore.errors import LedgerError
+from tokcore.errors import LedgerError, StageError
 from tokcore.files.canonical_json import Sha256Writer, write_canonical_json
 from tokcore.files.jsonable import to_jsonable
 from tokcore.shards.labels import Labels
@@ -100,10 +100,10 @@ class ItemReader:
             for read in self._read(input_range, file, meter):
                 yield read
                 # A reader may look beyond the end of its range.
-                now = min(meter.stored_bytes, input_range.end - input_range.start)
+                now = min(meter.stored_bytes, input_range.stored_bytes)
                 report_progress("read", now - told)
                 told = now
-            report_progress("read", input_range.end - input_range.start - told)
+            report_progress("read", input_range.stored_bytes - told)
 
     def _read(
         self, r: AssignedRange, file: storage.FileId | None, meter: Meter
@@ -145,6 +145,11 @@ class ItemReader:
                     yield r, batch
             self._drops.close(r)
         except FileRejected as error:  # raised before anything was yielded
+            if r.extent and r.rejection is None:
+                raise StageError(
+                    f"{r.uri}: was sound when its ranges were proved, and is not any more: {error}. Nothing half-done "
+                    f"is visible; if the file was replaced, run `tokcore build` with --replace plan."
+                ) from error
             rejected_file = error.reason
             if r.start == 0:  # the other ranges of the file say the same
                 self._reject(r, Reject(None, error.reason, error.detail, ""))
@@ -152,7 +157,7 @@ class ItemReader:
             RangeLedger(
                 file=r.file,
                 start=r.start,
-                size_bytes=r.end - r.start,
+                size_bytes=r.stored_bytes,
                 read_bytes=meter.stored_bytes,
                 num_records=num_records,
                 num_documents=num_documents,
@@ -178,7 +183,9 @@ class ItemReader:
     def _open(self, r: AssignedRange, file: storage.FileId | None, meter: Meter) -> Iterator[Batch]:
         if file is None:
             return read_tokens(self._output, r, meter)
-        return read_documents(file, r.start, r.end, locate_beside(r.settings, self._base), meter)
+        if r.rejection is not None:
+            raise FileRejected(r.rejection.reason, r.rejection.detail)
+        return read_documents(file, r.start, r.end, locate_beside(r.settings, self._base), meter, r.extent)
 
     def _reject(self, r: AssignedRange, reject: Reject) -> None:
         if self._on_reject is not None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, get_args
 
 from tokcore.errors import ConfigError
@@ -16,6 +17,7 @@ from tokcore_pipelines.reading.sniff import COMPRESSED, FORMATS, WORDS
 from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.allowed_code import require_code_allowed
 from tokcore_pipelines.store.redaction import redact
+from tokcore_pipelines.work.cut_points import may_have_cuts
 from tokcore_pipelines.work.inputs import LeftOut, ListFiles, find_inputs
 from tokcore_pipelines.work.pin_attributes import pin_attributes
 from tokcore_pipelines.work.pin_test_items import pin_filters
@@ -26,6 +28,9 @@ from tokcore_schemas.packed_rows import SortedRows
 from tokcore_schemas.plan import InputFile, Plan, ReadSettings
 
 _GUESSED_BYTES = 1 << 16
+
+# Of some long files: where those are cut that can be, by uri.
+ChooseCuts = Callable[[Sequence[tuple[InputFile, ReadSettings]]], Mapping[str, tuple[int, ...]]]
 
 
 class _UnknownFormatError(ConfigError):
@@ -41,14 +46,16 @@ def plan_inputs(
     grows: bool = False,
     list_files: ListFiles = storage.list_files,
     is_old: Callable[[], bool] = lambda: False,
+    choose_cuts: ChooseCuts | None = None,
 ) -> Plan:
     """The plan of the sources of a build file over the inputs as they are now.
 
     output: URL of the folder that no source may read; None: there is none. forbidden: special texts that reject a
     document. left_out: is told of the files that match and are not taken. grows: whether files are still to come: then
-    a pattern may match none, and a file of unknown format is left out. list_files, is_old: as for find_inputs. Raises
-    ConfigError for these otherwise, for a pattern that matches the output or meets links that its source does not
-    speak of, and a file that two sources read differently; StageError if a store does not answer.
+    a pattern may match none, and a file of unknown format is left out. list_files, is_old: as for find_inputs.
+    choose_cuts: where long files are cut that can be rejected whole; None: nowhere, since nobody proves their ranges.
+    Raises ConfigError for these otherwise, for a pattern that matches the output or meets links that its source does
+    not speak of, and a file that two sources read differently; StageError if a store does not answer.
     """
     for one in config.maps:
         require_code_allowed(one.run)
@@ -94,12 +101,20 @@ def plan_inputs(
         found.add(_Matched(real or pin.url, uri, pin.size_bytes, pin.version, known, where, is_linked))
     order = {keys[key]: index for index, key in enumerate(sorted(settings))}
     duplicates: list[str] = []
-    return make_plan(
-        (InputFile(one.uri, one.size_bytes, one.version, order[one.key]) for one in _join_equal(found, duplicates)),
-        [settings[key] for key in sorted(settings)],
-        config.plan.range_bytes,
-        duplicates,
-    )
+    ordered, range_bytes = [settings[key] for key in sorted(settings)], config.plan.range_bytes
+    long: list[InputFile] = []
+
+    def make_file(one: _Matched) -> InputFile:
+        file = InputFile(one.uri, one.size_bytes, one.version, order[one.key])
+        if choose_cuts is not None and may_have_cuts(file.size_bytes, ordered[file.settings], range_bytes):
+            long.append(file)
+        return file
+
+    plan = make_plan(map(make_file, _join_equal(found, duplicates)), ordered, range_bytes, duplicates)
+    if choose_cuts is None or not long or not (cuts := choose_cuts([(one, ordered[one.settings]) for one in long])):
+        return plan
+    files = (dataclasses.replace(one, cuts=cuts[one.uri]) if one.uri in cuts else one for one in plan.files)
+    return make_plan(files, ordered, range_bytes, duplicates)
 
 
 class _Matched(NamedTuple):

@@ -24,7 +24,7 @@ from tokcore.files.jsonable import from_jsonable, to_jsonable
 from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.redaction import redact
-from tokcore_schemas.plan import AssignedRange, Assignment, DropList, Plan, ReadSettings, WorkItem
+from tokcore_schemas.plan import AssignedRange, Assignment, DropList, Plan, ReadSettings, Rejection, WorkItem
 
 T = TypeVar("T")
 
@@ -104,8 +104,8 @@ def read_plan_part(attempts: Attempts, name: str) -> Iterator[tuple[int, Assignm
             Assignment(
                 number,
                 tuple(
-                    AssignedRange(file, uri, size_bytes, version, start, end, settings[which])
-                    for file, uri, size_bytes, version, start, end, which in ranges
+                    AssignedRange(file, uri, size_bytes, version, start, end, settings[which], *_decode_cut(*more))
+                    for file, uri, size_bytes, version, start, end, which, *more in ranges
                 ),
                 DropList(*drops) if drops else None,
             ),
@@ -153,8 +153,17 @@ def _encode_item(plan: Plan, item: WorkItem) -> bytes:
     ranges: list[Any] = []
     for r in item.ranges:
         file = plan.files[r.file]
-        ranges.append([r.file, file.uri, file.size_bytes, file.version, r.start, r.end, file.settings])
+        told = [r.file, file.uri, file.size_bytes, file.version, r.start, r.end, file.settings]
+        if file.cuts:
+            why = plan.rejections.get(r.file)
+            told += [file.extent, *((why.reason, why.detail) if why is not None else ())]
+        ranges.append(told)
     # The bytes of canonical JSON, without its checks, which would take longer than everything else here.
     drops = plan.drops[item.number] if plan.drops else None
-    told = [item.number, ranges] if drops is None else [item.number, ranges, drops.url, drops.sha256, drops.by]
-    return orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE)
+    line = [item.number, ranges] if drops is None else [item.number, ranges, drops.url, drops.sha256, drops.by]
+    return orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _decode_cut(extent: int = 0, *why: str) -> tuple[int, Rejection | None]:
+    """What a range of a file with cuts says of the file."""
+    return extent, Rejection(*why) if why else None

@@ -77,7 +77,7 @@ def read_tokens(output: str, r: AssignedRange, meter: Meter) -> Iterator[Batch]:
         if size >= BATCH_BYTES or len(held) >= BATCH_RECORDS:
             yield _make_batch(held, r)
             held, size = [], 0
-    meter.stored_bytes = r.end - r.start
+    meter.stored_bytes = r.stored_bytes
     yield _make_batch(held, r)
 
 

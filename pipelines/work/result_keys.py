@@ -64,6 +64,7 @@ def _describe(assignment: Assignment) -> dict[str, Any]:
             "version": one.version,
             "start": one.start,
             "end": one.end,
+            **({"extent": one.extent} if one.extent else {}),
             "settings": to_jsonable(dataclasses.replace(one.settings, as_before=False)),
         }
         for one in assignment.ranges

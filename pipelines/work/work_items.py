@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Iterable, Sequence
 
 from tokcore_schemas.encodings import UTF16
 from tokcore_schemas.packed_rows import PackedRows, SortedRows
-from tokcore_schemas.plan import InputFile, InputRange, Plan, ReadSettings, Runs, WorkItem, flatten_file, pack_items
+from tokcore_schemas.plan import (
+    InputFile,
+    InputRange,
+    Plan,
+    ReadSettings,
+    Runs,
+    WorkItem,
+    build_file,
+    flatten_file,
+    pack_items,
+    take_share,
+)
 
 # Formats whose records begin after a line feed, so that a range can find its first record by itself.
-# Only these are cut: a file that can be rejected as a whole must be read by one reader.
+# Any other file can be rejected as a whole: one reader reads it, or its ranges are proved first (InputFile.cuts).
 _CUTTABLE = frozenset({("jsonl", "none", ""), ("text", "none", "line")})
 
 # Text bytes that a stored byte is worth, about: what balances work items. Only the sizes of items hang on it.
@@ -29,7 +41,9 @@ def make_plan(
     duplicates: Iterable[str] = (),
     runs: Runs | None = None,
 ) -> Plan:
-    """The plan of these files: sorted by uri, large plain ones cut every range_bytes, small ones dealt in runs.
+    """The plan of these files: sorted by uri, large ones cut, small ones dealt in runs.
+
+    Plain files are cut every range_bytes, others where they say.
 
     A run has about range_bytes / 2 of text, so that a corpus of many small files keeps many workers busy and its
     shards still reach a useful size. It ends where a hash of a uri says, so a new file changes its own run alone. runs:
@@ -52,14 +66,14 @@ def _make_items(
     least = -(-range_bytes // MAX_RUN_FILES) if runs == "few" else 0  # that a file counts as
     items = pack_items()
     run: list[InputRange] = []
-    run_text = 0
+    run_text = run_bytes = 0
 
     def close() -> None:
-        nonlocal run_text
+        nonlocal run_text, run_bytes
         if run:
-            items.append(WorkItem(len(items), tuple(run), sum(r.end - r.start for r in run)))
+            items.append(WorkItem(len(items), tuple(run), run_bytes))
             run.clear()
-            run_text = 0
+            run_text = run_bytes = 0
 
     for index, file in enumerate(ordered):
         text = estimate_text_bytes(file.size_bytes, settings[file.settings])
@@ -68,7 +82,9 @@ def _make_items(
         text = max(text, least)
         for start, end in _cut_file(file, settings[file.settings], range_bytes):
             run.append(InputRange(index, start, end))
-            run_text += max(least, estimate_text_bytes(end - start, settings[file.settings]))
+            size_bytes = take_share(file.size_bytes, file.length, start, end)
+            run_bytes += size_bytes
+            run_text += max(least, estimate_text_bytes(size_bytes, settings[file.settings]))
             if ends_run(file.uri, text, run_text, len(run), range_bytes):
                 close()
     close()
@@ -76,7 +92,7 @@ def _make_items(
 
 
 def _sort_files(files: Iterable[InputFile]) -> PackedRows[InputFile]:
-    found = SortedRows(flatten_file, InputFile, key=lambda file: file.uri)
+    found = SortedRows(flatten_file, build_file, key=lambda file: file.uri)
     for file in files:
         found.add(file)
     return found.pack()
@@ -116,6 +132,8 @@ def is_cuttable(settings: ReadSettings) -> bool:
 
 
 def _cut_file(file: InputFile, settings: ReadSettings, range_bytes: int) -> list[tuple[int, int]]:
+    if file.cuts:
+        return [*itertools.pairwise((0, *file.cuts))]
     if not is_cuttable(settings) or file.size_bytes <= range_bytes:
         return [(0, file.size_bytes)]
     starts = range(0, file.size_bytes, range_bytes)

@@ -219,4 +219,12 @@ DEFECTS = (
         "if len(keys) > 1:",
         in_tests("schemas/test_levels.py::test_tables_that_name_one_level_are_what_they_were"),
     ),
+    Defect(
+        "ranges-of-a-rejected-file-kept",
+        "of a file that is rejected whole though it is cut, the first range alone is",
+        "Plan.assignment",
+        "ranges.append(AssignedRange(*pin, file.extent, self.rejections.get(r.file)))",
+        "ranges.append(AssignedRange(*pin, file.extent, None if r.start else self.rejections.get(r.file)))",
+        in_tests("pipelines/test_cut_files.py::test_a_damaged_file_is_rejected_as_if_one_worker_had_read_it"),
+    ),
 )

@@ -234,8 +234,8 @@ DEFECTS = (
         "files-in-the-order-of-sources",
         "work items follow the order in which files come: of sources, or what vanished after what is there",
         "_sort_files",
-        "found = SortedRows(flatten_file, InputFile, key=lambda file: file.uri)",
-        "found = SortedRows(flatten_file, InputFile, key=lambda file: 0)",
+        "found = SortedRows(flatten_file, build_file, key=lambda file: file.uri)",
+        "found = SortedRows(flatten_file, build_file, key=lambda file: 0)",
         in_tests("pipelines/test_work_items.py::test_a_plan_does_not_follow_the_order_in_which_files_come"),
     ),
     Defect(
