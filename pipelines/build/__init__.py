@@ -13,7 +13,7 @@ In the order of work:
 - learn_together: learning by all slices, where rows do not fit in the memory of one.
 - settle_languages: how language codes are spelled. settle_counting: what count tables tell apart.
 - identities: which release an identity follows from. recount_shards: what a manifest of shards has to say.
-- prove_files: files that are cut and can be rejected whole: all of their ranges count, or none. file_rejections: which do.
+- prove_files: of files that are cut and can be rejected whole, all ranges count, or none. file_rejections: which fail.
 - dedup_corpus, count_corpus, make_tokenizer, encode_corpus, mix_corpus, pack_corpus, finish: one function for each
   stage, from manifests to a manifest.
 

@@ -55,7 +55,8 @@ def read_file_blocks(
             if start:
                 check_mark(text.read_start(MARK_BYTES), settings)
             first, last = text.cut(start, end)
-            yield from convert_to_utf8(_join(_read_line_blocks(text, first, last)), settings, start == 0)
+            lines = _limit(_read_line_blocks(text, first, last), file.size_bytes)  # places of BGZF say no size
+            yield from convert_to_utf8(_join(lines), settings, start == 0)
             meter.stored_bytes = text.count_stored(start, end)
         return
     if settings.compression == "none":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,8 +16,14 @@ from support.slices import SliceProcesses
 
 import tokcore as api
 from tokcore.count.pretoken_tables import read_table
+from tokcore_pipelines.build import plan_corpus
+from tokcore_pipelines.build.plan_corpus import plan_build
 from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.store.crashpoints import PROVING_POINTS
+from tokcore_pipelines.store.storage import FileId
+from tokcore_pipelines.work.cut_points import find_cuts
+from tokcore_schemas.config import load_config
+from tokcore_schemas.plan import ReadSettings
 
 NUM = 240
 DOCUMENTS = [
@@ -295,3 +302,54 @@ def test_a_file_that_changes_after_its_proof_stops_the_build(tmp_path):
     told = tokcore(*command)
     assert told.returncode == 3
     assert "was sound when its ranges were proved, and is not any more: corrupt" in told.stderr
+
+
+# ------------------------------------------------------------------------------------------------------ what is planned
+
+
+def test_only_long_files_are_asked_where_they_can_be_cut(tmp_path, monkeypatch):
+    path = write_folder(tmp_path / "corpus", "jsonl.gz")
+    asked = []
+
+    def find(file: FileId, settings: ReadSettings, range_bytes: int) -> tuple[int, ...]:
+        asked.append(file.url.rsplit("/", 1)[-1])
+        return find_cuts(file, settings, range_bytes)
+
+    monkeypatch.setattr(plan_corpus, "find_cuts", find)
+    for number in range(50):
+        shutil.copy(tmp_path / "corpus" / "long.jsonl.gz", tmp_path / "corpus" / f"long.{number}.jsonl.gz")
+    write_bytes = write_bgzf(cut_into_blocks(jsonl(DOCUMENTS) * 5))
+    (tmp_path / "corpus" / "long.jsonl.gz").write_bytes(write_bytes)
+    path.write_text(path.read_text().replace("range_bytes = 6000", f"range_bytes = {len(write_bytes)}"))
+    plan = plan_build(load_config(str(path)))
+    assert asked == ["long.jsonl.gz"]
+    assert [file.uri for file in plan.files if file.cuts] == ["long.jsonl.gz"]
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_plan_that_is_there_keeps_its_ranges(tmp_path, name, monkeypatch):
+    """Of an earlier release, which cut no such file, as of this one, without a look at the file."""
+    path = write_folder(tmp_path / "corpus", name)
+    config, output = load_config(str(path)), str(tmp_path / "corpus" / "out")
+    cut = plan_build(config)
+    with monkeypatch.context() as earlier:
+        earlier.setattr(plan_corpus, "find_cuts", lambda *_: ())
+        uncut = plan_build(config)
+        assert (len(uncut.items), len(cut.items)) == (1, len(cut.files[0].cuts))
+        run(path, tmp_path / "corpus" / "out")
+    assert plan_build(config, output) == uncut
+    assert tokcore("build", path).returncode == 0
+    assert plan_build(config, str(tmp_path / "fresh"), reuse=output) == uncut
+    run(path, tmp_path / "new")
+    monkeypatch.setattr(plan_corpus, "find_cuts", lambda *_: pytest.fail("the plan says it"))
+    assert plan_build(config, str(tmp_path / "new")) == cut
+
+
+def test_an_update_adds_long_files_uncut(tmp_path):
+    path = write_folder(tmp_path / "corpus", "parquet")
+    run(path, tmp_path / "corpus" / "out")
+    write_parquet(tmp_path / "corpus" / "long.2.parquet", [{**one, "id": one["id"] + "-2"} for one in DOCUMENTS])
+    told = tokcore("update", path)
+    assert told.returncode == 0, told.stderr
+    assert len(read_ids(tmp_path / "corpus" / "out")) == 2 * NUM
+    is_sound(tmp_path / "corpus" / "out")
