@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import heapq
@@ -18,7 +19,7 @@ from tokcore_pipelines.build.tokenizer_files import import_tokenizer
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.parallel_requests import run_at_once
-from tokcore_pipelines.store.pinned_inputs import FILES, read_pinned_files
+from tokcore_pipelines.store.pinned_inputs import FILES, parse_files_table, read_pinned_files
 from tokcore_pipelines.work.cut_points import find_cuts
 from tokcore_pipelines.work.inputs import LeftOut, ListFiles
 from tokcore_pipelines.work.make_jobs import make_special_tokens
@@ -79,11 +80,7 @@ def _choose_cuts(
     In an output that an earlier release planned, none is.
     """
     for planned_at in filter(None, (output, reuse)):
-        made = find_manifest(planned_at, PLAN)
-        if made is not None and (
-            grows or made.config.range_bytes == config.plan.range_bytes or has_commits(planned_at)
-        ):
-            planned = {file.uri: file for file in read_pinned_files(planned_at) if file.cuts}
+        if (planned := _find_planned(config, planned_at, grows)) is not None:
             return {
                 file.uri: planned[file.uri].cuts
                 for file, _ in files
@@ -99,6 +96,21 @@ def _choose_cuts(
 
     found = zip(files, run_at_once(find, files), strict=True)
     return {file.uri: cuts for (file, _), cuts in found if cuts}
+
+
+def _find_planned(config: BuildConfig, output: str, grows: bool) -> dict[str, InputFile] | None:
+    """Uri -> file, of those that an output's plan cuts; None if it has none whose ranges are to stay.
+
+    None, too, if its plan is damaged: of that later stages say more.
+    """
+    with contextlib.suppress(FormatError):
+        made = find_manifest(output, PLAN)
+        if made is None or not (grows or made.config.range_bytes == config.plan.range_bytes or has_commits(output)):
+            return None
+        url = urls.join(output, PLAN.name, FILES)
+        if (table := storage.read_if_there(url)) is not None:
+            return {file.uri: file for file in parse_files_table(table, url) if file.cuts}
+    return None
 
 
 def make_plan_key(config: BuildConfig, plan: Plan) -> StageKey[PlanConfig]:
