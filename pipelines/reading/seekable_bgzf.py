@@ -33,11 +33,12 @@ _WINDOW_BYTES = 3 * _BLOCK_BYTES + _FIXED_BYTES + _MAX_EXTRA_BYTES
 
 def find_bgzf_blocks(file: SeekableFile, size_bytes: int) -> BgzfBlocks | None:
     """The blocks of a file; None unless it begins and ends as BGZF does, with more than one block of text."""
-    start = read_at(file, 0, min(size_bytes, _FIXED_BYTES + _MAX_EXTRA_BYTES))
-    first = _measure(start, 0)
-    if first is None or read_at(file, max(0, size_bytes - len(_END)), size_bytes) != _END:
+    if read_at(file, max(0, size_bytes - len(_END)), size_bytes) != _END:
         return None
-    return BgzfBlocks(file, size_bytes) if sum(first) + len(_END) < size_bytes else None
+    first = _measure(read_at(file, 0, min(size_bytes, _FIXED_BYTES + _MAX_EXTRA_BYTES)), 0)
+    if first is None or sum(first) + len(_END) >= size_bytes:
+        return None
+    return BgzfBlocks(file, size_bytes)
 
 
 class BgzfBlocks:

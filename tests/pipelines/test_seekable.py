@@ -27,6 +27,7 @@ from tokcore_pipelines.reading import seekable, seekable_bgzf, streams
 from tokcore_pipelines.reading.compressed import decompress
 from tokcore_pipelines.reading.records import FileRejected
 from tokcore_pipelines.reading.seekable import SeekableText, find_text_bytes
+from tokcore_pipelines.store.read_file import _Blocks
 
 KINDS = {
     "bgzf": ("gz", write_bgzf),
@@ -264,7 +265,11 @@ def test_a_zstd_table_that_lies():
         (a, x), (b, _), last = sizes(entries)
         return pack([(a + b, x), last])
 
-    for lie in (longer_text, longer_frame, joined):
+    def longer_last(entries):
+        *others, (c, z) = sizes(entries)
+        return pack([*others, (c, z + 1)])
+
+    for lie in (longer_text, longer_frame, joined, longer_last):
         stored = rewrite_zstd(texts, lie)
         for start in (0, 1):
             text = open_text(stored, "zst")
@@ -392,6 +397,26 @@ def test_few_and_small_reads(kind, monkeypatch):
     assert 0 < found.count(b"\n") <= 60 / 20 * 3000 * 2
     assert found in b"".join(lines)
     assert kind == "xz, streams" or sum(file.reads) <= len(stored) // 10 + (10 << 16)
+
+
+@EVERY_KIND
+def test_requests_to_a_store(kind):
+    """A request asks for eight megabytes, or to the end of the file: what lies beside each other is asked for once."""
+    stored, compression = write(kind, [b"%d " % i * 9000 for i in range(40)])
+    asked = []
+
+    class Store:
+        def cat_file(self, path, start, end):
+            asked.append(start)
+            return stored[start:end]
+
+    extent = find_text_bytes(_Blocks(Store(), "a", len(stored)), len(stored), compression)
+    assert len(asked) <= (80 if kind == "xz, streams" else 2)
+    asked.clear()
+    text = SeekableText(_Blocks(Store(), "a", len(stored)), len(stored), compression)
+    text.read_start(4)
+    assert b"".join(streams._read_line_blocks(text, *text.cut(extent // 3, extent // 2))) == b""  # all is one line
+    assert kind == "xz, streams" or len(asked) <= 4
 
 
 def test_a_raw_file():
