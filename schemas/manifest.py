@@ -17,9 +17,9 @@ from typing import Any, Generic, TypeVar
 
 from tokcore.errors import FormatError
 from tokcore.files.canonical_json import MANIFEST_FORMAT, MANIFEST_VERSION, write_canonical_json
-from tokcore.files.jsonable import to_jsonable
+from tokcore.files.jsonable import to_jsonable, written_unless
 from tokcore_schemas.merkle import Step, hash_leaf, hash_tree, prove
-from tokcore_schemas.refs import StoredFile
+from tokcore_schemas.refs import FilePart, StoredFile
 
 Config = TypeVar("Config")  # the settings that can change these bytes
 Totals = TypeVar("Totals")
@@ -38,18 +38,31 @@ _BUILD = "build"  # stage_manifests.BUILD
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FileEntry(Generic[About]):
-    """One file that the manifest vouches for."""
+    """One file that the manifest vouches for, or a table that lies in several."""
 
     path: str  # relative to the manifest
     size_bytes: int  # as stored
     sha256: str  # of the file as stored
     content_sha256: str  # of the uncompressed content
     about: About
+    parts: tuple[FilePart, ...] = written_unless(())  # as of StoredFile; not content, as size_bytes and sha256
 
     @classmethod
     def of(cls, stored: StoredFile, about: About) -> FileEntry[About]:
         """The entry of a file that a worker stored."""
-        return cls(stored.path, stored.size_bytes, stored.sha256, stored.content_sha256, about)
+        parts = tuple(dataclasses.replace(part, attempt="") for part in stored.parts)
+        return cls(stored.path, stored.size_bytes, stored.sha256, stored.content_sha256, about, parts)
+
+    def describe(self) -> StoredFile:
+        """The file, at its final place."""
+        return StoredFile(self.path, "", self.size_bytes, self.sha256, self.content_sha256, self.parts)
+
+    def list_files(self) -> Iterator[FileEntry[About]]:
+        """The files that there are: this one, or its parts."""
+        if not self.parts:
+            yield self
+        for file in self.describe().list_files() if self.parts else ():
+            yield FileEntry.of(file, self.about)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -101,6 +114,10 @@ class Manifest(Generic[Config, Totals, Language, About]):
             yield comma + write_canonical_json(to_jsonable(some))[1:-2]
             comma = b","
         yield b"]," + write_canonical_json(after)[1:]
+
+    def list_files(self) -> Iterator[FileEntry[About]]:
+        """The files that there are, in order: each entry, or where it has parts, each of these."""
+        return (file for entry in self.files for file in entry.list_files())
 
     def file(self, path: str) -> FileEntry[About]:
         """The entry of a file that every manifest of this stage names. Raises FormatError if this one does not."""
@@ -211,6 +228,7 @@ def _get_content_of_entry(entry: dict[str, Any]) -> dict[str, Any]:
     about = dict(entry["about"])
     key = about.pop("result_key", "")
     about.pop("md5", None)
+    entry = {key: value for key, value in entry.items() if key != "parts"}  # how rows are cut is no content
     content: dict[str, Any] = _get_content({**entry, "about": about, "path": remove_result_key(entry["path"], key)})
     return content
 

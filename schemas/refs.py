@@ -10,6 +10,7 @@ import dataclasses
 import operator
 from collections.abc import Callable, Iterator, Sequence
 
+from tokcore.files.canonical_json import hash_sha256
 from tokcore.files.jsonable import written_unless
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore_schemas.count_key import CountKey
@@ -17,14 +18,45 @@ from tokcore_schemas.plan import AssignedRange, Rejection
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class FilePart:
+    """A file that holds some rows of a table: those behind the rows of the part before."""
+
+    path: str  # below that of the table
+    size_bytes: int  # as stored
+    sha256: str  # of the file as stored
+    rows: int
+    attempt: str = written_unless("")  # as of StoredFile; a manifest has none
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class StoredFile:
-    """One finished file: where an attempt left it, and what its bytes are."""
+    """One finished file: where an attempt left it, and what its bytes are. Or a table of parts, each a file."""
 
     path: str  # final place, relative to the stage's folder
     attempt: str  # name under the stage's attempt folder
     size_bytes: int  # as stored, after compression
     sha256: str  # of the file as stored, lowercase hex
     content_sha256: str  # of the uncompressed content, the same whatever the codec
+    parts: tuple[FilePart, ...] = written_unless(())  # in order; then path is their folder, and the rest see join_parts
+
+    def list_files(self) -> Iterator[StoredFile]:
+        """The files that there are: this one, or its parts."""
+        if not self.parts:
+            yield self
+        for part in self.parts:
+            yield StoredFile(f"{self.path}/{part.path}", part.attempt, part.size_bytes, part.sha256, part.sha256)
+
+
+def join_parts(path: str, content_sha256: str, parts: Sequence[FilePart]) -> StoredFile:
+    """A table of parts: its size is that of all of them, its sha256 is that of theirs, one after another.
+
+    >>> parts = FilePart("00000.parquet", 5, "ab" * 32, 2), FilePart("00001.parquet", 7, "cd" * 32, 3)
+    >>> table = join_parts("en.parquet", "", parts)
+    >>> table.size_bytes, [file.path for file in table.list_files()]
+    (12, ['en.parquet/00000.parquet', 'en.parquet/00001.parquet'])
+    """
+    sha256 = hash_sha256("".join(part.sha256 for part in parts).encode())
+    return StoredFile(path, "", sum(part.size_bytes for part in parts), sha256, content_sha256, tuple(parts))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -219,6 +251,15 @@ class ItemCounted:
     rejects: StoredFile
     # CountKey.spell() -> what was counted, where rows know more than their language. Nothing else of LanguageCounts.
     origins: dict[str, LanguageCounts] | None = written_unless(None)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TablePart:
+    """The rows of a count table in one range of keys, as the worker of that range leaves them."""
+
+    key: str  # CountKey.spell()
+    number: int  # among those of the table, from 0; there are none of ranges without rows
+    file: FilePart
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

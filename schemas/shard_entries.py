@@ -59,8 +59,7 @@ def _group_files(entries: Iterable[FileEntry[Any]]) -> list[ShardRef]:
         if isinstance(about := entry.about, ShardFacts):
             key = (about.shard, about.folder, about.split)
             facts.setdefault(key, about)
-            stored = StoredFile(entry.path, "", entry.size_bytes, entry.sha256, entry.content_sha256)
-            files.setdefault(key, []).append(stored)
+            files.setdefault(key, []).append(entry.describe())
     return [ShardRef(own, _find_content(own, files[key]), tuple(files[key])) for key, own in facts.items()]
 
 

@@ -6,9 +6,10 @@ import contextlib
 import dataclasses
 import functools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from tokcore.count.pretoken_tables import read_table_totals
+from tokcore.count import pretoken_tables
+from tokcore.count.pretoken_rows import CountRows
 from tokcore.errors import FormatError, LedgerError, StageError, TokError
 from tokcore_pipelines.build import ledger
 from tokcore_pipelines.build.commit import find_manifest, get_path_below, name_once
@@ -34,19 +35,21 @@ from tokcore_pipelines.local.run_options import RunOptions
 from tokcore_pipelines.local.worker_modules import WORKER_MODULES
 from tokcore_pipelines.run.choose import choose_executor
 from tokcore_pipelines.run.task import do_steps
-from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.work.item_results import read_records
 from tokcore_pipelines.work.key_ranges import choose_num_ranges
 from tokcore_pipelines.work.language_totals import refuse_many_languages
 from tokcore_pipelines.work.make_jobs import make_count_job
+from tokcore_pipelines.work.range_tables import write_again
 from tokcore_pipelines.work.result_keys import make_table_key
-from tokcore_pipelines.work.runs import make_table_record_key
+from tokcore_pipelines.work.runs import make_table_record_key, name_table
+from tokcore_pipelines.work.stored_tables import read_table_file
 from tokcore_schemas.build_tables import CountTable
 from tokcore_schemas.count_key import CountKey, parse_count_key
 from tokcore_schemas.plan import Plan
-from tokcore_schemas.refs import LanguageCounts, StoredFile, TableRef
+from tokcore_schemas.refs import LanguageCounts, StoredFile, TableRef, join_parts
 from tokcore_schemas.stage_manifests import (
     CountedLanguage,
     CountedOrigin,
@@ -159,25 +162,27 @@ def recount_tables(stored: Stored, tables: Sequence[TableRef]) -> Made[LedgerTot
         rows[table.lang] += table.num_rows
     if strangers := rows.keys() - said.keys():
         raise LedgerError(f"a table of {min(strangers)!r}, which has no documents")
-    described = [
-        (
-            dataclasses.replace(table.file, path=f"{table.key.file_name}-{key}.parquet"),
-            _describe_table(table, key),
-        )
-        for table in tables
-    ]
+    described = [(_name_again(table, key), _describe_table(table, key)) for table in tables]
     held = {lang: dataclasses.replace(one, rows=rows[lang]) for lang, one in said.items()}
     return Made(described, ledger.sum_up_ledgers(files), held)
 
 
+def _name_again(table: TableRef, key: str) -> StoredFile:
+    """The file of a table with what its name, and of parts its sums, have to be."""
+    path = name_table(table.key, key)
+    if not table.file.parts:
+        return dataclasses.replace(table.file, path=path)
+    return join_parts(path, table.file.content_sha256, table.file.parts)
+
+
 def recount_table(output: str, named: TableRef) -> TableRef:
-    """A table with what its file holds. Raises FormatError if that is damaged."""
-    path = get_path_below(COUNTS.name, named.file.path)
-    try:
-        with storage.open_read(urls.join(output, path)) as file:
-            held = read_table_totals(file)
-    except TokError as error:
-        raise FormatError(name_once(path, error)) from error
+    """A table with what its files hold. Raises FormatError, with its path, for one that is damaged or out of order."""
+    held = pretoken_tables.sum_up_table(
+        pretoken_tables.join_parts(
+            (path, _read_named(output, path))
+            for path in (get_path_below(COUNTS.name, file.path) for file in named.file.list_files())
+        )
+    )
     return dataclasses.replace(
         named,
         file=dataclasses.replace(named.file, content_sha256=held.content_sha256),
@@ -187,11 +192,18 @@ def recount_table(output: str, named: TableRef) -> TableRef:
     )
 
 
+def _read_named(output: str, path: str) -> Iterator[CountRows]:
+    try:
+        yield from read_table_file(urls.join(output, path))
+    except TokError as error:
+        raise FormatError(name_once(path, error)) from error
+
+
 def name_tables(made: CountsManifest) -> list[TableRef]:
     """The tables as the manifest describes them."""
     return [
         TableRef(
-            *(entry.about.lang, StoredFile(entry.path, "", entry.size_bytes, entry.sha256, entry.content_sha256)),
+            *(entry.about.lang, entry.describe()),
             *(entry.about.rows, entry.about.pretokens, entry.about.pretoken_bytes),
             *(entry.about.split, entry.about.source),
         )
@@ -213,11 +225,15 @@ def count_again(
         plan = prove_files(executor, plan, attempts, base, progress)
         with progress.stage("count", plan.size_bytes) as shown:
             items = do_steps(executor, count_steps(plan, job), attempts, shown.report)
-    tables = _read_tables(attempts, items.origins or items.languages)
+    arranged = {table.key: table.file for table in name_tables(made)}
+    tables = [
+        write_again(attempts, table, arranged.get(table.key, table.file))
+        for table in _read_tables(attempts, items.origins or items.languages)
+    ]
     files = ledger.balance_ledgers(plan, items.ledgers, items.languages)
     rejected = write_rejected_files(attempts, plan, files, Rejected(items.ledgers, items.rejects, attempts))
     return {
-        **{f"counts/{table.file.path}": table.file for table in tables},
+        **{f"counts/{file.path}": file for table in tables for file in table.list_files()},
         **{f"rejected/{file.path}": file for file in rejected},
     }
 

@@ -10,8 +10,8 @@ included. `tokcore check` lists what the patterns match now.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from tokcore.errors import FormatError
 from tokcore.files.canonical_json import hash_sha256
@@ -55,8 +55,16 @@ def find_finished(
     require_files(output, found.build)
     for stage, data in found.stages.items():
         if len(data) <= MOST_BYTES:
-            require_sizes(output, stage, ((one["path"], one["size_bytes"]) for one in cut_manifest(data).files))
+            require_sizes(output, stage, _list_sizes(cut_manifest(data).files))
     return found.build
+
+
+def _list_sizes(entries: Iterable[dict[str, Any]]) -> Iterator[tuple[str, int]]:
+    """(path, bytes) of each file, as FileEntry.list_files has them."""
+    for one in entries:
+        if "parts" not in one:
+            yield one["path"], one["size_bytes"]
+        yield from ((f"{one['path']}/{part['path']}", part["size_bytes"]) for part in one.get("parts", ()))
 
 
 def is_finished(output: str, config: BuildConfig, imported: TokenizerSpec | None, plan: Plan) -> bool:

@@ -89,7 +89,11 @@ def require_undamaged(output: str) -> None:
             raise StageError(f"{redact(url)}: its bytes are not those that were committed")
 
     stages = find_manifests(output, (stage for stage in STAGES.values() if stage.is_taken_over)).items()
-    files = [(urls.join(get_folder(output, name), one.path), one.sha256) for name, made in stages for one in made.files]
+    files = [
+        (urls.join(get_folder(output, name), one.path), one.sha256)
+        for name, made in stages
+        for one in made.list_files()
+    ]
     run_at_once(check, files)
 
 

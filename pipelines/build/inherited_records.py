@@ -28,7 +28,7 @@ from tokcore_schemas.inheritance import (
     make_inherited_key,
 )
 from tokcore_schemas.plan import AssignedRange, Assignment, Plan
-from tokcore_schemas.refs import LanguageCounts, RangeLedger, RejectRef, ShardRef, StoredFile
+from tokcore_schemas.refs import LanguageCounts, RangeLedger, RejectRef, ShardRef
 from tokcore_schemas.shard_entries import list_item_shards
 from tokcore_schemas.shuffle import choose_num_parts
 from tokcore_schemas.stage_manifests import CountsConfig, ShardsConfig, ShardsManifest
@@ -159,10 +159,7 @@ def _make_inherited_sums(
         for lang, one in counts.languages.items()
     }
     masked = {lang: one.masked or {} for lang, one in counts.languages.items()}
-    tables = {
-        entry.about.key.spell(): StoredFile(entry.path, "", entry.size_bytes, entry.sha256, entry.content_sha256)
-        for entry in counts.files
-    }
+    tables = {entry.about.key.spell(): entry.describe() for entry in counts.files}
     origins = {
         CountKey(lang, own.split, own.source).spell(): LanguageCounts(
             0, 0, own.counted_documents, own.counted_bytes, own.pretokens

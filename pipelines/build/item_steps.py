@@ -35,9 +35,9 @@ from tokcore_pipelines.work.merge_tree import (
 from tokcore_pipelines.work.range_tables import (
     PartsOfTables,
     RangeToTables,
+    join_table,
     list_shared_tables,
     write_range,
-    write_table,
 )
 from tokcore_pipelines.work.result_keys import make_shuffled_key, make_table_key
 from tokcore_pipelines.work.scatter_item import make_scatter_key, scatter_item
@@ -87,7 +87,7 @@ def count_steps(plan: Plan, job: CountJob) -> StepsOf[CountedItems]:
     last = [RangeToTables(number, runs) for number, runs in gathered.items()]
     yield Step("table", write_range, (attempts, ranges, result_key), last, _get_key, is_dealt=False)
     shared = list_shared_tables(read_records(attempts, map(_get_key, last), PartsOfTables))
-    yield Step("whole table", write_table, (attempts, result_key), shared, _get_key, is_dealt=False)
+    yield Step("whole table", join_table, (attempts, result_key), shared, _get_key, is_dealt=False)
     return items
 
 

@@ -80,7 +80,7 @@ def learn_together(
     if not plan.parts:
         return None
     options = find_rounds_options(run.config, weighed.mix, max(sizes))
-    weights = ((weighed.find_weight(run.config, key), url, rows) for key, url, rows in weighed.counted.sized_tables)
+    weights = ((weighed.find_weight(run.config, key), url, rows) for key, url, rows in weighed.counted.sized_files)
     groups = list_groups([(url, weight, rows) for weight, url, rows in weights if weight is not None], plan.parts)
     bits = min(MAX_BOUND_BITS, divide_memory(plan.part_bytes).bound_bits)
     job = RoundsJob(

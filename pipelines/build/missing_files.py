@@ -20,7 +20,7 @@ def require_files(output: str, made: AnyManifest) -> None:
 
     After a commit README.md, the one file of a build, is that of the newest commit.
     """
-    require_sizes(output, made.stage, ((entry.path, entry.size_bytes) for entry in made.files))
+    require_sizes(output, made.stage, ((entry.path, entry.size_bytes) for entry in made.list_files()))
 
 
 def _require_inside(output: str, folder: str) -> None:

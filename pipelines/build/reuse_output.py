@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from typing import Any
 
@@ -30,14 +31,23 @@ def copy_files(other: str, made: AnyManifest, attempts: Attempts) -> list[tuple[
     """
     copied = []
     for entry in made.files:
-        url = urls.join(get_folder(other, made.stage), entry.path)
-        with attempts.new_final(entry.path) as new, storage.open_read(url) as source:
-            shutil.copyfileobj(source, new.file, _BLOCK_BYTES)
-        stored = new.stored(entry.path, entry.content_sha256)
-        if (stored.size_bytes, stored.sha256) != (entry.size_bytes, entry.sha256):
-            raise StageError(
-                f"{redact(url)}: its bytes are not the ones that were committed. "
-                f"`tokcore repair {redact(other)}` makes them again; or leave out --from"
-            )
-        copied.append((stored, entry.about))
+        named = entry.describe()
+        own = [_copy_file(other, made.stage, file, attempts) for file in named.list_files()]
+        parts = tuple(
+            dataclasses.replace(part, attempt=file.attempt) for part, file in zip(named.parts, own, strict=False)
+        )
+        copied.append((dataclasses.replace(named, parts=parts) if parts else own[0], entry.about))
     return copied
+
+
+def _copy_file(other: str, stage: str, file: StoredFile, attempts: Attempts) -> StoredFile:
+    url = urls.join(get_folder(other, stage), file.path)
+    with attempts.new_final(file.path) as new, storage.open_read(url) as source:
+        shutil.copyfileobj(source, new.file, _BLOCK_BYTES)
+    stored = new.stored(file.path, file.content_sha256)
+    if (stored.size_bytes, stored.sha256) != (file.size_bytes, file.sha256):
+        raise StageError(
+            f"{redact(url)}: its bytes are not the ones that were committed. "
+            f"`tokcore repair {redact(other)}` makes them again; or leave out --from"
+        )
+    return stored

@@ -198,7 +198,7 @@ def _publish_and_commit(
 ) -> Manifest[Config, Totals, Language, About]:
     """Give the files of a claimed stage their final names, and create its manifest."""
     _require_inputs(run.output, key)
-    files = [file for file, _ in made.files]
+    files = [file for stored, _ in made.files for file in stored.list_files()]
     if urls.is_local(run.output):
         publish(attempts, get_folder(run.output, key.stage), files, on_file=shown.advance)
     else:

@@ -113,7 +113,7 @@ def _list_named(output: str) -> set[str]:
     """The paths of the files that the manifests of a build name, their own included."""
     named: set[str] = set()
     for stage, made in find_manifests(output, (*STAGES.values(), WHOLE)).items():
-        named |= {get_path_below(stage, name) for name in (MANIFEST, RUN, *(entry.path for entry in made.files))}
+        named |= {get_path_below(stage, name) for name in (MANIFEST, RUN, *(file.path for file in made.list_files()))}
     return named
 
 

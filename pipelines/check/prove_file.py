@@ -103,7 +103,7 @@ def _prove_in_part(stored: Stored, part: Part, file: str) -> Proof | None:
         if build.inputs[stage].sha256 != hashlib.sha256(data).hexdigest():
             raise ChecksumError(f"{redact(output)}: {stage}/{MANIFEST}: not the manifest that the build committed")
         steps += build.prove_input(stage)
-    if problems := check_file(output, stage, entry):
+    if problems := [one for file in entry.list_files() for one in check_file(output, stage, file)]:
         raise ChecksumError(f"{redact(output)}: {problems[0]}")
     leaf = made.write_leaf(entry)
     if follow(hash_leaf(leaf), steps).hex() != build.root:

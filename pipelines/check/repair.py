@@ -234,7 +234,7 @@ class _Repair:
         entries = [
             (stage, entry)
             for stage, made in self._manifests.items()
-            for entry in made.files
+            for entry in made.list_files()
             if not (stage == BUILD and self._follows)
         ]
         self.num_files = len(entries)

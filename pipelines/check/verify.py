@@ -224,7 +224,7 @@ def _check_names(part: Part) -> None:
     if head.stage != BUILD:
         name(get_path_below(TOKENIZER.name, FILE_NAME))
     for stage, made in part.manifests.items():
-        for entry in made.files:
+        for entry in made.list_files():
             path = get_path_below(stage, entry.path)
             if not name(path):
                 part.problems.append(f"{path}: named twice")
@@ -238,10 +238,11 @@ def _draw(part: Part, sample: Sample) -> None:
     """Draw what is looked at, and compare the sizes of all other files."""
     part.drawn = Drawn({name: sample.draw(made) for name, made in part.manifests.items()})
     left_out = (
-        (stage, entry)
+        (stage, file)
         for stage, made in part.manifests.items()
         for entry in made.files
         if (piece := get_piece(entry)) is not None and not part.has_drawn(stage, piece)
+        for file in entry.list_files()
     )
     part.problems.extend(check_sizes(part.there, left_out))
 

@@ -70,8 +70,9 @@ class Part:
                     continue
                 piece = get_piece(entry)
                 if piece is None or self.has_drawn(stage, piece):
-                    version = self.find_version(get_path_below(stage, entry.path))
-                    yield FileToHash(stage, entry.path, entry.size_bytes, entry.sha256, version)
+                    for file in entry.list_files():
+                        version = self.find_version(get_path_below(stage, file.path))
+                        yield FileToHash(stage, file.path, file.size_bytes, file.sha256, version)
 
     def find_version(self, path: str) -> str:
         """Size and version of a file as it was listed; empty: it is not there."""
@@ -167,7 +168,8 @@ def list_tables_to_read(part: Part) -> Iterator[TableToRead]:
     if (counts := part.stored.find(COUNTS)) is not None:
         for table in name_tables(counts):
             if part.has_drawn(COUNTS.name, table.file.path):
-                yield TableToRead(part.path, table, part.find_version(f"{COUNTS.name}/{table.file.path}"))
+                versions = (part.find_version(f"{COUNTS.name}/{file.path}") for file in table.file.list_files())
+                yield TableToRead(part.path, table, ", ".join(versions))
 
 
 def list_pieces_to_make(part: Part, made: AnyManifest, num: int) -> Iterator[PieceToMake]:

@@ -150,6 +150,6 @@ def list_expired(log: Log, there: Collection[str]) -> Iterator[str]:
     if OWN in gone:
         # What other commits need is in none of the stages that expire.
         for stage, made in find_manifests(log.output, (one for one in STAGES.values() if one.expires)).items():
-            yield from {f"{stage}/{entry.path}" for entry in made.files} & {*there}
+            yield from {f"{stage}/{file.path}" for file in made.list_files()} & {*there}
     if (known := log.list_tombstone_files().keys() & {*there}) and (unnamed := known - {*list_named_files(log)}):
         yield from sorted(unnamed)

@@ -75,6 +75,12 @@ PACKING_POINTS = {
     "pack.group": "a group is packed, but not recorded",
 }
 
+# A build reaches these only if several ranges of keys share a count table.
+SHARED_TABLE_POINTS = {
+    "range.part": "a part of a count table is written, but its range is not recorded",
+    "table.joined": "all parts of a count table were read, but the table is not recorded",
+}
+
 # Slices reach these only if they learn together, where rows do not fit in memory.
 SHARED_LEARNING_POINTS = {
     "learn.dealt": "the rows of some tables are dealt into parts, but not recorded",

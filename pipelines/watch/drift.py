@@ -17,7 +17,6 @@ import numpy.typing as npt
 
 from tokcore.count.key_filter import KeyFilter
 from tokcore.count.pretoken_rows import CountRows
-from tokcore.count.pretoken_tables import read_table
 from tokcore.errors import ConfigError
 from tokcore_pipelines.build.commit import find_manifest
 from tokcore_pipelines.build.read_log import Log, locate_part, read_part
@@ -26,6 +25,7 @@ from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.parallel_requests import run_at_once
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.store.tokenizers import load_tokenizer
+from tokcore_pipelines.work.stored_tables import StoredTable
 from tokcore_schemas.build_tables import WatchTable
 from tokcore_schemas.commit_log import OWN, Part
 from tokcore_schemas.stage_manifests import BuildManifest, CountsManifest, LearnedConfig
@@ -281,12 +281,12 @@ def count_unseen(place: str, seen: KeyFilter | None) -> tuple[int | None, float 
 def _find_counts(place: str) -> CountsManifest | None:
     """The manifest of an output's counts; None if it has none, or their tables were given up."""
     counts = find_manifest(place, COUNTS)
-    if counts is None or not all(storage.exists(urls.join(place, "counts", file.path)) for file in counts.files[:1]):
+    first = itertools.islice(counts.list_files(), 1) if counts is not None else ()
+    if counts is None or not all(storage.exists(urls.join(place, "counts", file.path)) for file in first):
         return None
     return counts
 
 
 def _read_rows(place: str, counts: CountsManifest | None) -> Iterator[CountRows]:
-    for file in counts.files if counts is not None else ():
-        with storage.open_read(urls.join(place, "counts", file.path)) as table:
-            yield from read_table(table)
+    for entry in counts.files if counts is not None else ():
+        yield from StoredTable.of(place, entry).read()

@@ -32,6 +32,7 @@ hashed_documents, token_count_runs: digests of documents, counts of token ids, a
 result_keys: what stands in the names of files, so that other work never gets the same ones.
 runs: the sorted runs that workers write, read back and merge. merge_tree: in which order.
 key_ranges: which rows of all tables are merged together. range_tables: the last merge, into tables.
+stored_tables: their files.
 worker_notes: which process of an engine did what. measure_items: what became of a work item, as counters.
 semantics: versions that make earlier work stale.
 """

@@ -15,10 +15,17 @@ from typing import Any
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.work.key_ranges import HashedKeys, require_ranges
 from tokcore_pipelines.work.merge_tree import FAN_IN
-from tokcore_pipelines.work.range_tables import RangeToTables, write_range, write_table_of_parts
+from tokcore_pipelines.work.range_tables import (
+    RangeToTables,
+    TableOfParts,
+    join_table,
+    merge_hashed,
+    write_hashed_table,
+    write_range,
+)
 from tokcore_pipelines.work.runs import merge_runs
 from tokcore_pipelines.work.token_count_runs import count_groups, find_group_key, merge_id_runs
-from tokcore_schemas.refs import ItemCounted, ItemEncoded, PartGathered, RunRef
+from tokcore_schemas.refs import ItemCounted, ItemEncoded, PartGathered, RunRef, TablePart, TableRef
 
 KeyedRuns = Iterator[tuple[tuple[str, int], RunRef]]
 
@@ -30,9 +37,10 @@ class Adding:
     list_runs: Callable[[Any], Iterable[tuple[tuple[str, int], RunRef]]]  # of a task: ((name, partition), run)
     merge: Callable[[Attempts, tuple[RunRef, ...]], RunRef]  # several runs to one with the same sum
     max_runs: int  # that are left of each name and partition
-    # What is left of a name and partition -> (name of a result, run) for each that goes on.
-    regroup: Callable[[Attempts, tuple[str, int], tuple[RunRef, ...]], Iterable[tuple[str, RunRef]]]
-    finish: Callable[[Attempts, str, tuple[RunRef, ...]], Any]  # records the result of a name
+    # What is left of a name and partition -> (name of a result, run or what else it takes) for each that goes on.
+    regroup: Callable[[Attempts, tuple[str, int], tuple[RunRef, ...]], Iterable[tuple[str, Any]]]
+    finish: Callable[[Attempts, str, tuple[Any, ...]], Any]  # records the result of a name, of its runs in any order
+    regrouped: type[Any] = RunRef
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -48,10 +56,13 @@ def add_up_counts(ranges: HashedKeys | int, result_key: str = "") -> Adding:
 
     ranges: into which keys are dealt; a number: those that workers have recorded, as many as the plan says.
     """
-    regroup = functools.partial(_write_range, ranges=ranges, result_key=result_key)
-    finish = functools.partial(write_table_of_parts, result_key=result_key)
     # The last merge of a range takes in what one merge can.
-    return Adding(_list_count_runs, merge_runs, FAN_IN, regroup, finish)
+    if not isinstance(ranges, int):
+        finish = functools.partial(write_hashed_table, result_key=result_key)
+        return Adding(_list_count_runs, merge_runs, FAN_IN, _merge_hashed, finish)
+    regroup = functools.partial(_write_range, num=ranges, result_key=result_key)
+    join = functools.partial(_join_table, result_key=result_key)
+    return Adding(_list_count_runs, merge_runs, FAN_IN, regroup, join, TablePart)
 
 
 def add_up_token_counts(num: int) -> Adding:
@@ -63,12 +74,19 @@ def _list_count_runs(counted: tuple[ItemCounted, bool]) -> KeyedRuns:
     return ((("", run.partition), run) for file in counted[0].runs for run in file.list_runs())
 
 
+def _merge_hashed(attempts: Attempts, key: tuple[str, int], runs: tuple[RunRef, ...]) -> Iterable[tuple[str, RunRef]]:
+    return [(run.key, run) for run in merge_hashed(attempts, key[1], runs)]
+
+
 def _write_range(
-    attempts: Attempts, key: tuple[str, int], runs: tuple[RunRef, ...], ranges: HashedKeys | int, result_key: str
-) -> Iterable[tuple[str, RunRef]]:
-    chosen = require_ranges(attempts, ranges) if isinstance(ranges, int) else ranges
-    left = write_range(attempts, chosen, result_key, RangeToTables(key[1], runs))
-    return [(run.key, run) for run in left.runs]
+    attempts: Attempts, key: tuple[str, int], runs: tuple[RunRef, ...], num: int, result_key: str
+) -> Iterable[tuple[str, TablePart]]:
+    left = write_range(attempts, require_ranges(attempts, num), result_key, RangeToTables(key[1], runs))
+    return [(part.key, part) for part in left.parts]
+
+
+def _join_table(attempts: Attempts, name: str, parts: tuple[TablePart, ...], result_key: str) -> TableRef:
+    return join_table(attempts, result_key, TableOfParts(name, parts))
 
 
 def _keep_name(_attempts: Attempts, key: tuple[str, int], runs: tuple[RunRef, ...]) -> Iterable[tuple[str, RunRef]]:

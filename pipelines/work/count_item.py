@@ -18,9 +18,9 @@ import numpy.typing as npt
 from tokcore import kernel
 from tokcore.count.keyed_runs import Piece, group_by_key, merge_keyed_rows
 from tokcore.count.pretoken_rows import CountRows
-from tokcore.count.pretoken_tables import read_table
+from tokcore.count.pretoken_tables import join_parts
 from tokcore.count.signed_rows import subtract_rows
-from tokcore.errors import LedgerError, StageError, TokError
+from tokcore.errors import ChecksumError, LedgerError, StageError, TokError
 from tokcore.text.masking import add_texts
 from tokcore.text.normalize import Normalizer
 from tokcore.text.pretokenizer import Pretokenizer
@@ -28,10 +28,9 @@ from tokcore.text.texts import Texts
 from tokcore_pipelines.local.worker import report_progress
 from tokcore_pipelines.reading.input_range import Batch
 from tokcore_pipelines.reading.records import take_documents
-from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.crashpoints import reach
-from tokcore_pipelines.store.local_copies import copy_if_remote
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.store.tokenizers import load_tokenizer
 from tokcore_pipelines.work.choose_splits import choose_splits
@@ -54,6 +53,7 @@ from tokcore_pipelines.work.key_ranges import (
 from tokcore_pipelines.work.left_out_documents import Leaving, Read
 from tokcore_pipelines.work.merge_tree import make_counted_key
 from tokcore_pipelines.work.runs import read_sections, write_run_file
+from tokcore_pipelines.work.stored_tables import read_whole_files
 from tokcore_schemas.count_key import CountKey, parse_count_key
 from tokcore_schemas.document import is_selected
 from tokcore_schemas.inheritance import InheritedSums
@@ -215,22 +215,17 @@ def _subtract_tables(
 
 def _subtract_table(less: InheritedSums, key: CountKey, gone: Iterator[CountRows]) -> Iterator[CountRows]:
     """The rows of a table, less others. Raises as _subtract_tables."""
-    table = less.tables[key.spell()]
-    path = table.path
-    with copy_if_remote(urls.join(less.output, "counts"), [path]) as folder:
-        if storage.compute_sha256(f"{folder}/{path}") != table.sha256:
-            raise StageError(
-                f"{redact(urls.join(less.output, 'counts', path))}: its bytes are not those that were committed. "
-                f"`tokcore repair` makes the file again"
-            )
-        try:
-            yield from subtract_rows(read_table(f"{folder}/{path}"), gone)
-        except LedgerError as error:
-            url = redact(urls.join(less.output, "counts", path))
-            raise LedgerError(
-                f"{url}: language {key.lang}: {error}. The table does not match the documents that its build read. "
-                f"`tokcore verify {redact(less.output)}` says more; nothing was committed"
-            ) from error
+    table, folder = less.tables[key.spell()], urls.join(less.output, "counts")
+    files = ((file.path, file.sha256) for file in table.list_files())
+    try:
+        yield from subtract_rows(join_parts(read_whole_files(folder, files)), gone)
+    except ChecksumError as error:
+        raise StageError(f"{error}. `tokcore repair` makes the file again") from error
+    except LedgerError as error:
+        raise LedgerError(
+            f"{redact(urls.join(folder, table.path))}: language {key.lang}: {error}. The table does not match the "
+            f"documents that its build read. `tokcore verify {redact(less.output)}` says more; nothing was committed"
+        ) from error
 
 
 def find_or_choose_ranges(job: CountJob) -> KeyRanges:

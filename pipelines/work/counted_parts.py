@@ -7,10 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from tokcore.count.pretoken_rows import CountRows
-from tokcore.count.pretoken_tables import read_table
 from tokcore.count.sum_of_runs import merge_many_rows
-from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.manifests import read_manifest
+from tokcore_pipelines.work.stored_tables import StoredTable
 from tokcore_schemas.count_key import CountKey
 from tokcore_schemas.manifest import FileEntry
 from tokcore_schemas.stage_manifests import CountedLanguage, CountsManifest, TableAbout
@@ -43,24 +42,24 @@ class CountedParts:
         )
 
     @property
-    def keyed_tables(self) -> list[tuple[CountKey, str]]:
-        """(key, URL) of each count table, by language; of a language each part, split and source may have one."""
-        found = [(entry.about.key, urls.join(url, "counts", entry.path)) for url, entry in self._entries]
+    def keyed_tables(self) -> list[tuple[CountKey, StoredTable]]:
+        """(key, table) of each count table, by language; of a language each part, split and source may have one."""
+        found = [(entry.about.key, StoredTable.of(url, entry)) for url, entry in self._entries]
         return sorted(found, key=lambda one: one[0].lang)
 
     @property
-    def tables(self) -> list[tuple[str, str]]:
-        """(language, URL) of each count table, as keyed_tables."""
-        return [(key.lang, url) for key, url in self.keyed_tables]
+    def tables(self) -> list[tuple[str, StoredTable]]:
+        """(language, table) of each count table, as keyed_tables."""
+        return [(key.lang, table) for key, table in self.keyed_tables]
 
     @property
-    def sized_tables(self) -> list[tuple[CountKey, str, int]]:
-        """(key, URL, rows) of each count table."""
-        return [(one.about.key, urls.join(url, "counts", one.path), one.about.rows) for url, one in self._entries]
+    def sized_files(self) -> list[tuple[CountKey, str, int]]:
+        """(key, URL, rows) of each file of the count tables: all rows of one, or those of a range."""
+        return [(key, *file) for key, table in self.keyed_tables for file in table.files]
 
     def read_rows(self, lang: str) -> Iterator[CountRows]:
         """The rows of a language: those of its tables, those of the same pre-token added up."""
-        runs = [read_stored_table(url) for name, url in self.tables if name == lang]
+        runs = [table.read() for name, table in self.tables if name == lang]
         if runs:
             yield from runs[0] if len(runs) == 1 else merge_many_rows(runs)
 
@@ -94,12 +93,6 @@ class CountedParts:
         if self.split:
             found = {lang: _choose_split(of, self.split) for lang, of in found.items()}
         return dict(sorted(found.items()))
-
-
-def read_stored_table(url: str) -> Iterator[CountRows]:
-    """The rows of a count table, which is opened when the first ones are asked for."""
-    with storage.open_read(url) as file:
-        yield from read_table(file)
 
 
 def _add(one: CountedLanguage, other: CountedLanguage) -> CountedLanguage:

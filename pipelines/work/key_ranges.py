@@ -58,14 +58,20 @@ class KeyRanges:
                     number += 1
                 start = end
 
-    def cuts(self, key: str) -> bool:
-        """Whether rows of a table may be in several ranges."""
-        return any(bound.key == key and bound.pretoken for bound in self.bounds)
+    def find_part(self, key: str, number: int) -> int | None:
+        """Which part of a table is in a range, from 0; None if the table is in no other range.
+
+        >>> ranges = KeyRanges((Bound("de", ""), Bound("en", "6d"), Bound("en", "73")))
+        >>> [ranges.find_part("en", number) for number in (1, 2, 3)], ranges.find_part("de", 1)
+        ([0, 1, 2], None)
+        """
+        first = next((i for i, bound in enumerate(self.bounds) if bound.key == key and bound.pretoken), None)
+        return None if first is None else number - first
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HashedKeys:
-    """Pre-tokens dealt by a hash, where there is no plan that could be sampled. Each table may be in all parts."""
+    """Pre-tokens dealt by a hash, where there is no plan that could be sampled. Each table may be in all of them."""
 
     num: int  # a power of two
 
@@ -77,10 +83,6 @@ class HashedKeys:
                 if own.num_rows:
                     part.append((key, own))
         return ((number, piece) for number, part in enumerate(parts) for piece in part)
-
-    def cuts(self, _key: str) -> bool:
-        """Whether rows of a table may be in several parts, or are to be gathered from all that there are."""
-        return True
 
 
 def choose_num_ranges(stored_bytes: int) -> int:

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tokcore.count.pretoken_rows import CountRows, Counts
-from tokcore.count.pretoken_tables import read_table
 from tokcore.count.sum_of_runs import merge_many_rows
 from tokcore.errors import ConfigError, LearnError
 from tokcore.learn import language_weights as mixing
@@ -26,7 +25,6 @@ from tokcore.tokenizer.tokenizer import Tokenizer
 from tokcore.tokenizer.tokenizer_spec import TokenizerSpec, make_learned_spec
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.local.terminal import format_size
-from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.work.counted_parts import CountedParts
 from tokcore_pipelines.work.learn_from_disk import (
@@ -49,6 +47,7 @@ from tokcore_pipelines.work.learn_memory import (
 )
 from tokcore_pipelines.work.make_jobs import make_special_tokens
 from tokcore_pipelines.work.mix_by_level import Levels, mix_by_level
+from tokcore_pipelines.work.stored_tables import StoredTable
 from tokcore_schemas.config import BuildConfig, check_dtype_of, make_pretokenizer
 from tokcore_schemas.count_key import CountKey
 from tokcore_schemas.levels import LevelsConfig
@@ -365,9 +364,9 @@ def _merge_tables(
 
     weights: of languages; of paths if there are levels.
     """
-    tables = [(named, url) for key, url in counted.keyed_tables if (named := name_cell(levels, key)) in weights]
+    tables = [(named, table) for key, table in counted.keyed_tables if (named := name_cell(levels, key)) in weights]
     with progress.stage("weigh", counted.most_rows, "rows", minor=True) as shown:
-        read = [_read_table(url, shown.advance) for _, url in tables]
+        read = [_read_table(table, shown.advance) for _, table in tables]
         yield from merge_many_rows(read, [weights[named] for named, _ in tables])
 
 
@@ -404,11 +403,10 @@ def _mix_languages(
     )
 
 
-def _read_table(url: str, on_rows: Callable[[int], None]) -> Iterator[CountRows]:
-    with storage.open_read(url) as file:
-        for rows in read_table(file):
-            yield rows
-            on_rows(rows.num_rows)
+def _read_table(table: StoredTable, on_rows: Callable[[int], None]) -> Iterator[CountRows]:
+    for rows in table.read():
+        yield rows
+        on_rows(rows.num_rows)
 
 
 def _describe_languages(mix: mixing.Mix, sizes: Mapping[str, Mapping[str, int]]) -> dict[str, MixedLanguage]:

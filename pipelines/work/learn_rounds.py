@@ -30,11 +30,11 @@ from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.store.redaction import redact
-from tokcore_pipelines.work.counted_parts import read_stored_table
 from tokcore_pipelines.work.item_results import read_record
 from tokcore_pipelines.work.key_ranges import HashedKeys
 from tokcore_pipelines.work.merge_tree import gather_runs, reduce_to_few
 from tokcore_pipelines.work.runs import read_section, read_sections, write_run_file, write_section
+from tokcore_pipelines.work.stored_tables import read_table_file
 from tokcore_schemas.refs import RunFile, RunRef
 
 T = TypeVar("T")
@@ -167,7 +167,7 @@ def deal_tables(job: RoundsJob, group: TableGroup) -> DealtTables:
 
     def make() -> DealtTables:
         rows = merge_many_rows(
-            [read_stored_table(url) for url, _ in group.tables], [weight for _, weight in group.tables]
+            [read_table_file(url) for url, _ in group.tables], [weight for _, weight in group.tables]
         )
         dealer = HashedKeys(job.num_parts)
         files: list[RunFile] = []
@@ -369,7 +369,7 @@ def _read(job: RoundsJob, file: ArrayFile, dtype: Any) -> npt.NDArray[Any]:
 
 
 def list_groups(tables: Sequence[tuple[str, int, int]], most: int) -> list[TableGroup]:
-    """Tables in at most so many groups of about as many rows. tables: (URL, weight, rows).
+    """Files of tables in at most so many groups of about as many rows. tables: (URL, weight, rows) of each file.
 
     >>> [len(group.tables) for group in list_groups([("a", 1, 5), ("b", 1, 3), ("c", 1, 1)], 2)]
     [1, 2]

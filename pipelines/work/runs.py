@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from tokcore.count.keyed_runs import Piece, merge_keyed_rows, read_keyed_run, write_keyed_run
 from tokcore.count.pretoken_rows import CountRows
-from tokcore.count.pretoken_tables import write_table
+from tokcore.count.pretoken_tables import TableTotals, write_table
 from tokcore.errors import LedgerError, StageError
 from tokcore.files.canonical_json import Sha256Writer
 from tokcore_pipelines.local.worker import report_progress
@@ -20,8 +20,8 @@ from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.attempts import Attempts, compute_key
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.store.redaction import redact
-from tokcore_schemas.count_key import parse_count_key
-from tokcore_schemas.refs import RunFile, RunRef, TableRef, pack_runs
+from tokcore_schemas.count_key import CountKey, parse_count_key
+from tokcore_schemas.refs import RunFile, RunRef, StoredFile, TableRef, pack_runs
 
 _BLOCK_BYTES = 1 << 20
 
@@ -151,18 +151,38 @@ def write_count_table(attempts: Attempts, spelled: str, rows: Iterable[CountRows
     spelled: the key, as its runs have it. result_key: in the table's name, unless empty.
     """
     key = parse_count_key(spelled)
-    record_key = make_table_record_key(spelled)
-    if (done := attempts.result(record_key, TableRef)) is not None:
-        if done.key != key:  # where disks do not tell case apart
-            raise StageError(f"languages {done.lang!r} and {key.lang!r} would share a file: spell them alike")
+    if (done := find_table(attempts, key)) is not None:
         return done
-    path = f"{key.file_name}-{result_key}.parquet" if result_key else f"{key.file_name}.parquet"
+    path = name_table(key, result_key)
     with attempts.new_final(path) as new:
         totals = write_table(new.file, rows)
     reach("count.table")
-    stored = new.stored(path, totals.content_sha256)
+    return attempts.record(
+        make_table_record_key(spelled), describe_table(key, new.stored(path, totals.content_sha256), totals)
+    )
+
+
+def name_table(key: CountKey, result_key: str) -> str:
+    """The final path of a count table, below the folder of its stage. result_key: in it, unless empty.
+
+    >>> name_table(CountKey("en", "train", "wiki"), "0a1b2c3d4e5f"), name_table(CountKey("en"), "")
+    ('en~train~wiki-0a1b2c3d4e5f.parquet', 'en.parquet')
+    """
+    return f"{key.file_name}-{result_key}.parquet" if result_key else f"{key.file_name}.parquet"
+
+
+def describe_table(key: CountKey, file: StoredFile, totals: TableTotals) -> TableRef:
+    """A written count table, with what it holds."""
     sizes = totals.num_rows, totals.num_pretokens, totals.key_bytes
-    return attempts.record(record_key, TableRef(key.lang, stored, *sizes, key.split, key.source))
+    return TableRef(key.lang, file, *sizes, key.split, key.source)
+
+
+def find_table(attempts: Attempts, key: CountKey) -> TableRef | None:
+    """The count table of a key; None if no worker has recorded it. Raises StageError if another key has its name."""
+    done = attempts.result(make_table_record_key(key.spell()), TableRef)
+    if done is not None and done.key != key:  # where disks do not tell case apart
+        raise StageError(f"languages {done.lang!r} and {key.lang!r} would share a file: spell them alike")
+    return done
 
 
 def make_table_record_key(spelled: str) -> str:

@@ -8,9 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tokcore.count.pretoken_rows import CountRows
-from tokcore.count.pretoken_tables import read_table
 from tokcore.text.texts import Texts
-from tokcore_pipelines.store import storage
 from tokcore_pipelines.work.counted_parts import CountedParts
 from tokcore_schemas.count_key import CountKey
 
@@ -31,7 +29,7 @@ class KeptTable(NamedTuple):
 def keep_tables(counted: CountedParts, most_rows: int) -> list[KeptTable]:
     """The tables, with at most that many rows together: each may have as many as any other that has more."""
     limit = share_rows(counted.rows_of_tables, most_rows)
-    return [KeptTable(key, keep_most_frequent(_read(url), limit)) for key, url in counted.keyed_tables]
+    return [KeptTable(key, keep_most_frequent(table.read(), limit)) for key, table in counted.keyed_tables]
 
 
 def share_rows(sizes: list[int], most: int) -> int:
@@ -80,8 +78,3 @@ def _choose(rows: CountRows, most: int) -> CountRows:
     order = np.argsort(np.iinfo(np.uint64).max - rows.counts, kind="stable")[:most]
     where = np.sort(order)
     return CountRows(rows.keys.take(where), rows.counts[where], rows.documents[where])
-
-
-def _read(url: str) -> Iterator[CountRows]:
-    with storage.open_read(url) as file:
-        yield from read_table(file)

@@ -5,23 +5,26 @@ from __future__ import annotations
 import dataclasses
 import io
 import itertools
+import re
 import uuid
 from collections import Counter
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.builds import ON_BEAM, build_file, jsonl, run, texts, tree, write
+from support.builds import ON_BEAM, build_file, drop_result_keys, jsonl, run, texts, tree, write
 
 from tokcore.count import pretoken_tables
+from tokcore.count.count_tables import open_counts
 from tokcore.count.keyed_runs import Piece
 from tokcore.count.pretoken_rows import list_rows, make_rows
 from tokcore.count.pretoken_tables import read_table
 from tokcore.text.pretokenizer import Pretokenizer
 from tokcore.text.texts import make_texts_from_strings
 from tokcore_pipelines.build import count_corpus, item_steps
+from tokcore_pipelines.build.commit import find_manifests
 from tokcore_pipelines.store import storage
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.work import count_item, merge_tree
@@ -29,10 +32,11 @@ from tokcore_pipelines.work.count_item import LanguageTables
 from tokcore_pipelines.work.item_reader import LanguageTally
 from tokcore_pipelines.work.key_ranges import Bound, HashedKeys, KeyRanges, choose_ranges
 from tokcore_pipelines.work.merge_tree import gather_runs
-from tokcore_pipelines.work.range_tables import RangeToTables, list_shared_tables, write_range, write_table
+from tokcore_pipelines.work.range_tables import RangeToTables, join_table, list_shared_tables, write_range
 from tokcore_pipelines.work.runs import read_section, write_run_file
 from tokcore_schemas.count_key import CountKey
 from tokcore_schemas.refs import RunRef, TableRef, pack_runs
+from tokcore_schemas.stage_table import STAGES, WHOLE
 
 KEYS = ("de", "en", "en/train/a", "zh")
 rows_of_tables = st.lists(st.tuples(st.sampled_from(KEYS), st.binary(max_size=2)), unique=True).map(sorted)
@@ -55,7 +59,10 @@ def test_every_row_is_dealt_once_and_in_order(rows, bounds, size):
     assert dealt == [(sum(bound <= row for bound in bounds), row) for row in rows]
     for key in KEYS:
         numbers = {number for number, (own, _) in dealt if own == key}
-        assert len(numbers) <= 1 or ranges.cuts(key)
+        first = min(numbers, default=0)
+        assert len(numbers) <= 1 or ranges.find_part(key, first) is not None
+        found = [ranges.find_part(key, number) for number in sorted(numbers)]
+        assert found in ([None], [number - (first - (found[0] or 0)) for number in sorted(numbers)])
 
 
 @given(rows_of_tables, st.integers(1, 4))
@@ -78,7 +85,7 @@ def test_ranges_have_about_as_many_rows_each(sizes, num):
     for number, (_, some) in ranges.deal(pieces):
         rows[number] += some.num_rows
     assert max(rows.values()) <= 2 * (sum(sizes) / num + 1)
-    assert not any(ranges.cuts(key) for key, some in pieces if some.num_rows * num <= sum(sizes))
+    assert all(ranges.find_part(key, 0) is None for key, some in pieces if some.num_rows * num <= sum(sizes))
 
 
 @given(st.dictionaries(st.integers(0, 70), st.tuples(st.integers(1, 1 << 47), st.binary(min_size=32, max_size=32))))
@@ -131,14 +138,19 @@ def test_a_range_writes_its_tables_and_its_parts_of_others(output, monkeypatch, 
     twice = gather_runs([file, file])
     assert [*twice] == [0, 1, 2]
     left = [write_range(attempts, ranges, "", RangeToTables(number, runs)) for number, runs in twice.items()]
-    assert [[run.key for run in one.runs] for one in left] == [[], ["shared"], ["shared"]]
+    assert [[(part.key, part.number, part.file.rows) for part in one.parts] for one in left] == [
+        [],
+        [("shared", 0, 50)],
+        [("shared", 1, 49)],
+    ]
     (shared,) = list_shared_tables(left)
-    assert write_table(attempts, "", shared).num_rows == 99
+    assert join_table(attempts, "", shared).num_rows == 99
     for key, rows in pieces:
         table = attempts.result(f"table-{key}", TableRef)
         assert table is not None
-        with storage.open_read(attempts.find(table.file)) as stored:
-            found = [row for block in read_table(io.BytesIO(stored.read())) for row in list_rows(block)]
+        stored = [storage.read_bytes(attempts.find(file)) for file in table.file.list_files()]
+        assert len(stored) == (2 if key == "shared" else 1)
+        found = [row for data in stored for block in read_table(io.BytesIO(data)) for row in list_rows(block)]
         assert found == [(pretoken, 14, 2) for pretoken, _, _ in list_rows(rows)]
     again = [write_range(attempts, ranges, "", RangeToTables(number, ())) for number in twice]
     assert again == left, "what is recorded is not made again"
@@ -161,8 +173,9 @@ vocab_size = 300
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Many work items, of one large language and forty small ones."""
     folder = tmp_path_factory.mktemp("ranges")
+    words = ["".join(letters) for letters in itertools.product("abcdefghi", repeat=3)]
     for number in range(9):
-        rows = [{"lang": "en", "text": text} for text in texts("en", 12, number)]
+        rows = [{"lang": "en", "text": text} for text in [" ".join(words[number::9]), *texts("en", 12, number)]]
         small = enumerate(texts("ru", 9, number))
         rows += [{"lang": f"l{(number * 7 + i) % 40:02d}", "text": text} for i, text in small]
         write(folder / f"{number}.jsonl", jsonl(rows))
@@ -171,18 +184,20 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("num", "fan_in"), [(1, 2), (5, 3), (64, 16)])
-def test_ranges_do_not_change_what_is_counted(corpus, num, fan_in, monkeypatch, tmp_path):
+@pytest.mark.parametrize(("num", "fan_in", "parts"), [(1, 2, 0), (5, 3, 2), (64, 16, 77)])
+def test_ranges_do_not_change_what_is_counted(corpus, num, fan_in, parts, monkeypatch, tmp_path):
     used = build_in_ranges(corpus, tmp_path / "out", num, monkeypatch, fan_in=fan_in)
     assert (len(used.bounds) + 1 == num) or num == 64
-    assert tree(tmp_path / "out") == tree(corpus / "one")
+    assert len(list_parts(tmp_path / "out")) == parts
+    assert num > 1 or tree(tmp_path / "out") == tree(corpus / "one")
+    assert read_content(tmp_path / "out") == read_content(corpus / "one")
 
 
 @pytest.mark.parametrize("how", [{"workers": 2}, {"runner": ON_BEAM}])
 def test_ranges_are_the_same_for_all_workers(corpus, how, monkeypatch, tmp_path):
     """Those of several processes, which all look for them at once, and those of an engine."""
     build_in_ranges(corpus, tmp_path / "out", 5, monkeypatch, **how)
-    assert tree(tmp_path / "out") == tree(corpus / "one")
+    assert read_content(tmp_path / "out") == read_content(corpus / "one")
 
 
 def test_a_killed_build_goes_on_with_its_ranges(corpus, monkeypatch, tmp_path):
@@ -194,7 +209,7 @@ def test_a_killed_build_goes_on_with_its_ranges(corpus, monkeypatch, tmp_path):
     monkeypatch.undo()
     monkeypatch.setattr(count_item, "_SAMPLE_BYTES", 10)
     used = build_in_ranges(corpus, tmp_path / "out", 5, monkeypatch)
-    assert tree(tmp_path / "out") == tree(corpus / "one")
+    assert read_content(tmp_path / "out") == read_content(corpus / "one")
     other = build_in_ranges(corpus, tmp_path / "other", 5, monkeypatch)
     assert used != other
 
@@ -203,7 +218,26 @@ def test_inputs_that_cannot_be_sampled_are_left_to_their_work_items(corpus, monk
     """Without any sample there is one range; a file that is gone is reported where it is counted."""
     monkeypatch.setattr(count_item, "read_sample", lambda _: ())
     assert build_in_ranges(corpus, tmp_path / "out", 5, monkeypatch) == KeyRanges()
-    assert tree(tmp_path / "out") == tree(corpus / "one")
+    assert read_content(tmp_path / "out") == read_content(corpus / "one")
+
+
+def list_parts(output: Path) -> list[Path]:
+    """The files of count tables that several ranges share."""
+    return sorted((output / "counts").glob("*.parquet/*.parquet"))
+
+
+def read_content(output: Path) -> dict[str, Any]:
+    """What an output holds, however its count tables are cut: a hash of each other file, and what roots are made of."""
+    made = find_manifests(str(output), (*STAGES.values(), WHOLE))
+    rows = {lang: open_counts(output, lang).to_pylist() for lang in made["counts"].languages}
+    found = {drop_result_keys(PurePath(path)): sha256 for path, sha256 in tree(output).items()}
+    return {
+        "files": {path: sha256 for path, sha256 in found.items() if not re.search("manifest.json$|^counts/", path)},
+        "content": {stage: one.content_id() for stage, one in made.items()},
+        "root": made["build"].root,
+        "tables": {entry.about.key: entry.content_sha256 for entry in made["counts"].files},
+        "rows": rows,
+    }
 
 
 def build_in_ranges(

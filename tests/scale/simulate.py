@@ -60,6 +60,7 @@ SECTION_S = 0.3e-3, 0.4e-3  # to write a run of a range, and to read it, however
 KEY_S = 15e-6, 15e-6  # the same, of each table that an item has rows of
 ROW_S = 0.1e-6  # to read a row of a run and write it to another one
 TABLE_ROW_S = 0.6e-6  # to read a row of a run and write it to a table
+PART_ROW_S = 0.09e-6  # to read a row of a part of a table for the table's hash
 TABLE_S = 1.1e-3  # to write a table, however few rows it has
 FILE_S = 0.56e-3  # to open an input and count what is in it, beside its text
 RECORD_S = 0.06e-3, 8e-6  # in the driver, to read a record of an item, and what it says of each language
@@ -267,11 +268,11 @@ def estimate(
     left = levels[-1][1] if levels else items
     last = count_rows(mix, text_bytes / left, num_languages) * left
     tables = max(num_languages, len(MIXES[mix]))
-    seconds += left * per_file + last * TABLE_ROW_S + tables * TABLE_S
     total = count_rows(mix, text_bytes, num_languages)
-    # A range writes the tables in it; one that several ranges share is then written by one worker.
+    seconds += left * per_file + last * TABLE_ROW_S + tables * TABLE_S + total * PART_ROW_S
+    # A range writes the tables in it, and its parts of those that others share, which one worker reads once.
     largest = max(count_unique(lang, share * text_bytes) for lang, share in MIXES[mix].items())
-    longest_s = max(longest_s, last / ranges * TABLE_ROW_S, largest * TABLE_ROW_S)
+    longest_s = max(longest_s, last / ranges * TABLE_ROW_S, largest * PART_ROW_S)
     return Need(
         items,
         ranges,

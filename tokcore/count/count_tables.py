@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from tokcore.count.pretoken_rows import CountRows
-from tokcore.count.pretoken_tables import convert_rows_to_table, read_table
+from tokcore.count.pretoken_tables import convert_rows_to_table, join_parts, read_table
 from tokcore.count.sum_of_runs import merge_many_rows
 from tokcore.errors import ChecksumError, ConfigError, FormatError
 from tokcore.files.canonical_json import MANIFEST_FORMAT, MANIFEST_VERSIONS, hash_sha256, parse_canonical
@@ -78,7 +78,7 @@ def open_counts(
             raise ConfigError(f"{name} = {asked!r}: {place} has counts of {lang} for {', '.join(map(repr, known))}")
         of_lang = [(folder, file) for folder, file in of_lang if getattr(file.about, name) == asked]
     # A language all of whose text is masked has no table.
-    runs = [_read_file(folder, file) for folder, file in of_lang]
+    runs = [_read_table(folder, table) for folder, table in of_lang]
     return convert_rows_to_table(runs[0] if len(runs) == 1 else merge_many_rows(runs))
 
 
@@ -95,11 +95,24 @@ class _Config:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class _Part:
+    path: str
+    size_bytes: int
+    sha256: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class _File:
     path: str
     size_bytes: int
     sha256: str
     about: _About
+    parts: tuple[_Part, ...] = ()  # files below path, with the rows one after another
+
+    def list_files(self) -> list[_Part]:
+        """The files that there are: this one, or its parts."""
+        own = [_Part(f"{self.path}/{part.path}", part.size_bytes, part.sha256) for part in self.parts]
+        return own or [_Part(self.path, self.size_bytes, self.sha256)]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -120,9 +133,9 @@ def _read_manifest(place: str) -> tuple[str, _CountsManifest]:
         raise FormatError(f"{place}: no output of a build that has counted: there is no {_STAGE}/{_MANIFEST} in it")
     require_version(content, found[0], MANIFEST_FORMAT, *MANIFEST_VERSIONS)
     manifest = from_jsonable(_CountsManifest, content, found[0], partial=True)
-    for file in manifest.files:
-        if file.path != Path(file.path).name:
-            raise FormatError(f"{found[0]}: names {file.path!r}, which is not in its folder")
+    for path in (path for file in manifest.files for path in (file.path, *(part.path for part in file.parts))):
+        if path != Path(path).name:
+            raise FormatError(f"{found[0]}: names {path!r}, which is not in its folder")
     return found[0].removesuffix(f"/{_MANIFEST}"), manifest
 
 
@@ -130,8 +143,12 @@ def _read_first_local(places: list[str]) -> tuple[str, bytes] | None:
     return next(((place, Path(place).read_bytes()) for place in places if Path(place).is_file()), None)
 
 
-def _read_file(folder: str, file: _File) -> Iterator[CountRows]:
-    """The rows of a count table, once its bytes were compared with what the manifest says."""
+def _read_table(folder: str, table: _File) -> Iterator[CountRows]:
+    return join_parts((f"{folder}/{file.path}", _read_file(folder, file)) for file in table.list_files())
+
+
+def _read_file(folder: str, file: _Part) -> Iterator[CountRows]:
+    """The rows of a file of a count table, once its bytes were compared with what the manifest says."""
     url = f"{folder}/{file.path}"
     if "://" in folder:
         with tempfile.TemporaryDirectory(prefix="tokcore-counts-") as copies:

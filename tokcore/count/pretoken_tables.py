@@ -188,8 +188,25 @@ def write_table(file: Any, rows: Iterable[CountRows]) -> TableTotals:
 
     content_sha256 is over kernel.pack_rows, so it does not depend on the library either.
     """
-    num_rows = num_pretokens = key_bytes = 0
-    content = hashlib.sha256()
+    summed = _Sums()
+    _write_blocks(file, map(summed.add, _cut_into_blocks(rows)))
+    return summed.get()
+
+
+def write_part(file: Any, rows: Iterable[CountRows]) -> int:
+    """Write sorted rows as a part of a count table, a Parquet file as write_table writes one; how many there are."""
+    num_rows = 0
+
+    def count(block: CountRows) -> CountRows:
+        nonlocal num_rows
+        num_rows += block.num_rows
+        return block
+
+    _write_blocks(file, map(count, _cut_into_blocks(rows)))
+    return num_rows
+
+
+def _write_blocks(file: Any, blocks: Iterable[CountRows]) -> None:
     with pq.ParquetWriter(
         Sink(file),
         _TABLE_SCHEMA,
@@ -198,13 +215,26 @@ def write_table(file: Any, rows: Iterable[CountRows]) -> TableTotals:
         use_dictionary=False,
         store_schema=False,
     ) as writer:
-        for block in _cut_into_blocks(rows):
-            num_rows += block.num_rows
-            num_pretokens += _sum(block.counts)
-            key_bytes += block.keys.size_bytes
-            content.update(kernel.pack_rows(block))
+        for block in blocks:
             writer.write_table(convert_rows_to_table(block), row_group_size=block.num_rows)
-    return TableTotals(num_rows, num_pretokens, key_bytes, content.hexdigest())
+
+
+class _Sums:
+    """What TableTotals says, of the blocks so far."""
+
+    def __init__(self) -> None:
+        self._num_rows = self._num_pretokens = self._key_bytes = 0
+        self._content = hashlib.sha256()
+
+    def add(self, block: CountRows) -> CountRows:
+        self._num_rows += block.num_rows
+        self._num_pretokens += _sum(block.counts)
+        self._key_bytes += block.keys.size_bytes
+        self._content.update(kernel.pack_rows(block))
+        return block
+
+    def get(self) -> TableTotals:
+        return TableTotals(self._num_rows, self._num_pretokens, self._key_bytes, self._content.hexdigest())
 
 
 def read_table(file: Any) -> Iterator[CountRows]:
@@ -223,19 +253,50 @@ def read_table(file: Any) -> Iterator[CountRows]:
         raise FormatError(f"not a count table: {error}") from error
 
 
-def read_table_totals(file: Any) -> TableTotals:
-    """What a written count table holds, as write_table said when it wrote it. file: as read_table takes it.
+def join_parts(parts: Iterable[tuple[str, Iterable[CountRows]]]) -> Iterator[CountRows]:
+    """The rows of a count table that lies in several files, one after another. parts: (name, rows), in order.
 
-    Raises FormatError if it is not a count table.
+    Raises FormatError, with its name, for a part that does not begin behind the last row of the one before.
     """
-    num_rows = num_pretokens = key_bytes = 0
-    content = hashlib.sha256()
-    for block in read_table(file):
-        num_rows += block.num_rows
-        num_pretokens += _sum(block.counts)
-        key_bytes += block.keys.size_bytes
-        content.update(kernel.pack_rows(block))
-    return TableTotals(num_rows, num_pretokens, key_bytes, content.hexdigest())
+    last = b""
+    for number, (name, rows) in enumerate(parts):
+        is_first = True
+        for block in rows:
+            if is_first and number and block.num_rows and block.keys.text(0) <= last:
+                raise FormatError(f"{name}: begins before the end of the part before it")
+            if block.num_rows:
+                last, is_first = block.keys.text(block.num_rows - 1), False
+            yield block
+
+
+def cut_rows(rows: Iterable[CountRows], numbers: Iterable[int]) -> Iterator[Iterator[CountRows]]:
+    """So many rows for each number, and fewer once there are no more. Each is to be read before the next.
+
+    >>> from tokcore.count.pretoken_rows import list_rows, make_rows
+    >>> rows = make_rows([(b"a", 1, 1), (b"b", 2, 1), (b"c", 1, 1)])
+    >>> [[list_rows(block) for block in own] for own in cut_rows([rows], [1, 2])]
+    [[[(b'a', 1, 1)]], [[(b'b', 2, 1), (b'c', 1, 1)]]]
+    """
+    blocks = iter(rows)
+    left: list[CountRows] = []
+
+    def take(wanted: int) -> Iterator[CountRows]:
+        while wanted and (block := left.pop() if left else next(blocks, None)) is not None:
+            if block.num_rows > wanted:
+                left.append(block.slice(wanted, block.num_rows))
+                block = block.slice(0, wanted)
+            wanted -= block.num_rows
+            yield block
+
+    return (take(number) for number in numbers)
+
+
+def sum_up_table(rows: Iterable[CountRows]) -> TableTotals:
+    """What a count table of these rows holds, as write_table says when it writes them."""
+    summed = _Sums()
+    for block in rows:
+        summed.add(block)
+    return summed.get()
 
 
 def _cut_into_blocks(rows: Iterable[CountRows]) -> Iterator[CountRows]:

@@ -29,6 +29,7 @@ from tokcore_schemas.refs import (
     RunRef,
     ShardsCommitted,
     ShufflePart,
+    TablePart,
     TableRef,
 )
 from tokcore_schemas.verified import (
@@ -63,6 +64,7 @@ _REFS = (
     ShardsCommitted,
     ShardsToRead,
     ShufflePart,
+    TablePart,
     TableRef,
     TableToRead,
 )

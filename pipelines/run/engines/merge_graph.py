@@ -42,7 +42,7 @@ class AddUpRuns(beam.PTransform):
         return (
             runs
             | "MergeToFew" >> beam.CombinePerKey(combine).with_output_types(KeyedRuns)
-            | "Regroup" >> beam.ParDo(regroup).with_output_types(tuple[str, RunRef])
+            | "Regroup" >> beam.ParDo(regroup).with_output_types(tuple[str, self.adding.regrouped])  # type: ignore[name-defined]
             | "GroupPartitions" >> beam.GroupByKey()
             | "Finish" >> beam.ParDo(finish).with_output_types(self.kind)
         )
@@ -100,9 +100,9 @@ class MergeToFew(beam.CombineFn):
 @dataclasses.dataclass
 class _Regroup(beam.DoFn):
     attempts: Attempts
-    regroup: Callable[[Attempts, tuple[str, int], tuple[RunRef, ...]], Iterable[tuple[str, RunRef]]]
+    regroup: Callable[[Attempts, tuple[str, int], tuple[RunRef, ...]], Iterable[tuple[str, Any]]]
 
-    def process(self, element: KeyedRuns) -> Iterator[tuple[str, RunRef]]:
+    def process(self, element: KeyedRuns) -> Iterator[tuple[str, Any]]:
         key, runs = element
         yield from run_here(lambda: self.regroup(self.attempts, key, tuple(sorted(runs, key=order_runs))))
 
@@ -110,8 +110,8 @@ class _Regroup(beam.DoFn):
 @dataclasses.dataclass
 class _Finish(beam.DoFn):
     attempts: Attempts
-    finish: Callable[[Attempts, str, tuple[RunRef, ...]], Any]
+    finish: Callable[[Attempts, str, tuple[Any, ...]], Any]
 
-    def process(self, element: tuple[str, Iterable[RunRef]]) -> Iterator[Any]:
+    def process(self, element: tuple[str, Iterable[Any]]) -> Iterator[Any]:
         name, runs = element
-        yield run_here(lambda: self.finish(self.attempts, name, tuple(sorted(runs, key=order_runs))))
+        yield run_here(lambda: self.finish(self.attempts, name, tuple(runs)))

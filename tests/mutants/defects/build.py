@@ -212,9 +212,9 @@ DEFECTS = (
         "manifest-before-files",
         "the manifest is created before the files have their names",
         "_publish_and_commit",
-        "files = [file for file, _ in made.files]",
+        "files = [file for stored, _ in made.files for file in stored.list_files()]",
         "commit(run.output, _make_manifest(key, made), RunFacts(), attempts.scratch)\n"
-        "files = [file for file, _ in made.files]",
+        "files = [file for stored, _ in made.files for file in stored.list_files()]",
         in_tests("pipelines/test_commit.py"),
     ),
     Defect(
