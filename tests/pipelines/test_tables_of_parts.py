@@ -16,7 +16,7 @@ import tokcore
 from tokcore.count.pretoken_rows import list_rows
 from tokcore.errors import ChecksumError, FormatError, LedgerError, StageError
 from tokcore.files.canonical_json import write_canonical_json
-from tokcore_pipelines.build import count_corpus
+from tokcore_pipelines.build import count_corpus, learn_together
 from tokcore_pipelines.build.build import Build
 from tokcore_pipelines.build.commit import require_manifest
 from tokcore_pipelines.build.output import read_output
@@ -27,13 +27,14 @@ from tokcore_pipelines.check.sampled import parse_sample
 from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.history.expire_commits import expire
 from tokcore_pipelines.history.remove_documents import Remove
-from tokcore_pipelines.local.run_options import RunOptions
+from tokcore_pipelines.local.memory import Available
+from tokcore_pipelines.local.run_options import RunOptions, Slice
 from tokcore_pipelines.store import crashpoints
 from tokcore_pipelines.watch import drift
 from tokcore_pipelines.work.counted_parts import CountedPart, CountedParts
 from tokcore_pipelines.work.search_rows import keep_tables
 from tokcore_schemas.config import load_config
-from tokcore_schemas.stage_table import COUNTS
+from tokcore_schemas.stage_table import COUNTS, WHOLE
 
 WORDS = [a + b + c for a in "abcdefgh" for b in "aeiou" for c in "nrst"]
 
@@ -150,6 +151,22 @@ def test_all_that_reads_tables_reads_parts(built):
     total = sum(one.pretokens for one in sides[0].languages.values())
     assert drift.count_unseen(outputs[1], drift.make_filter(outputs[:1])) == (total, 0)
     assert drift.count_unseen(outputs[0], drift.make_filter(outputs[1:])) == (total, 0)
+
+
+def test_hosts_that_learn_together_deal_a_part_each(corpus, monkeypatch):
+    monkeypatch.setattr(learn_together, "find_learn_memory", lambda config: Available(500, "a limit"))
+    monkeypatch.setattr(learn_together, "READ_BYTES", 0)
+    monkeypatch.setattr(learn_together, "LEAST_BYTES", 1)
+    dealt: list[str] = []
+    group = learn_together.list_groups
+    monkeypatch.setattr(
+        learn_together, "list_groups", lambda files, most: dealt.extend(url for url, *_ in files) or group(files, most)
+    )
+    options = RunOptions(1, here=True, share=Slice(1, 1))
+    made = Build(load_config(str(corpus / "build.toml")), options, str(corpus / "together")).run()
+    assert made.root == require_manifest(str(corpus / "one"), WHOLE).root
+    assert {*map(str, list_parts(corpus / "together"))} <= {*dealt}
+    assert len({*dealt}) == len(dealt)
 
 
 # -------------------------------------------------------------------------------------------------------- whole outputs
