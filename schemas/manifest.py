@@ -9,18 +9,21 @@ What a manifest holds differs by stage: tokcore_schemas.stage_manifests says wha
 
 from __future__ import annotations
 
+import abc
 import dataclasses
+import functools
 import hashlib
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from tokcore.errors import FormatError
-from tokcore.files.canonical_json import MANIFEST_FORMAT, MANIFEST_VERSION, write_canonical_json
+from tokcore.files.canonical_json import MANIFEST_FORMAT, MANIFEST_VERSION, hash_pieces, write_canonical_json
 from tokcore.files.jsonable import to_jsonable, written_unless
 from tokcore_schemas.merkle import Step, hash_leaf, hash_tree, prove
 from tokcore_schemas.refs import FilePart, StoredFile
 
+T = TypeVar("T")
 Config = TypeVar("Config")  # the settings that can change these bytes
 Totals = TypeVar("Totals")
 Language = TypeVar("Language")  # the facts about each language
@@ -73,6 +76,26 @@ class Input:
     content_sha256: str  # its content id
 
 
+class LongFiles(Sequence[FileEntry[Any]]):
+    """The files of a long manifest, of which there may be millions, without an object for each: PackedEntries."""
+
+    @abc.abstractmethod
+    def find(self, path: str) -> FileEntry[Any] | None:
+        """The first entry of that path."""
+
+    @abc.abstractmethod
+    def list_json(self) -> Iterator[bytes]:
+        """The entries as canonical JSON, some at a time, with commas between them."""
+
+    @abc.abstractmethod
+    def list_values(self) -> Iterator[dict[str, Any]]:
+        """The JSON form of each entry."""
+
+    @abc.abstractmethod
+    def remember_parts(self, stage: str, compute: Callable[[], list[str]]) -> list[str]:
+        """What compute gives for a manifest of that stage, which is called once: it takes a minute of very many."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Manifest(Generic[Config, Totals, Language, About]):
     """The result of one stage, or of the build as a whole (stage "build")."""
@@ -81,7 +104,7 @@ class Manifest(Generic[Config, Totals, Language, About]):
     identity: str  # sha256 of configuration, semantics versions and exact inputs
     config: Config
     inputs: dict[str, Input]  # stage -> its manifest
-    files: tuple[FileEntry[About], ...]  # of a long manifest that was read, packed (tokcore_schemas.packed_entries)
+    files: tuple[FileEntry[About], ...]  # of a long manifest LongFiles, packed
     totals: Totals
     languages: dict[str, Language] = dataclasses.field(default_factory=dict)
     root: str = ""  # only of the build: see content_id
@@ -90,6 +113,8 @@ class Manifest(Generic[Config, Totals, Language, About]):
 
     def to_bytes(self) -> bytes:
         """The content of manifest.json: canonical, the same bytes for the same manifest."""
+        if isinstance(self.files, LongFiles):
+            return b"".join(self.write())
         return write_canonical_json(to_jsonable(self))
 
     def as_input(self) -> Input:
@@ -98,10 +123,7 @@ class Manifest(Generic[Config, Totals, Language, About]):
 
     def hash_file(self) -> str:
         """sha256 of manifest.json."""
-        hasher = hashlib.sha256()
-        for some in self.write():
-            hasher.update(some)
-        return hasher.hexdigest()
+        return hash_pieces(self.write())
 
     def write(self) -> Iterator[bytes]:
         """What to_bytes gives, some entries at a time."""
@@ -110,8 +132,8 @@ class Manifest(Generic[Config, Totals, Language, About]):
         after = {key: value for key, value in head.items() if key > "files"}
         yield write_canonical_json(before)[:-2] + b',"files":['
         comma = b""
-        for some in _cut_into_parts(self.files):
-            yield comma + write_canonical_json(to_jsonable(some))[1:-2]
+        for some in _list_json(self.files):
+            yield comma + some
             comma = b","
         yield b"]," + write_canonical_json(after)[1:]
 
@@ -121,8 +143,10 @@ class Manifest(Generic[Config, Totals, Language, About]):
 
     def file(self, path: str) -> FileEntry[About]:
         """The entry of a file that every manifest of this stage names. Raises FormatError if this one does not."""
-        find = getattr(self.files, "find", None)  # of packed ones
-        found = find(path) if find else next((entry for entry in self.files if entry.path == path), None)
+        if isinstance(self.files, LongFiles):
+            found = self.files.find(path)
+        else:
+            found = next((entry for entry in self.files if entry.path == path), None)
         if found is None:
             raise FormatError(f"{self.stage}/manifest.json: names no {path}")
         return found
@@ -138,13 +162,21 @@ class Manifest(Generic[Config, Totals, Language, About]):
 
     def list_parts(self) -> list[str]:
         """The root of each part: of at most ENTRIES_PER_PART entries, in their order."""
-        parts = _cut_into_parts(self.files)
-        return [hash_tree([hash_leaf(self.write_leaf(entry)) for entry in part]).hex() for part in parts]
+        if isinstance(self.files, LongFiles):
+            return self.files.remember_parts(self.stage, functools.partial(self._hash_parts, self.files.list_values()))
+        return self._hash_parts(map(to_jsonable, self.files))
+
+    def _hash_parts(self, entries: Iterable[dict[str, Any]]) -> list[str]:
+        leaves = (hash_leaf(self._write_leaf(entry)) for entry in entries)
+        return [hash_tree(part).hex() for part in _cut_into_parts(leaves)]
 
     def write_leaf(self, entry: FileEntry[About]) -> bytes:
         """The leaf of an entry: its content in canonical JSON, with the path below the output."""
-        value = _get_content_of_entry(to_jsonable(entry))
-        value["path"] = entry.path if self.stage == _BUILD else f"{self.stage}/{value['path']}"
+        return self._write_leaf(to_jsonable(entry))
+
+    def _write_leaf(self, entry: dict[str, Any]) -> bytes:
+        value = _get_content_of_entry(entry)
+        value["path"] = entry["path"] if self.stage == _BUILD else f"{self.stage}/{value['path']}"
         return write_canonical_json(value)
 
     def prove_entry(self, path: str) -> list[Step]:
@@ -217,7 +249,14 @@ def remove_result_key(path: str, key: str) -> str:
     return before + after if key and dash else path
 
 
-def _cut_into_parts(entries: Iterable[FileEntry[About]]) -> Iterator[list[FileEntry[About]]]:
+def _list_json(files: Sequence[FileEntry[Any]]) -> Iterator[bytes]:
+    """As LongFiles.list_json, of any files."""
+    if isinstance(files, LongFiles):
+        return files.list_json()
+    return (write_canonical_json(to_jsonable(part))[1:-2] for part in _cut_into_parts(files))
+
+
+def _cut_into_parts(entries: Iterable[T]) -> Iterator[list[T]]:
     waiting = iter(entries)
     while part := [*itertools.islice(waiting, ENTRIES_PER_PART)]:
         yield part

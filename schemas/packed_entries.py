@@ -7,13 +7,9 @@ Very many blocks are not held either: they wait in a file without a name.
 from __future__ import annotations
 
 import itertools
-import tempfile
-import threading
-import weakref
 import zlib
-from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, overload
 
 import orjson
@@ -22,50 +18,22 @@ from tokcore.errors import FormatError
 from tokcore.files.canonical_json import parse_canonical, write_canonical_json
 from tokcore.files.jsonable import from_jsonable, to_jsonable
 from tokcore_schemas.cut_manifest import ManifestStream
-from tokcore_schemas.manifest import FileEntry
+from tokcore_schemas.manifest import FileEntry, LongFiles
+from tokcore_schemas.spooled_blocks import SpooledBlocks
 
 _FAST = 1  # of zlib: what does not compress are hashes
-_HELD_BYTES = 16 << 20  # of packed entries, in memory
+_BLOCK_ENTRIES = 512  # that are packed together where there is no JSON yet
+_MOST_UNPACKED = 1 << 13  # entries: a stored manifest of more is read as a long one
 
 
-class _Blocks(Sequence[bytes]):
-    """Blocks of bytes, appended one by one; in memory as long as there are few."""
-
-    def __init__(self) -> None:
-        self._file = tempfile.SpooledTemporaryFile(_HELD_BYTES)  # noqa: SIM115 - it goes with this object
-        weakref.finalize(self, self._file.close)
-        self._ends = array("q", [0])
-        self._lock = threading.Lock()  # a file has one place where it is read
-
-    def append(self, block: bytes) -> None:
-        self._file.seek(self._ends[-1])
-        self._file.write(block)
-        self._ends.append(self._ends[-1] + len(block))
-
-    def __len__(self) -> int:
-        return len(self._ends) - 1
-
-    @overload
-    def __getitem__(self, index: int) -> bytes: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[bytes]: ...
-    def __getitem__(self, index: int | slice) -> bytes | list[bytes]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        if not 0 <= index < len(self):
-            raise IndexError(index)
-        with self._lock:
-            self._file.seek(self._ends[index])
-            return self._file.read(self._ends[index + 1] - self._ends[index])
-
-
-class PackedEntries(Sequence[FileEntry[Any]]):
+class PackedEntries(LongFiles):
     """A sequence of entries, equal to a tuple of the same ones."""
 
     def __init__(self, about: Any, blocks: Sequence[bytes], ends: Sequence[int]) -> None:
         """about: the type of what is said of a file. blocks: canonical JSON, packed. ends: entries up to each."""
         self._about, self._blocks, self._ends = about, blocks, ends
         self._seen: tuple[int, list[FileEntry[Any]]] = (-1, [])  # the block that was looked at last
+        self._parts: dict[str, list[str]] = {}
 
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
@@ -108,8 +76,41 @@ class PackedEntries(Sequence[FileEntry[Any]]):
         held = (block for block in self._blocks if spelled in zlib.decompress(block))
         return next((entry for block in held for entry in self._unpack(block) if entry.path == path), None)
 
+    def list_json(self) -> Iterator[bytes]:
+        """As of LongFiles."""
+        return (zlib.decompress(block)[1:-2] for block in self._blocks)
+
+    def list_values(self) -> Iterator[dict[str, Any]]:
+        """As of LongFiles."""
+        return itertools.chain.from_iterable(orjson.loads(zlib.decompress(block)) for block in self._blocks)
+
+    def remember_parts(self, stage: str, compute: Callable[[], list[str]]) -> list[str]:
+        """As of LongFiles."""
+        if stage not in self._parts:
+            self._parts[stage] = compute()
+        return self._parts[stage]
+
     def _unpack(self, block: bytes) -> Iterator[FileEntry[Any]]:
         return (from_jsonable(FileEntry[self._about], one, "") for one in orjson.loads(zlib.decompress(block)))  # type: ignore[name-defined]
+
+
+def collect_entries(
+    entries: Iterable[FileEntry[Any]], about: Any, most: int = _MOST_UNPACKED
+) -> tuple[FileEntry[Any], ...] | PackedEntries:
+    """The same entries, as a manifest has them: packed, if they are more than most.
+
+    about: the type of what is said of a file.
+    """
+    waiting = iter(entries)
+    first = tuple(itertools.islice(waiting, most + 1))
+    if len(first) <= most:
+        return first
+    waiting = itertools.chain(first, waiting)
+    blocks, ends = SpooledBlocks(), [0]
+    while some := [*itertools.islice(waiting, _BLOCK_ENTRIES)]:
+        blocks.append(zlib.compress(write_canonical_json(to_jsonable(some)), _FAST))
+        ends.append(ends[-1] + len(some))
+    return PackedEntries(about, blocks, ends[1:])
 
 
 def pack_entries(chunks: Iterable[bytes], about: Any, name: str) -> tuple[bytes, PackedEntries]:
@@ -119,7 +120,7 @@ def pack_entries(chunks: Iterable[bytes], about: Any, name: str) -> tuple[bytes,
     the whole is. No more than a block is unpacked at a time.
     """
     stream = ManifestStream(chunks)
-    blocks, ends = _Blocks(), []
+    blocks, ends = SpooledBlocks(), []
     for block in stream.cut():
         listed = b"[%b]\n" % block
         entries = parse_canonical(listed, name)

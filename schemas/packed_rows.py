@@ -14,6 +14,8 @@ from typing import Any, Generic, TypeVar, overload
 
 import orjson
 
+from tokcore_schemas.spooled_blocks import SpooledBlocks
+
 T = TypeVar("T")
 Row = Sequence[Any]  # of str, int and lists of them
 
@@ -25,13 +27,18 @@ class PackedRows(Sequence[T], Generic[T]):
     """A sequence that only grows. What it holds must come back equal from `build(*row)`."""
 
     def __init__(
-        self, flatten: Callable[[T], Row], build: Callable[..., T], things: Iterable[T] = (), block_rows: int = _BLOCK
+        self,
+        flatten: Callable[[T], Row],
+        build: Callable[..., T],
+        things: Iterable[T] = (),
+        block_rows: int = _BLOCK,
+        blocks: SpooledBlocks | None = None,
     ) -> None:
-        """flatten, build: functions that can be pickled."""
+        """flatten, build: functions that can be pickled. blocks: empty; where packed rows wait, else in memory."""
         self._flatten = flatten
         self._build = build
         self._block_rows = block_rows
-        self._blocks: list[bytes] = []
+        self._blocks: list[bytes] | SpooledBlocks = [] if blocks is None else blocks
         self._last: list[Row] = []  # not yet packed
         self._seen: tuple[int, list[Row]] = (-1, [])  # the block that was looked at last
         for thing in things:

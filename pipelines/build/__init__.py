@@ -32,7 +32,7 @@ What outputs hold, read back:
 - stored_config, learn_settings: settings, out of manifests.
 
 What they read and write:
-- ledger: the sums that must balance. counted_items: what is kept of work items that were counted.
+- ledger: the sums that must balance. counted_items, encoded_items: what is kept of work items, and of their shards.
 - rejects: the files of rejected/. overlap_receipt: that of test items. reject_causes: why most records were rejected.
 - token_count_table: what the shards hold. tokenizer_files: what a tokenizer consists of.
 - mixed_levels: what a mix by levels came to. dataset_card: README.md of the output.

@@ -8,7 +8,7 @@ import functools
 import os
 import platform
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib import metadata
 from typing import Any, TypeVar
 
@@ -20,10 +20,10 @@ from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.store.manifests import find_manifest_file
 from tokcore_pipelines.store.parallel_requests import run_at_once
 from tokcore_pipelines.store.redaction import redact
-from tokcore_schemas.manifest import AnyManifest
+from tokcore_schemas.manifest import AnyManifest, LongFiles
 from tokcore_schemas.run_json import RunFacts, parse_run_facts
 from tokcore_schemas.stage_manifests import ShardsManifest
-from tokcore_schemas.stage_table import BUILD, SHARDS, WHOLE, Stage, get_stage, parse_manifest
+from tokcore_schemas.stage_table import BUILD, SHARDS, WHOLE, Stage, get_stage
 
 Committed = TypeVar("Committed", bound=AnyManifest)
 
@@ -143,16 +143,17 @@ def commit(output: str, manifest: Committed, run: RunFacts, scratch: str) -> Com
 
     Raises ConfigError if another build of a different identity committed first.
     """
-    data = manifest.to_bytes()
     url = get_manifest_url(output, manifest.stage)
     reach("stage.published")
-    if not _create_manifest(url, data, scratch):
+    if not _create_manifest(url, manifest.write, scratch):
         # Another build was first, or the answer to an earlier request was lost: the manifest that is there decides.
-        standing = storage.read_bytes(url)
-        other = parse_manifest(standing, url, get_stage(manifest.stage))
+        standing = find_manifest_file(url, isinstance(manifest.files, LongFiles))
+        if standing is None:
+            raise StageError(f"{redact(url)}: another process removed it. Run the command again.")
+        other = standing.parse(get_stage(manifest.stage))
         if other.identity != manifest.identity:
             raise ConfigError(f"{url}: another build has committed here in the meantime. Choose another build.output.")
-        if standing != data:
+        if standing.sha256 != manifest.hash_file():
             raise StageError(
                 f"{url}: the same configuration and inputs gave other bytes before; "
                 f"compare the package versions in the two run.json and report this"
@@ -168,7 +169,7 @@ def commit_to(folder: str, data: bytes, run: RunFacts, scratch: str) -> bool:
 
     If another one did, its manifest stays. run, scratch: as of commit.
     """
-    if _create_manifest(urls.join(folder, MANIFEST), data, scratch):
+    if _create_manifest(urls.join(folder, MANIFEST), lambda: [data], scratch):
         _write_run_facts(folder, run)
         return True
     return False
@@ -179,10 +180,10 @@ def _write_run_facts(folder: str, run: RunFacts) -> None:
         file.write(_add_machine(run).to_bytes())
 
 
-def _create_manifest(url: str, data: bytes, scratch: str) -> bool:
+def _create_manifest(url: str, write: Callable[[], Iterable[bytes]], scratch: str) -> bool:
     """Whether the manifest is ours; it is not if another is there, whose build may have removed our scratch folder."""
     try:
-        return storage.create_exclusive(url, data, scratch)
+        return storage.create_exclusive(url, write, scratch)
     except StageError:
         if not storage.exists(url):
             raise

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from tokcore_pipelines.build.ledger import build_ledger, flatten_ledger
 from tokcore_pipelines.work.item_results import refuse_twins
+from tokcore_pipelines.work.language_totals import add_languages
 from tokcore_schemas.packed_rows import PackedRows
 from tokcore_schemas.refs import ItemCounted, LanguageCounts, RangeLedger
 
@@ -42,8 +43,8 @@ def add_up_items(items: Iterable[ItemCounted]) -> CountedItems:
     ledgers: PackedRows[RangeLedger] = PackedRows(flatten_ledger, build_ledger)
     rejects: list[str] = []
     for item in items:
-        _add(languages, item.languages)
-        _add(origins, item.origins or {})
+        add_languages(languages, item.languages)
+        add_languages(origins, item.origins or {})
         for lang, matches in item.masked.items():
             masked.setdefault(lang, Counter()).update(matches)
         for one in item.ledgers:
@@ -52,8 +53,3 @@ def add_up_items(items: Iterable[ItemCounted]) -> CountedItems:
             rejects.append(item.rejects.attempt)
     refuse_twins(languages)
     return CountedItems(dict(sorted(languages.items())), dict(sorted(origins.items())), masked, ledgers, rejects)
-
-
-def _add(totals: dict[str, LanguageCounts], more: dict[str, LanguageCounts]) -> None:
-    for lang, counts in more.items():
-        totals[lang] = totals[lang] + counts if lang in totals else counts

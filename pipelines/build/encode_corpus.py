@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections import Counter
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
 
 from tokcore.errors import StageError
 from tokcore.formats.shard_facts import ShardFacts
@@ -14,6 +12,7 @@ from tokcore.tokenizer.tokenizer_spec import FILE_NAME
 from tokcore_pipelines.build import ledger
 from tokcore_pipelines.build.commit import claim, find_manifest, require_manifest
 from tokcore_pipelines.build.dedup_corpus import name_documents
+from tokcore_pipelines.build.encoded_items import ReadItems, WrittenShards
 from tokcore_pipelines.build.file_rejections import with_rejections
 from tokcore_pipelines.build.inherited_records import tell_workers
 from tokcore_pipelines.build.item_steps import encode_steps, gather_steps, scatter_steps
@@ -26,7 +25,7 @@ from tokcore_pipelines.build.rejects import (
     require_rejects,
     reuse_rejects,
 )
-from tokcore_pipelines.build.shard_files import SumOfShards, list_shard_files
+from tokcore_pipelines.build.shard_files import list_shard_files
 from tokcore_pipelines.build.smaller_size import find_larger_shards, take_corpus_apart
 from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, name_inputs, run_stage
 from tokcore_pipelines.build.stored import Stored
@@ -39,18 +38,17 @@ from tokcore_pipelines.store.tokenizers import load_checked_spec
 from tokcore_pipelines.work.encode_item import encode_item
 from tokcore_pipelines.work.encode_job import EncodeJob
 from tokcore_pipelines.work.gather_part import gather_again
-from tokcore_pipelines.work.hashed_documents import add_up_hashed
-from tokcore_pipelines.work.item_results import sum_up_languages
-from tokcore_pipelines.work.language_totals import refuse_many_languages, refuse_many_partitions, sum_up_encoded
+from tokcore_pipelines.work.item_results import refuse_twins
+from tokcore_pipelines.work.language_totals import (
+    add_up_languages,
+    refuse_many_languages,
+    refuse_many_partitions,
+    sum_up_encoded,
+)
 from tokcore_pipelines.work.make_jobs import make_encode_job
 from tokcore_pipelines.work.result_keys import make_shuffled_key
 from tokcore_schemas.plan import Plan
-from tokcore_schemas.refs import (
-    ItemEncoded,
-    ItemScattered,
-    LanguageCounts,
-    PartGathered,
-)
+from tokcore_schemas.refs import ItemEncoded, LanguageCounts, PartGathered
 from tokcore_schemas.shuffle import choose_num_parts
 from tokcore_schemas.stage_manifests import (
     CorpusAbout,
@@ -121,18 +119,16 @@ def _encode(
         return take_corpus_apart(run, plan, job, larger)
     with run.progress.stage("encode", plan.size_bytes) as shown:
         if config.shuffle is None:
-            encoded = do_steps(executor, encode_steps(plan, job), attempts, shown.report, run.measure("encode"))
-            made = _Encoded(encoded, encoded)
+            read, written = do_steps(executor, encode_steps(plan, job), attempts, shown.report, run.measure("encode"))
         else:
-            scattered = do_steps(executor, scatter_steps(plan, job), attempts, shown.report, run.measure("encode"))
+            read, runs = do_steps(executor, scatter_steps(plan, job), attempts, shown.report, run.measure("encode"))
     if config.shuffle is not None:
         with run.progress.stage("shuffle"):
-            gathered = do_steps(executor, gather_steps(plan, job, scattered, config.target_tokens), attempts)
-        made = _Encoded(scattered, gathered)
+            written = do_steps(executor, gather_steps(plan, job, runs, config.target_tokens), attempts)
     run.take_turn(attempts)
     try:
         with run.progress.stage("check", minor=True):
-            return _check_and_finish(run, plan, planned, job, made)
+            return _check_and_finish(run, plan, planned, job, read, written)
     except ledger.ReadOtherwiseError as error:
         if not _counted_rejects(run.output):
             raise
@@ -147,43 +143,31 @@ def _encode(
     return _encode(alone, config, before, planned, learned, attempts)
 
 
-class _Encoded(NamedTuple):
-    """What the workers recorded."""
-
-    items: Sequence[ItemEncoded | ItemScattered]  # what was read
-    parts: Sequence[ItemEncoded | PartGathered]  # what was written
-
-    def sum_up_languages(self) -> dict[str, LanguageCounts]:
-        """The totals of each language."""
-        # Without a shuffle both are the same.
-        both = self.items if self.items is self.parts else [*self.items, *self.parts]
-        return sum_up_languages(both)
-
-
 def _check_and_finish(
-    run: BuildRun, plan: Plan, planned: PlanManifest, job: EncodeJob, encoded: _Encoded
+    run: BuildRun, plan: Plan, planned: PlanManifest, job: EncodeJob, items: ReadItems, written: WrittenShards
 ) -> Made[ShardsTotals, EncodedLanguage, ShardFacts | CorpusAbout]:
     """What the workers made, after the sums were checked, and the files that describe all shards together."""
-    items, languages = encoded.items, encoded.sum_up_languages()
+    # Without a shuffle both are of the same records.
+    both = [items.languages] if job.config.shuffle is None else [items.languages, written.languages]
+    languages = add_up_languages(both)
+    refuse_twins(languages)
     refuse_many_languages(languages, run.config.build.max_languages)
-    partitions = {shard.facts.partition for part in encoded.parts for shard in part.shards}
-    refuse_many_partitions(partitions, run.config.shards.max_partitions)
+    refuse_many_partitions(written.partitions, run.config.shards.max_partitions)
     reach("stage.worked")
-    files = ledger.balance_ledgers(plan, [one for item in items for one in item.ledgers], languages)
+    files = ledger.balance_ledgers(plan, items.ledgers, languages)
     read = ledger.sum_up_ledgers(files)
     if not run.config.counts:
-        commit_rejects(run, plan, planned, files, Rejected.of(items, job.attempts))
+        commit_rejects(run, plan, planned, files, Rejected(items.ledgers, items.rejects, job.attempts))
         check_rejected(run, read)
     else:
         _check_read_as_counted(run.output, files, languages)
-    shards = [shard for part in encoded.parts for shard in part.shards]
-    held, hashed = SumOfShards.of(shards), add_up_hashed(part.hashed for part in encoded.parts)
+    held, hashed = written.held, written.hashed
     ledger.check_documents(read.records.documents, held.documents, held.tokens, languages, hashed.documents)
     ledger.check_unknown(languages, run.config.encode.max_unknown, run.config.at("encode", "max_unknown"))
-    token_counts = write_token_counts(job.attempts, len(encoded.parts), held.tokens)
+    token_counts = write_token_counts(job.attempts, written.pieces, held.tokens)
     return Made(
-        list_shard_files(job, shards, CorpusAbout(read.records.documents, held.tokens), [token_counts]),
-        sum_up_shards(read, items, len(shards), held.tokens, hashed.digest, job.settings.fingerprint),
+        list_shard_files(job, written.shards, CorpusAbout(read.records.documents, held.tokens), [token_counts]),
+        sum_up_shards(read, items.special_text, held.shards, held.tokens, hashed.digest, job.settings.fingerprint),
         {lang: sum_up_encoded(counts, job.unknown is not None) for lang, counts in languages.items()},
     )
 
@@ -210,16 +194,13 @@ def _check_read_as_counted(
 
 def sum_up_shards(
     read: LedgerTotals,
-    items: Sequence[ItemEncoded | ItemScattered],
+    special_text: Mapping[str, int],
     num_shards: int,
     num_tokens: int,
     documents_digest: str,
     fingerprint: str,
 ) -> ShardsTotals:
-    """The totals of the stage. read, items: what was read; the digest and the fingerprint are hexadecimal."""
-    spelled: Counter[str] = Counter()
-    for item in items:
-        spelled.update(item.special_text)
+    """The totals of the stage. read, special_text: what was read; the digest and the fingerprint are hexadecimal."""
     return ShardsTotals(
         records=read.records,
         files=read.files,
@@ -228,7 +209,7 @@ def sum_up_shards(
         tokens=num_tokens,
         documents_digest=documents_digest,
         fingerprint=fingerprint,
-        special_text=dict(sorted(spelled.items())),
+        special_text=dict(sorted(special_text.items())),
     )
 
 

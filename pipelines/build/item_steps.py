@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from tokcore_pipelines.build.counted_items import CountedItems, add_up_items
+from tokcore_pipelines.build.encoded_items import IdMerges, ReadItems, WrittenShards
 from tokcore_pipelines.run.task import Items, Step, name_by_number
 from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.attempts import Attempts
@@ -16,21 +16,19 @@ from tokcore_pipelines.work.count_item import CountJob, find_or_count_item, make
 from tokcore_pipelines.work.encode_item import find_or_encode_item
 from tokcore_pipelines.work.encode_job import EncodeJob
 from tokcore_pipelines.work.gather_beside import gather_beside
-from tokcore_pipelines.work.gather_part import gather_part, make_part_key, make_parts
-from tokcore_pipelines.work.item_results import iterate_numbered, read_items, read_numbered, read_records
+from tokcore_pipelines.work.gather_part import DealtRuns, Parts, gather_part, make_part_key
+from tokcore_pipelines.work.item_results import iterate_numbered, read_records
 from tokcore_pipelines.work.key_ranges import find_ranges, note_sample, require_ranges
 from tokcore_pipelines.work.language_totals import refuse_many_languages
 from tokcore_pipelines.work.measure_items import sum_up_item
 from tokcore_pipelines.work.merge_tree import (
     FAN_IN,
     MergesOfLevel,
-    ToMerge,
     gather_runs,
     keep_token_counts,
     list_last_files,
     make_counted_key,
     merge_files,
-    order_runs,
 )
 from tokcore_pipelines.work.range_tables import (
     PartsOfTables,
@@ -43,7 +41,6 @@ from tokcore_pipelines.work.result_keys import make_shuffled_key, make_table_key
 from tokcore_pipelines.work.scatter_item import make_scatter_key, scatter_item
 from tokcore_pipelines.work.survey_shards import find_before, make_surveyed_key, survey_part
 from tokcore_pipelines.work.take_apart import ApartJob, take_item_apart, take_part_apart
-from tokcore_pipelines.work.token_count_runs import count_groups, find_group_key
 from tokcore_schemas.plan import Plan
 from tokcore_schemas.refs import (
     ItemCounted,
@@ -52,12 +49,10 @@ from tokcore_schemas.refs import (
     PartGathered,
     PartSurveyed,
     PartToSurvey,
-    RunRef,
     ShufflePart,
 )
 from tokcore_schemas.shuffle import choose_num_buckets, choose_num_parts
 
-K = TypeVar("K")
 T = TypeVar("T")
 StepsOf = Generator[Step, bool, T]
 
@@ -91,50 +86,63 @@ def count_steps(plan: Plan, job: CountJob) -> StepsOf[CountedItems]:
     return items
 
 
-def encode_steps(plan: Plan, job: EncodeJob) -> StepsOf[list[ItemEncoded]]:
-    """Tokenize all work items, and add up their counts of token ids; what was recorded of the items."""
+def encode_steps(plan: Plan, job: EncodeJob) -> StepsOf[tuple[ReadItems, WrittenShards]]:
+    """Tokenize all work items, and add up their counts of token ids; what was recorded of the items, added up."""
     combining = Combining(make_item_key, add_up_token_counts(len(plan.items)))
     of_item = name_by_number(make_item_key)
     step = Step("encode", find_or_encode_item, (job,), Items(plan), of_item, _measure_found, combining=combining)
     goes_on = yield from do_collected(step, job.attempts)
-    items = read_items(job.attempts, plan, ItemEncoded)
+    read = ReadItems()
+    items = map(read.add, iterate_numbered(job.attempts, len(plan.items), ItemEncoded, make_item_key))
+    written = yield from _gather_shards(job.attempts, len(plan.items), items, goes_on)
+    return read, written
+
+
+def _gather_shards(
+    attempts: Attempts, num: int, parts: Iterable[ItemEncoded | PartGathered], goes_on: bool
+) -> StepsOf[WrittenShards]:
+    """What num work items or parts wrote; unless an engine does that, their counts of token ids are added up."""
+    written, merges = WrittenShards(), IdMerges(num)
+    for part in parts:
+        written.add(part)
+        if not goes_on:
+            merges.add(part.token_counts)
     if not goes_on:
-        yield _add_up_ids(job.attempts, [item.token_counts for item in items])
-    return items
+        yield Step("add up", keep_token_counts, (attempts,), merges, _get_key, is_dealt=False)
+    return written
 
 
-def scatter_steps(plan: Plan, job: EncodeJob) -> StepsOf[list[ItemScattered]]:
-    """The first pass of a shuffle: tokenize all work items; what was recorded of them."""
+def scatter_steps(plan: Plan, job: EncodeJob) -> StepsOf[tuple[ReadItems, DealtRuns]]:
+    """The first pass of a shuffle: tokenize all work items; what was recorded of them, added up, and their runs."""
     shared = (job, choose_num_buckets(plan.size_bytes))
     of_item = name_by_number(make_scatter_key)
     combining = Combining(make_scatter_key)
     step = Step("encode", scatter_item, shared, Items(plan), of_item, _measure_scattered, combining=combining)
     yield from do_collected(step, job.attempts)
-    return read_items(job.attempts, plan, ItemScattered, make_scatter_key)
+    read, runs = ReadItems(), DealtRuns()
+    for item in iterate_numbered(job.attempts, len(plan.items), ItemScattered, make_scatter_key):
+        runs.add(read.add(item))
+    return read, runs
 
 
-def gather_steps(
-    plan: Plan, job: EncodeJob, scattered: Sequence[ItemScattered], target_tokens: int
-) -> StepsOf[list[PartGathered]]:
-    """The second pass of a shuffle: put each part of the documents in order; what was recorded of the parts.
+def gather_steps(plan: Plan, job: EncodeJob, runs: DealtRuns, target_tokens: int) -> StepsOf[WrittenShards]:
+    """The second pass of a shuffle: put each part of the documents in order; what was recorded of the parts, added up.
 
-    target_tokens: of a shard.
+    runs: of the first pass. target_tokens: of a shard.
     """
-    num_tokens = sum(run.tokens for item in scattered for run in item.runs)
+    num_tokens = runs.tokens
     gather = gather_part
     if job.inherits:
         num_tokens += yield from _survey_steps(job)
         gather = gather_beside
     num_parts = choose_num_parts(num_tokens, target_tokens)
     result_key = make_shuffled_key(job.settings_sha256, plan)
-    parts = make_parts(scattered, num_parts, choose_num_buckets(plan.size_bytes), result_key)
+    parts = Parts(num_parts, choose_num_buckets(plan.size_bytes), result_key, runs)
     combining = Combining(make_part_key, add_up_token_counts(num_parts))
     step = Step("shuffle", gather, (job,), parts, name_by_number(make_part_key), combining=combining)
     goes_on = yield from do_collected(step, job.attempts)
-    gathered = read_numbered(job.attempts, num_parts, PartGathered, make_part_key)
-    if not goes_on:
-        yield _add_up_ids(job.attempts, [part.token_counts for part in gathered])
-    return gathered
+    gathered = iterate_numbered(job.attempts, num_parts, PartGathered, make_part_key)
+    return (yield from _gather_shards(job.attempts, num_parts, gathered, goes_on))
 
 
 def _survey_steps(job: EncodeJob) -> StepsOf[int]:
@@ -142,20 +150,18 @@ def _survey_steps(job: EncodeJob) -> StepsOf[int]:
     facts = find_before(job.attempts).facts
     parts = [PartToSurvey(number) for number in range(facts.num_parts)]
     yield Step("survey", survey_part, (job,), parts, name_by_number(make_surveyed_key))
-    surveyed = read_records(job.attempts, [make_surveyed_key(part.number) for part in parts], PartSurveyed)
+    surveyed = iterate_numbered(job.attempts, facts.num_parts, PartSurveyed, make_surveyed_key)
     return facts.num_tokens - sum(shard.leaving_tokens for part in surveyed for shard in part.shards)
 
 
-def apart_steps(job: ApartJob, pieces: Items | Sequence[ShufflePart]) -> StepsOf[list[PartGathered]]:
-    """Take the documents of all work items, or of all parts of a shuffle, apart; what was recorded of these."""
+def apart_steps(job: ApartJob, pieces: Items | Sequence[ShufflePart]) -> StepsOf[WrittenShards]:
+    """Take the documents of all work items, or of all parts of a shuffle, apart; what they recorded, added up."""
     combining = Combining(make_part_key, add_up_token_counts(len(pieces)))
     take = take_item_apart if isinstance(pieces, Items) else take_part_apart
     step = Step("take apart", take, (job,), pieces, name_by_number(make_part_key), combining=combining)
     goes_on = yield from do_collected(step, job.attempts)
-    taken = read_numbered(job.attempts, len(pieces), PartGathered, make_part_key)
-    if not goes_on:
-        yield _add_up_ids(job.attempts, [part.token_counts for part in taken])
-    return taken
+    taken = iterate_numbered(job.attempts, len(pieces), PartGathered, make_part_key)
+    return (yield from _gather_shards(job.attempts, len(pieces), taken, goes_on))
 
 
 def do_collected(step: Step, attempts: Attempts) -> StepsOf[bool]:
@@ -171,22 +177,6 @@ def do_collected(step: Step, attempts: Attempts) -> StepsOf[bool]:
 
         yield Step("collect", collect_and_note, (attempts, make_key), groups, key)
     return goes_on
-
-
-def _add_up_ids(attempts: Attempts, written: Sequence[RunRef]) -> Step:
-    """The merges of counts of token ids. written: in the order of numbers."""
-    num = count_groups(len(written))
-    runs = _group((find_group_key(number, num), run) for number, run in enumerate(written))
-    merges = [ToMerge(key, own) for key, own in runs.items()]
-    return Step("add up", keep_token_counts, (attempts,), merges, _get_key, is_dealt=False)
-
-
-def _group(keyed: Iterable[tuple[K, RunRef]]) -> dict[K, tuple[RunRef, ...]]:
-    """Key -> its runs, in one order."""
-    grouped: defaultdict[K, list[RunRef]] = defaultdict(list)
-    for key, run in keyed:
-        grouped[key].append(run)
-    return {key: tuple(sorted(runs, key=order_runs)) for key, runs in grouped.items()}
 
 
 def _get_key(piece: Any) -> str:

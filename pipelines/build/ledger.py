@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 from tokcore.errors import LedgerError, StageError
-from tokcore.files.canonical_json import hash_sha256, write_canonical_lines
+from tokcore.files.canonical_json import hash_pieces, list_canonical_lines
 from tokcore.files.jsonable import LEFT_OUT, to_jsonable
 from tokcore_pipelines.work.language_totals import add_up_languages, add_up_nested, format_ratio
 from tokcore_schemas.count_key import parse_count_key
@@ -277,9 +277,9 @@ def _compute_share(part: int, whole: int) -> Decimal:
     return Decimal(part) / Decimal(whole) if whole else Decimal(0)
 
 
-def write_files_table(files: Iterable[FileLedger]) -> bytes:
-    """The ledgers of all files as canonical JSON lines."""
-    return write_canonical_lines(map(to_jsonable, files))
+def write_files_table(files: Iterable[FileLedger]) -> Iterator[bytes]:
+    """The ledgers of all files as canonical JSON lines, many at a time."""
+    return list_canonical_lines(map(to_jsonable, files))
 
 
 def check_counted(
@@ -332,11 +332,15 @@ class ReadOtherwiseError(LedgerError):
 
 
 def check_read_alike(
-    counted: Mapping[str, CountedLanguage], counted_files: str, languages: Mapping[str, LanguageCounts], files: bytes
+    counted: Mapping[str, CountedLanguage],
+    counted_files: str,
+    languages: Mapping[str, LanguageCounts],
+    files: Iterable[bytes],
 ) -> None:
     """Raises ReadOtherwiseError unless counting and encoding read the same of every language and file.
 
     counted: the languages of the counts manifest. counted_files: sha256 of the table of files that counting committed.
+    files: that table, as encoding has it.
     """
     for lang in sorted({*counted, *languages}):
         then, read = counted.get(lang), languages.get(lang, LanguageCounts(0, 0))
@@ -344,7 +348,7 @@ def check_read_alike(
         now = {"documents": read.num_documents, "text_bytes": read.text_bytes}
         if before != now:
             raise ReadOtherwiseError(f"{lang}: counting had read {before}, encoding read {now}")
-    if hash_sha256(files) != counted_files:
+    if hash_pieces(files) != counted_files:
         raise ReadOtherwiseError(
             "encoding read other numbers of records, documents or bytes from some file than counting did"
         )

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import heapq
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tokcore.errors import FormatError
-from tokcore.files.canonical_json import Sha256Writer, write_canonical_lines
+from tokcore.files.canonical_json import hash_pieces, list_canonical_lines
 from tokcore_pipelines.build.commit import find_manifest, get_manifest_url
 from tokcore_pipelines.build.read_log import has_commits
 from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, run_stage, write_file
@@ -31,8 +30,6 @@ from tokcore_schemas.plan import InputFile, Plan, ReadSettings, count_partitions
 from tokcore_schemas.refs import StoredFile
 from tokcore_schemas.stage_manifests import Nothing, PlanConfig, PlanManifest, PlanTotals
 from tokcore_schemas.stage_table import PLAN
-
-_LINES = 1000  # that are written at a time
 
 
 def plan_build(
@@ -115,7 +112,7 @@ def _find_planned(config: BuildConfig, output: str, grows: bool) -> dict[str, In
 
 def make_plan_key(config: BuildConfig, plan: Plan) -> StageKey[PlanConfig]:
     """What the plan stage is made from. The pins are an input that only it knows: changed files are another plan."""
-    pins = {"files": Input(_hash_lines(_write_files_table(plan)), "")}
+    pins = {"files": Input(hash_pieces(_write_files_table(plan)), "")}
     return StageKey("plan", PlanConfig(config.plan.range_bytes, plan.settings, plan.runs), {}, pins)
 
 
@@ -123,11 +120,7 @@ def commit_plan(run: BuildRun, plan: Plan) -> PlanManifest:
     """Commit the plan, or find that it is the one that an earlier run of this build committed."""
 
     def make(attempts: Attempts) -> Made[PlanTotals, Nothing, Nothing]:
-        def write(file: Sha256Writer) -> None:
-            for lines in _write_files_table(plan):
-                file.write(lines)
-
-        stored = write_file(attempts, FILES, write, hash_content(plan))
+        stored = write_file(attempts, FILES, lambda file: file.writelines(_write_files_table(plan)), hash_content(plan))
         return Made([(stored, Nothing())], sum_up_plan(plan))
 
     return run_stage(run, make_plan_key(run.config, plan), make, lambda: find_changed_inputs(run.output, plan))
@@ -194,7 +187,7 @@ def _list_forbidden(config: BuildConfig, output: str) -> tuple[str, ...]:
 
 def _write_files_table(plan: Plan) -> Iterator[bytes]:
     """The plan's files as canonical JSON lines, many at a time: all of them may take gigabytes."""
-    return _write_lines(
+    return list_canonical_lines(
         # As to_jsonable() has it, in a third of the time.
         {
             "uri": file.uri,
@@ -211,19 +204,6 @@ def _tell_cuts(file: InputFile) -> dict[str, object]:
     return {"cuts": [*file.cuts]} if file.cuts else {}
 
 
-def _write_lines(values: Iterable[object]) -> Iterator[bytes]:
-    waiting = iter(values)
-    while some := list(itertools.islice(waiting, _LINES)):
-        yield write_canonical_lines(some)
-
-
-def _hash_lines(parts: Iterable[bytes]) -> str:
-    hasher = hashlib.sha256()
-    for part in parts:
-        hasher.update(part)
-    return hasher.hexdigest()
-
-
 def hash_content(plan: Plan, more: bytes = b"") -> str:
     """sha256 of the files without their versions: what two builds over copies of the same files have in common.
 
@@ -233,4 +213,4 @@ def hash_content(plan: Plan, more: bytes = b"") -> str:
     def pinned(file: InputFile) -> Mapping[str, object]:
         return {"uri": file.uri, "stored_bytes": file.size_bytes, "settings": file.settings, **_tell_cuts(file)}
 
-    return _hash_lines(itertools.chain(_write_lines(map(pinned, plan.files)), [more]))
+    return hash_pieces(itertools.chain(list_canonical_lines(map(pinned, plan.files)), [more]))

@@ -74,7 +74,7 @@ def recount_shards(stored: Stored, held: HeldShards) -> Made[ShardsTotals, Encod
         read = ledger.sum_up_ledgers(files)
     ledger.check_documents(read.records.documents, sums.documents, sums.tokens, counts, held.hashed.documents)
     fingerprint, vocab_size = stored.tokenizer
-    totals = sum_up_shards(read, (), sums.shards, sums.tokens, held.hashed.digest, fingerprint)
+    totals = sum_up_shards(read, {}, sums.shards, sums.tokens, held.hashed.digest, fingerprint)
     entry = made.file(TOKEN_COUNTS)
     table = StoredFile(entry.path, "", entry.size_bytes, entry.sha256, held.token_counts)
     return Made(

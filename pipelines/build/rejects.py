@@ -34,7 +34,7 @@ from tokcore_pipelines.store.printable import join_lines
 from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.packed_rows import SortedRows
 from tokcore_schemas.plan import Plan
-from tokcore_schemas.refs import ItemEncoded, ItemScattered, RangeLedger, RejectRef, StoredFile
+from tokcore_schemas.refs import RangeLedger, RejectRef, StoredFile
 from tokcore_schemas.stage_manifests import LedgerTotals, Nothing, PlanManifest, RejectedConfig, RejectedManifest
 from tokcore_schemas.stage_table import REJECTED, Stage
 
@@ -48,12 +48,6 @@ class Rejected:
     ledgers: Iterable[RangeLedger]  # of all ranges
     files: Sequence[str]  # attempt files with rejects, in the order of work items
     attempts: Attempts  # of the stage that read
-
-    @classmethod
-    def of(cls, items: Sequence[ItemEncoded | ItemScattered], attempts: Attempts) -> Rejected:
-        """What is recorded of work items."""
-        ledgers = [one for item in items for one in item.ledgers]
-        return cls(ledgers, [one.rejects.attempt for one in items if one.rejects.size_bytes], attempts)
 
 
 def commit_rejects(
@@ -75,7 +69,7 @@ def write_rejected_files(
     receipt = [write_file(own, OVERLAPS, write_overlaps(plan, files))] if has_overlaps(plan) else []
     parts = [rejected.attempts.url(name) for name in rejected.files]
     return [
-        write_file(own, LEDGER, ledger.write_files_table(files)),
+        write_file(own, LEDGER, lambda file: file.writelines(ledger.write_files_table(files))),
         *receipt,
         write_rejects(own, plan, rejected.ledgers, parts),
     ]

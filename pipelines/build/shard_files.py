@@ -20,7 +20,7 @@ from tokcore_schemas.stage_manifests import CorpusAbout
 from tokcore_schemas.stage_table import STAGES
 
 OfShards = Manifest[Any, Any, Any, ShardFacts | CorpusAbout]
-Described = Sequence[tuple[StoredFile, ShardFacts | CorpusAbout]]
+Described = Collection[tuple[StoredFile, ShardFacts | CorpusAbout]]
 
 
 @dataclasses.dataclass(slots=True)
@@ -36,27 +36,31 @@ class SumOfShards:
     def of(cls, shards: Iterable[ShardRef]) -> SumOfShards:
         """Goes through the shards once."""
         found = cls()
-        for one in (shard.facts for shard in shards):
-            found.shards += 1
-            found.documents += one.documents
-            found.tokens += one.tokens
-            found.documents_of[one.split] += one.documents
+        for shard in shards:
+            found.add(shard.facts)
         return found
+
+    def add(self, one: ShardFacts) -> None:
+        """Take in a shard."""
+        self.shards += 1
+        self.documents += one.documents
+        self.tokens += one.tokens
+        self.documents_of[one.split] += one.documents
 
 
 def list_shard_files(
-    job: ShardJob[Any], shards: Iterable[ShardRef], about: CorpusAbout, more: Iterable[StoredFile] = ()
+    job: ShardJob[Any], shards: Collection[ShardRef], about: CorpusAbout, more: Iterable[StoredFile] = ()
 ) -> Described:
     """All files and what is said of each; those in which formats describe a folder are written here.
 
     about: what is said of these, and of more, which come last.
     """
-    shards = [*shards]
     indexes = [
         write_file(job.attempts, path, index.data, index.content_sha256)
         for path, index in write_folder_indexes(job.config.formats, shards, job.settings).items()
     ]
-    return [*_describe(shards, about, [*indexes, *more])]
+    last = [*indexes, *more]
+    return Afresh(lambda: _describe(shards, about, last))
 
 
 def _describe(

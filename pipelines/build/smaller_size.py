@@ -16,7 +16,7 @@ from tokcore.tokenizer.tokenizer_spec import FILE_NAME
 from tokcore_pipelines.build import ledger
 from tokcore_pipelines.build.commit import find_manifest
 from tokcore_pipelines.build.item_steps import apart_steps
-from tokcore_pipelines.build.shard_files import SumOfShards, list_shard_files
+from tokcore_pipelines.build.shard_files import list_shard_files
 from tokcore_pipelines.build.stage import BuildRun, Made, StageKey
 from tokcore_pipelines.build.token_count_table import read_token_counts, write_token_counts
 from tokcore_pipelines.run.task import Items, do_steps
@@ -24,8 +24,7 @@ from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.tokenizers import load_checked_spec
 from tokcore_pipelines.work.derived_shards import ShardSource
 from tokcore_pipelines.work.encode_job import EncodeJob
-from tokcore_pipelines.work.hashed_documents import add_up_hashed
-from tokcore_pipelines.work.language_totals import add_up_languages, refuse_many_partitions, sum_up_encoded
+from tokcore_pipelines.work.language_totals import refuse_many_partitions, sum_up_encoded
 from tokcore_pipelines.work.learn_model import Learned
 from tokcore_pipelines.work.make_jobs import make_special_tokens
 from tokcore_pipelines.work.result_keys import make_shuffled_key
@@ -125,10 +124,8 @@ def take_corpus_apart(
     with run.progress.stage(shown_as, size_bytes if job.config.shuffle is None else -1) as shown:
         taken = do_steps(run.find_executor(attempts), apart_steps(apart, pieces), attempts, shown.report)
     run.take_turn(attempts)
-    shards = [shard for part in taken for shard in part.shards]
-    refuse_many_partitions({shard.facts.partition for shard in shards}, run.config.shards.max_partitions)
-    held, hashed = SumOfShards.of(shards), add_up_hashed(part.hashed for part in taken)
-    tokens = add_up_languages(part.languages for part in taken)
+    refuse_many_partitions(taken.partitions, run.config.shards.max_partitions)
+    held, hashed, tokens = taken.held, taken.hashed, taken.languages
     languages = {
         lang: LanguageCounts(
             one.documents, one.text_bytes, 0, 0, one.pretokens, _count(tokens, lang), num_unknown=one.unknown or 0
@@ -136,16 +133,16 @@ def take_corpus_apart(
         for lang, one in larger.made.languages.items()
     }
     ledger.check_documents(before.records.documents, held.documents, held.tokens, languages, hashed.documents)
-    token_counts = write_token_counts(attempts, len(taken), num_tokens)
+    token_counts = write_token_counts(attempts, taken.pieces, num_tokens)
     totals = dataclasses.replace(
         before,
-        shards=len(shards),
+        shards=held.shards,
         tokens=num_tokens,
         documents_digest=hashed.digest,
         fingerprint=job.settings.fingerprint,
     )
     return Made(
-        list_shard_files(job, shards, CorpusAbout(before.records.documents, num_tokens), [token_counts]),
+        list_shard_files(job, taken.shards, CorpusAbout(before.records.documents, num_tokens), [token_counts]),
         totals,
         {lang: sum_up_encoded(one, job.unknown is not None) for lang, one in languages.items()},
     )

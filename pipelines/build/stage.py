@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Generic, cast
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, Generic, cast, get_args
 
 from tokcore import kernel
 from tokcore.errors import ConfigError, LedgerError, StageError, TokError
@@ -51,8 +51,10 @@ from tokcore_schemas.manifest import (
     Totals,
     compute_identity,
 )
+from tokcore_schemas.packed_entries import collect_entries
 from tokcore_schemas.refs import StoredFile
 from tokcore_schemas.run_json import RunFacts
+from tokcore_schemas.shard_entries import Afresh
 from tokcore_schemas.stage_table import BUILD, STAGES, get_stage
 
 
@@ -184,7 +186,8 @@ def run_stage(
         find_standing()  # a build that committed and is done holds no claim any more
         manifest = _publish_and_commit(run, key, made, attempts, started, shown)
     run.made.append(key.stage)
-    run.progress.note(f"{key.stage}: committed after {time.time() - started:.1f} s, {_say_in_words(run, manifest)}")
+    if run.progress.level > 0:
+        run.progress.note(f"{key.stage}: committed after {time.time() - started:.1f} s, {_say_in_words(run, manifest)}")
     return manifest
 
 
@@ -198,7 +201,7 @@ def _publish_and_commit(
 ) -> Manifest[Config, Totals, Language, About]:
     """Give the files of a claimed stage their final names, and create its manifest."""
     _require_inputs(run.output, key)
-    files = [file for stored, _ in made.files for file in stored.list_files()]
+    files = Afresh(lambda: (file for stored, _ in made.files for file in stored.list_files()))
     if urls.is_local(run.output):
         publish(attempts, get_folder(run.output, key.stage), files, on_file=shown.advance)
     else:
@@ -207,23 +210,30 @@ def _publish_and_commit(
     return commit(run.output, _make_manifest(key, made), facts, attempts.scratch)
 
 
-def _settle_objects(attempts: Attempts, files: Sequence[StoredFile]) -> None:
+def _settle_objects(attempts: Attempts, files: Iterable[StoredFile]) -> None:
     """Remove what other builds left among the objects of a claimed stage, which have their final names already.
 
     Raises StageError if one of them is gone; the next run makes it again. One listing says it all.
     """
     if attempts.stage == BUILD:  # its folder holds those of all stages, and its one file was just checked
         return
-    there = {path: its.size_bytes for path, its in storage.list_footprints(attempts.final_folder).items()}
-    lost = [file.path for file in files if there.get(file.path) != file.size_bytes]
-    if lost:
+    there = storage.list_footprints(attempts.final_folder)
+    is_named, lost, num_lost = bytearray(len(there)), "", 0
+    for file in files:
+        number = there.find_number(file.path)
+        if number is not None:
+            is_named[number] = 1
+        if number is None or there[file.path].size_bytes != file.size_bytes:
+            lost, num_lost = lost or file.path, num_lost + 1
+    if num_lost:
         storage.remove_tree(attempts.folder)
         raise StageError(
-            f"{redact(attempts.final_folder)}: {lost[0]} is gone, which this build wrote"
-            + (f", and {len(lost) - 1} more. " if len(lost) > 1 else ". ")
+            f"{redact(attempts.final_folder)}: {lost} is gone, which this build wrote"
+            + (f", and {num_lost - 1} more. " if num_lost > 1 else ". ")
             + "Run the command again to redo this stage"
         )
-    storage.remove_files(attempts.final_folder, sorted(there.keys() - {file.path for file in files} - {MANIFEST, RUN}))
+    strays = (path for path, named in zip(there, is_named, strict=True) if not named)
+    storage.remove_files(attempts.final_folder, [path for path in strays if path not in (MANIFEST, RUN)])
 
 
 def _say_in_words(run: BuildRun, manifest: AnyManifest) -> str:
@@ -252,12 +262,13 @@ def _require_inputs(output: str, key: StageKey[Any]) -> None:
 def _make_manifest(
     key: StageKey[Config], made: Made[Totals, Language, About]
 ) -> Manifest[Config, Totals, Language, About]:
-    manifest = Manifest(
+    entries = (FileEntry.of(file, about) for file, about in made.files)
+    manifest: Manifest[Config, Totals, Language, About] = Manifest(
         stage=key.stage,
         identity=key.identity,
         config=key.config,
         inputs=dict(key.inputs),
-        files=tuple(FileEntry.of(file, about) for file, about in made.files),
+        files=cast(Any, collect_entries(entries, get_args(get_stage(key.stage).manifest)[3])),
         totals=made.totals,
         languages=made.languages,
     )

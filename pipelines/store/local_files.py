@@ -10,7 +10,7 @@ import errno
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
@@ -95,12 +95,12 @@ def move_folder(source: Path, target: Path) -> None:
     sync_folder(source.parent)
 
 
-def create_exclusive(path: Path, data: bytes, scratch: Path) -> bool:
+def create_exclusive(path: Path, pieces: Iterable[bytes], scratch: Path) -> bool:
     """Creates a file with these bytes unless the name is taken; whether it did. scratch: where it gets its bytes."""
     descriptor, temporary = _make_name(scratch, lambda: tempfile.mkstemp(dir=scratch, prefix=f"{path.name}."))
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
+            file.writelines(pieces)
             file.flush()
             os.fchmod(file.fileno(), 0o644)
             _sync(file, path)

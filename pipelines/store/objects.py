@@ -10,7 +10,8 @@ import base64
 import contextlib
 import dataclasses
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tokcore.errors import StageError, list_causes
@@ -86,7 +87,7 @@ class NewObject:
         """Create the object. What went wrong is kept in failure: the name may be taken, or the answer lost."""
         try:
             if self._upload is None:
-                retry("write", self.url, lambda: create(self.url, bytes(self._waiting)))
+                retry("write", self.url, lambda: create(self.url, [bytes(self._waiting)]))
             else:
                 self._upload.close()
                 self._parts = getattr(self._upload, "parts", None) or ()
@@ -169,15 +170,30 @@ def write_once(url: str, skip_empty: bool = False) -> Iterator[NewObject]:
     reach("write.after_sync")
 
 
-def create(url: str, data: bytes) -> None:
-    """Create an object with these bytes. Raises FileExistsError if the name is taken, and what the library raises."""
+def create(url: str, pieces: Iterable[bytes]) -> None:
+    """Create an object with these bytes. Raises FileExistsError if the name is taken, and what the library raises.
+
+    No more of them than a part of an upload is held.
+    """
     system, path = open_file_system(url)
+    waiting, first, size_bytes = iter(pieces), [], 0
+    for some in waiting:
+        first.append(some)
+        size_bytes += len(some)
+        if size_bytes > BLOCK_BYTES:
+            break
+    data = b"".join(first)
     try:
         if len(data) <= BLOCK_BYTES:
             system.pipe_file(path, data, mode="create", **_find_checksums(url).told)
         else:
             new = NewObject(url)
-            new.write(data)
+            try:
+                for some in itertools.chain([data], waiting):
+                    new.write(some)
+            except BaseException:
+                new.discard()
+                raise
             new.close()
             if new.failure is not None:
                 raise new.failure

@@ -9,17 +9,18 @@ import contextlib
 import datetime
 import io
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
 from tokcore.errors import StageError
+from tokcore.files.canonical_json import hash_pieces
 from tokcore_pipelines.store import objects
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.store.listing import find_kind, list_everything_below
 from tokcore_pipelines.store.packed_listing import PackedListing
 from tokcore_pipelines.store.parallel_requests import run_at_once
 from tokcore_pipelines.store.pins import Footprint, find_version, stat
-from tokcore_pipelines.store.read_file import read_bytes
+from tokcore_pipelines.store.read_file import compute_sha256
 from tokcore_pipelines.store.redaction import redact
 from tokcore_pipelines.store.retries import retry
 from tokcore_pipelines.store.urls import find_scheme, is_object_store, open_file_system
@@ -70,8 +71,8 @@ def write_attempt(url: str) -> Iterator[BinaryIO]:
     reach("write.after_sync")
 
 
-def create_exclusive(url: str, data: bytes) -> bool:
-    """Creates an object with these bytes unless the name is taken; whether it did.
+def create_exclusive(url: str, write: Callable[[], Iterable[bytes]]) -> bool:
+    """Creates an object with these bytes unless the name is taken; whether it did. write: gives all of them each time.
 
     If an answer got lost on the way, the object is read: bytes equal to these are taken for ours.
     """
@@ -81,11 +82,11 @@ def create_exclusive(url: str, data: bytes) -> bool:
         nonlocal unsure
         try:
             reach("create.before_link")
-            objects.create(url, data)
+            objects.create(url, write())
             reach("create.after_link")
             return True
         except FileExistsError:
-            return unsure and read_bytes(url) == data
+            return unsure and compute_sha256(url) == hash_pieces(write())
         except Exception:
             unsure = True
             raise

@@ -19,7 +19,7 @@ import contextlib
 import itertools
 import os
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -145,7 +145,7 @@ def require_exclusive_creation(url: str) -> None:
     if is_local(url):
         return
     try:
-        if remote_files.create_exclusive(url, b"first") and remote_files.create_exclusive(url, b"second"):
+        if create_exclusive(url, b"first", "") and create_exclusive(url, b"second", ""):
             raise ConfigError(
                 f"{redact(url)}: the store creates an object although its name is taken, so two builds could overwrite "
                 f"each other. It must support conditional writes (If-None-Match); choose another build.output."
@@ -219,18 +219,20 @@ def require_inside(folder: str, path: str) -> None:
         raise StageError("a link to a place outside of the output")
 
 
-def create_exclusive(url: str, data: bytes, scratch: str) -> bool:
+def create_exclusive(url: str, data: bytes | Callable[[], Iterable[bytes]], scratch: str) -> bool:
     """Creates a file with these bytes unless the name is taken; whether it did. Of several racers exactly one did.
 
+    data: a function gives them in pieces, all of them each time it is called, and no more than a few are held.
     scratch: a folder of the same store; a process that is killed half-way leaves what it wrote there, not beside the
     file. Durable on return. If an answer got lost on the way, the file is read: bytes equal to these are taken for
     ours. A library that asks again by itself hides that it did: then only the bytes can tell whose the file is.
     """
     _, path = open_file_system(url)
+    write = data if callable(data) else lambda: [data]
     with name_errors("create", url):
         if is_local(url):
-            return local_files.create_exclusive(Path(path), data, get_local_path(scratch))
-        return remote_files.create_exclusive(url, data)
+            return local_files.create_exclusive(Path(path), write(), get_local_path(scratch))
+        return remote_files.create_exclusive(url, write)
 
 
 def replace_file(url: str, data: bytes, scratch: str) -> None:

@@ -6,8 +6,10 @@ A part is an interval of places. It is sorted in steps, each of which fits into 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -21,8 +23,9 @@ from tokcore_pipelines.work.scattered_runs import Scattered, join_scattered, rea
 from tokcore_pipelines.work.shard_attempt import EncodedDocuments
 from tokcore_pipelines.work.shard_streams import ShardStreams
 from tokcore_pipelines.work.token_count_runs import write_id_run
+from tokcore_schemas.packed_rows import PackedRows, Row
 from tokcore_schemas.plan import Plan
-from tokcore_schemas.refs import ItemScattered, PartGathered, ScatteredRun, ShufflePart
+from tokcore_schemas.refs import ItemScattered, PartGathered, RunRef, ScatteredRun, ShufflePart
 from tokcore_schemas.shuffle import SPAN, choose_num_buckets, get_heads, get_interval
 
 # Ids that are sorted at a time: 128 MB, and about as much again while they are put in order.
@@ -37,18 +40,57 @@ def make_part_key(part: int) -> str:
     return f"part-{part:05d}"
 
 
-def make_parts(items: Sequence[ItemScattered], num_parts: int, num_buckets: int, result_key: str) -> list[ShufflePart]:
-    """The parts of the second pass, each with the runs that hold its documents. result_key: of the shards."""
-    runs: dict[int, list[ScatteredRun]] = {}
-    for item in items:
+class DealtRuns:
+    """The runs of a first pass, by bucket: very many, so they are packed."""
+
+    def __init__(self) -> None:
+        self.tokens = 0  # in all of them
+        self._buckets: dict[int, PackedRows[ScatteredRun]] = {}
+
+    def add(self, item: ItemScattered) -> None:
+        """Take in the runs of the next work item."""
         for run in item.runs:
-            runs.setdefault(run.run.partition, []).append(run)
-    parts = []
-    for number in range(num_parts):
-        buckets = _find_buckets(number, num_parts, num_buckets)
-        own = tuple(run for bucket in buckets for run in runs.get(bucket, []))
-        parts.append(ShufflePart(number, num_parts, num_buckets, result_key, own))
-    return parts
+            self.tokens += run.tokens
+            self._buckets.setdefault(run.run.partition, PackedRows(_flatten, _build)).append(run)
+
+    def list_runs(self, bucket: int) -> Iterable[ScatteredRun]:
+        """Those of a bucket, in the order of work items."""
+        return self._buckets.get(bucket, ())
+
+
+def flatten_run(run: RunRef) -> Row:
+    """A run as JSON values: RunRef(*row) is equal to it."""
+    return [run.key, run.partition, run.attempt, run.offset, run.size_bytes, run.sha256]
+
+
+def _flatten(run: ScatteredRun) -> Row:
+    return [*flatten_run(run.run), run.documents, run.tokens]
+
+
+def _build(*row: Any) -> ScatteredRun:
+    return ScatteredRun(RunRef(*row[:-2]), *row[-2:])
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts of the second pass, each made when it is asked for, with the runs that hold its documents."""
+
+    num: int
+    num_buckets: int
+    result_key: str  # of the shards
+    runs: DealtRuns
+
+    def __len__(self) -> int:
+        return self.num
+
+    def __iter__(self) -> Iterator[ShufflePart]:
+        return map(self.make, range(self.num))
+
+    def make(self, number: int) -> ShufflePart:
+        """The part of that number."""
+        buckets = _find_buckets(number, self.num, self.num_buckets)
+        own = tuple(run for bucket in buckets for run in self.runs.list_runs(bucket))
+        return ShufflePart(number, self.num, self.num_buckets, self.result_key, own)
 
 
 def _find_buckets(number: int, num_parts: int, num_buckets: int) -> range:
@@ -106,8 +148,10 @@ def gather_again(job: EncodeJob, plan: Plan, number: int, num_parts: int, result
     """One part, made from the inputs alone: every work item is read, and what is not of the part is left out."""
     num_buckets = choose_num_buckets(plan.size_bytes)
     heads = get_interval(number, num_parts)
-    items = [scatter_item(job, num_buckets, plan.assignment(item), heads) for item in plan.items]
-    return gather_part(job, make_parts(items, num_parts, num_buckets, result_key)[number])
+    runs = DealtRuns()
+    for item in plan.items:
+        runs.add(scatter_item(job, num_buckets, plan.assignment(item), heads))
+    return gather_part(job, Parts(num_parts, num_buckets, result_key, runs).make(number))
 
 
 def _iterate_in_order(job: EncodeJob, part: ShufflePart) -> Iterator[Scattered]:

@@ -14,10 +14,8 @@ from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.parallel_requests import run_at_once
 from tokcore_pipelines.work.collected_results import list_groups, read_collected
 from tokcore_pipelines.work.count_item import make_item_key
-from tokcore_pipelines.work.language_totals import add_up_languages
 from tokcore_schemas.document import find_twins
 from tokcore_schemas.plan import Plan
-from tokcore_schemas.refs import ItemCounted, ItemEncoded, ItemScattered, LanguageCounts, PartGathered
 
 T = TypeVar("T")
 
@@ -60,18 +58,6 @@ def iterate_numbered(attempts: Attempts, num: int, cls: type[T], make_key: Calla
         found = run_at_once(lambda group: read_collected(attempts, make_key, group, cls), some)
         for group, results in zip(some, found, strict=True):
             yield from read_records(attempts, map(make_key, group), cls) if results is None else results
-
-
-def sum_up_languages(
-    items: Iterable[ItemEncoded | ItemScattered | PartGathered | ItemCounted],
-) -> dict[str, LanguageCounts]:
-    """The totals of each language over all work items, in the order of names.
-
-    Raises StageError for two languages whose names differ in case only.
-    """
-    totals = add_up_languages(item.languages for item in items)
-    refuse_twins(totals)
-    return totals
 
 
 def refuse_twins(languages: Collection[str]) -> None:

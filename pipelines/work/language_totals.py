@@ -16,9 +16,14 @@ def add_up_languages(counts: Iterable[Mapping[str, LanguageCounts]]) -> dict[str
     """The sums of each language, in the order of names."""
     totals: dict[str, LanguageCounts] = {}
     for one in counts:
-        for lang, more in one.items():
-            totals[lang] = totals[lang] + more if lang in totals else more
+        add_languages(totals, one)
     return dict(sorted(totals.items()))
+
+
+def add_languages(totals: dict[str, LanguageCounts], more: Mapping[str, LanguageCounts]) -> None:
+    """Add counts to those that are in totals, by name."""
+    for lang, counts in more.items():
+        totals[lang] = totals[lang] + counts if lang in totals else counts
 
 
 def sum_up_encoded(counts: LanguageCounts, has_unknown: bool) -> EncodedLanguage:

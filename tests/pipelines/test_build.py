@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import re
-from argparse import Namespace
 from collections import Counter
 from pathlib import Path
 
@@ -32,8 +31,7 @@ from tokcore.errors import ConfigError, LearnError, StageError
 from tokcore_pipelines.build.commit import find_manifest
 from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.store.urls import resolve
-from tokcore_pipelines.work.item_results import sum_up_languages
-from tokcore_schemas.refs import LanguageCounts
+from tokcore_pipelines.work.item_results import refuse_twins
 from tokcore_schemas.stage_table import COUNTS, PLAN, SHARDS, WHOLE
 
 
@@ -403,9 +401,8 @@ def test_no_files(tmp_path):
 
 def test_languages_that_differ_in_case_only():
     """Refused on every file system, so that a build that runs on one runs on all. A sample may not show it."""
-    items = [Namespace(languages={lang: LanguageCounts(1, 5)}) for lang in ("en", "de", "EN")]
     with pytest.raises(StageError, match=r"^languages 'EN' and 'en' differ in case only"):
-        sum_up_languages(items)
+        refuse_twins(("en", "de", "EN"))
 
 
 def test_two_sources_that_read_one_file_differently(tmp_path):

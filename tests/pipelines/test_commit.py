@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import functools
 import os
 import subprocess
 import sys
@@ -11,18 +12,22 @@ from pathlib import Path
 
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
-from support.builds import ROOT, build_file, run, small_corpus, tree
+from support.builds import ROOT, SETTINGS, build_file, run, small_corpus, tree
+from support.graphs import MIXED_AND_PACKED
 from support.manifests import MANIFESTS
 
 from tokcore.errors import ConfigError, StageError
+from tokcore_pipelines.build import stage
 from tokcore_pipelines.build.commit import commit, find_manifest
-from tokcore_pipelines.build.stage import write_file
+from tokcore_pipelines.build.stage import _settle_objects, write_file
 from tokcore_pipelines.check.gc import gc
 from tokcore_pipelines.check.verify import verify
 from tokcore_pipelines.store import retries, storage
 from tokcore_pipelines.store.attempts import Attempts, publish
 from tokcore_pipelines.store.crashpoints import watch
+from tokcore_schemas import packed_entries
 from tokcore_schemas.manifest import FileEntry
+from tokcore_schemas.packed_entries import collect_entries
 from tokcore_schemas.refs import StoredFile
 from tokcore_schemas.run_json import RunFacts
 from tokcore_schemas.stage_manifests import CountsManifest, TableAbout
@@ -41,10 +46,10 @@ def store(monkeypatch):
     MemoryFileSystem.store.clear()
 
 
-def write_one() -> StoredFile:
-    with ATTEMPTS.new_final("en.parquet") as new:
+def write_one(name: str = "en.parquet") -> StoredFile:
+    with ATTEMPTS.new_final(name) as new:
         new.file.write(b"rows" * 1000)
-    return new.stored("en.parquet")
+    return new.stored(name)
 
 
 def manifest(identity: str = "0" * 64, files: tuple[StoredFile, ...] = ()) -> CountsManifest:
@@ -124,6 +129,24 @@ def test_an_object_of_other_bytes_is_no_file_of_the_build(monkeypatch):
     assert not storage.exists(f"{OUTPUT}/counts/en.parquet")
     monkeypatch.undo()
     assert write_one().size_bytes == 4000
+
+
+def test_what_others_left_among_the_objects_goes_and_what_is_lost_is_named():
+    stored = [write_one(name) for name in ("ar.parquet", "en.parquet", "fr.parquet")]
+    for name in ("a", "em.parquet", "manifest.json", "run.json", "z/z"):
+        with storage.write_attempt(f"{OUTPUT}/counts/{name}") as file:
+            file.write(b"theirs")
+    _settle_objects(ATTEMPTS, stored)
+    kept = ["ar.parquet", "en.parquet", "fr.parquet", "manifest.json", "run.json"]
+    assert storage.list_tree(f"{OUTPUT}/counts") == kept
+    shorter = dataclasses.replace(stored[1], size_bytes=1)
+    gone = [dataclasses.replace(stored[0], path=f"{name}.parquet") for name in ("gone", "too")]
+    for lost, said in ((shorter, "en.parquet is gone, which this build wrote. R"), (gone[0], "gone.parquet is gone")):
+        with pytest.raises(StageError, match=said):
+            _settle_objects(ATTEMPTS, [stored[0], lost, stored[2]])
+    with pytest.raises(StageError, match=r"en.parquet is gone, which this build wrote, and 2 more. Run"):
+        _settle_objects(ATTEMPTS, [stored[0], shorter, *gone])
+    assert storage.list_tree(f"{OUTPUT}/counts") == kept
 
 
 def test_an_equal_object_that_is_there_counts_as_done_and_another_is_named():
@@ -236,6 +259,22 @@ def test_a_store_that_cannot_create_once_holds_no_output(tmp_path):
         ConfigError, match=r"build.output = hf://datasets/a/b: hf:// is for inputs only: .* s3, gs or az"
     ):
         run(build_file(tmp_path), "hf://datasets/a/b")
+
+
+def test_a_build_of_very_many_files_is_the_same_build(tmp_path, monkeypatch):
+    """Shuffled, mixed and packed: manifests that are written in pieces have the bytes of whole ones."""
+    small_corpus(tmp_path)
+    path = build_file(tmp_path, settings=f"{SETTINGS}{MIXED_AND_PACKED}")
+    whole = run(path, tmp_path / "whole")
+    monkeypatch.setattr(stage, "collect_entries", functools.partial(collect_entries, most=0))
+    monkeypatch.setattr(packed_entries, "_BLOCK_ENTRIES", 2)
+    assert run(path, tmp_path / "packed") == whole
+    assert manifests(tmp_path / "packed") == manifests(tmp_path / "whole")
+    assert verify(str(tmp_path / "packed")).problems == ()
+
+
+def manifests(output: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(output)): path.read_bytes() for path in output.rglob("manifest.json")}
 
 
 @pytest.mark.parametrize("same", [True, False])

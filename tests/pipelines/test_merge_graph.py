@@ -17,9 +17,9 @@ from tokcore.count.pretoken_rows import CountRows, list_rows, make_rows
 from tokcore.errors import LedgerError
 from tokcore_pipelines.run.engines.merge_graph import MergeToFew
 from tokcore_pipelines.store.attempts import Attempts
-from tokcore_pipelines.work.item_results import sum_up_languages
+from tokcore_pipelines.work.language_totals import add_up_languages
 from tokcore_pipelines.work.runs import read_section, write_section
-from tokcore_schemas.refs import ItemCounted, LanguageCounts, RunRef, StoredFile
+from tokcore_schemas.refs import LanguageCounts, RunRef
 
 tables = st.dictionaries(
     st.binary(min_size=1, max_size=3),
@@ -122,9 +122,7 @@ counts = st.builds(LanguageCounts, *[st.integers(0, 1 << 62) for _ in FIELDS])
 
 @given(st.lists(st.dictionaries(st.sampled_from(["de", "en", "ru"]), counts), max_size=8))
 def test_the_totals_of_languages_are_those_of_all_items(parts):
-    file = StoredFile("", "", 0, "", "")
-    items = [ItemCounted(i, (), part, (), {}, file) for i, part in enumerate(parts)]
-    totals = sum_up_languages(items)
+    totals = add_up_languages(parts)
     assert list(totals) == sorted({lang for part in parts for lang in part})
     for lang, total in totals.items():
         mine = [part[lang].values() for part in parts if lang in part]

@@ -18,7 +18,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from tokcore.errors import ConfigError, FormatError, StageError
-from tokcore_pipelines.store import local_files, retries, storage, urls
+from tokcore_pipelines.store import local_files, objects, retries, storage, urls
 from tokcore_pipelines.store.patterns import resolve_pattern
 from tokcore_pipelines.store.pins import find_version
 from tokcore_pipelines.store.redaction import redact
@@ -591,6 +591,19 @@ def test_create_exclusive(folder):
     assert storage.list_tree(folder) == ["sub/manifest.json"]
 
 
+@pytest.mark.parametrize("block_bytes", [1 << 24, 4], ids=["in one request", "in parts"])
+def test_a_file_is_created_from_pieces(folder, monkeypatch, block_bytes):
+    monkeypatch.setattr(objects, "BLOCK_BYTES", block_bytes)
+    url = f"{folder}/sub/manifest.json"
+    for pieces in ([], [b""], [b"", b"ab", b"", b"cdef", b"g"]):
+        storage.remove_file(url)
+        assert storage.create_exclusive(url, lambda pieces=pieces: iter(pieces), folder)
+        assert storage.read_bytes(url) == b"".join(pieces)
+    assert not storage.create_exclusive(url, lambda: iter([b"ot", b"her", b"s"]), folder)
+    assert storage.read_bytes(url) == b"abcdefg"
+    assert storage.list_tree(folder) == ["sub/manifest.json"]
+
+
 def test_what_is_not_finished_lies_apart(tmp_path):
     """A process killed while it creates a manifest leaves nothing beside it, which verify would call an extra file."""
     script = (
@@ -624,8 +637,9 @@ def test_create_exclusive_has_one_winner(tmp_path):
         assert storage.read_bytes(url) == b"%d" % winner * 1000
 
 
+@pytest.mark.parametrize("data", [b"mine", lambda: iter([b"mi", b"ne"])], ids=["whole", "in pieces"])
 @pytest.mark.parametrize(("ours", "expected"), [(b"mine", True), (b"theirs", False)])
-def test_a_lost_answer_is_looked_up(monkeypatch, ours, expected):
+def test_a_lost_answer_is_looked_up(monkeypatch, ours, expected, data):
     """The store created the file, but we saw a time-out, and then that the name is taken."""
 
     class Store(MemoryFileSystem):
@@ -637,7 +651,7 @@ def test_a_lost_answer_is_looked_up(monkeypatch, ours, expected):
 
     monkeypatch.setattr(fsspec, "filesystem", lambda *_, **__: Store())
     try:
-        assert storage.create_exclusive("memory://manifest", b"mine", "memory://") is expected
+        assert storage.create_exclusive("memory://manifest", data, "memory://") is expected
         assert storage.read_bytes("memory://manifest") == ours
     finally:
         MemoryFileSystem.store.clear()

@@ -70,6 +70,7 @@ ITEM_BYTES, RANGE_BYTES = (
     130,
     90,
 )  # of the driver's memory, for an item and for an input range, while it adds up records
+SHARD_BYTES = 150  # of it for a shard, from its record to the manifest, beside what waits in a file
 LEARNER_BYTES = 106  # of memory for each unique pre-token, by BPE, if all are in memory
 
 # Learning in rounds: README.md says how these were measured.
@@ -101,6 +102,7 @@ MIX = "world"  # where the table needs one
 
 # Assumed.
 FILE_BYTES = 10**7  # of text
+TARGET_TOKENS, TEXT_PER_TOKEN = 10**7, 4  # of a shard; bytes
 REQUESTS_PER_ITEM = 12  # of a store: the input, runs, rejects, records, shards
 PRICE_PER_MILLION_REQUESTS = 2.5  # between that of reading and that of writing
 
@@ -219,6 +221,8 @@ class Need(NamedTuple):
     plan_bytes: int
     driver_s: float  # to read what workers recorded of counts
     driver_bytes: int  # beside the plan
+    shards: int
+    shard_bytes: int  # beside the plan, to add up what was encoded, and to write the manifest of the shards
     learner_bytes: int
     rows: float  # that are learned from
     text_hours: float  # of cores, to count and to encode the text
@@ -232,6 +236,7 @@ class Need(NamedTuple):
     def find_breaks(self, in_rounds: bool = True) -> list[str]:
         """What does not fit, by name. in_rounds: whether rows may be learned from in rounds."""
         held = {"planning": self.plan_bytes, "records of items": self.driver_bytes + self.plan_bytes}
+        held["shards"] = self.shard_bytes + self.plan_bytes
         breaks = [name for name, size in held.items() if size > MEMORY["driver"]]
         if self.driver_s > MAX_DRIVER_S:
             breaks.append("time for records")
@@ -252,6 +257,8 @@ def estimate(
     items = max(1, text_bytes // (planned.text_bytes // planned.items), 2 * files // MAX_RUN_FILES)
     ranges = choose_num_ranges(text_bytes // 4)
     item_bytes = text_bytes / items
+    # An item ends its shards, one of each split.
+    shards = items * (1 + max(1, int(item_bytes / TEXT_PER_TOKEN / TARGET_TOKENS)))
     in_item = count_rows(mix, item_bytes, num_languages)
     run_bytes = int(items * in_item * RUN_BYTES)
     levels = list_levels(items)
@@ -285,6 +292,8 @@ def estimate(
         planned.peak_bytes * files // planned.files,
         items * (RECORD_S[0] + RECORD_S[1] * num_languages),
         items * ITEM_BYTES + files * RANGE_BYTES,
+        shards,
+        files * RANGE_BYTES + shards * SHARD_BYTES,
         int(total * LEARNER_BYTES),
         total,
         (text_bytes / 1e6 * (1 / COUNT_MB_S + 1 / ENCODE_MB_S) + 2 * files * FILE_S) / 3600,
@@ -400,6 +409,8 @@ def print_sizes(planned: Planned, price_per_core_hour: float) -> None:
             "planning, minutes": [f"{need.plan_s / 60:,.1f}" for need in needs],
             "driver: planning, GB": [f"{need.plan_bytes / 1e9:,.1f}" for need in needs],
             "driver: records of counts, GB": [f"{need.driver_bytes / 1e9:,.1f}" for need in needs],
+            "shards, millions": [f"{need.shards / 1e6:,.1f}" for need in needs],
+            "driver: shards and their manifest, GB": [f"{need.shard_bytes / 1e9:,.1f}" for need in needs],
             "driver: reading these, hours": [f"{need.driver_s / 3600:,.1f}" for need in needs],
             "learner, all in memory, GB": [f"{need.learner_bytes / 1e9:,.0f}" for need in needs],
             "rows, billions": [f"{need.rows / 1e9:,.1f}" for need in needs],

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import random
 import tempfile
 import tracemalloc
+from types import SimpleNamespace
+from typing import Any, cast, get_args
 
 import numpy as np
 import pytest
@@ -15,6 +18,7 @@ from scale.simulate import (
     MEMORY,
     RANGE_BYTES,
     ROUND_ROW_BYTES,
+    SHARD_BYTES,
     SIZES,
     Planned,
     choose_hosts,
@@ -25,15 +29,36 @@ from scale.simulate import (
     measure_elsewhere,
     simulate_rounds,
 )
+from support.manifests import MANIFESTS
 
 from tokcore.count.pretoken_rows import CountRows, Counts
+from tokcore.formats.shard_facts import ShardFacts
 from tokcore.learn.rounds import MergesSoFar, Round, divide_memory, learn_in_rounds
 from tokcore.text.texts import Texts, make_texts_from_strings
 from tokcore_pipelines.build.counted_items import add_up_items
+from tokcore_pipelines.build.encoded_items import IdMerges, ReadItems, WrittenShards
+from tokcore_pipelines.build.shard_files import list_shard_files
 from tokcore_pipelines.work.key_ranges import MAX_RANGES
 from tokcore_pipelines.work.learn_from_disk import spill
 from tokcore_pipelines.work.merge_tree import FAN_IN
-from tokcore_schemas.refs import ItemCounted, LanguageCounts, RangeLedger, RunFile, RunRef, StoredFile, pack_runs
+from tokcore_schemas import spooled_blocks
+from tokcore_schemas.manifest import FileEntry
+from tokcore_schemas.packed_entries import collect_entries
+from tokcore_schemas.refs import (
+    HashedDocuments,
+    ItemCounted,
+    ItemEncoded,
+    LanguageCounts,
+    RangeLedger,
+    RunFile,
+    RunRef,
+    ShardRef,
+    StoredFile,
+    pack_runs,
+    spell_shard_name,
+)
+from tokcore_schemas.stage_manifests import CorpusAbout
+from tokcore_schemas.stage_table import SHARDS
 
 
 @pytest.fixture(scope="module")
@@ -90,12 +115,69 @@ def _make_item(number: int, num_languages: int, runs: RunFile, chance: random.Ra
     return ItemCounted(number, ledgers, languages, (runs,), {}, rejects)
 
 
+def test_shards_take_no_more_memory_than_simulated(monkeypatch):
+    """From the records of the encode stage to the last byte of the manifest. Objects would take 4 kB of each."""
+    monkeypatch.setattr(spooled_blocks, "HELD_BYTES", 1 << 18)  # as of very many, most wait in a file
+    grown = _measure_shards(18_000) - _measure_shards(10_000)
+    assert 0 < grown / 8000 <= SHARD_BYTES <= 300
+
+
+def _measure_shards(num: int) -> int:
+    """The most bytes that are held while so many work items of a shard and a range each become a manifest."""
+    chance = random.Random(num)
+    tracemalloc.start()
+    read, written, merges = ReadItems(), WrittenShards(), IdMerges(num)
+    for item in (_make_encoded(number, chance) for number in range(num)):
+        written.add(read.add(item))
+        merges.add(item.token_counts)
+    job = cast("Any", SimpleNamespace(config=SimpleNamespace(formats=("arrow",)), settings=None))
+    listed = list_shard_files(job, written.shards, CorpusAbout(num, num))
+    files = collect_entries((FileEntry.of(*one) for one in listed), get_args(SHARDS.manifest)[3])
+    made = dataclasses.replace(MANIFESTS["shards"], files=cast("Any", files))
+    size_bytes = sum(map(len, made.write()))
+    made.as_input()
+    held = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert size_bytes > 300 * num
+    assert (len(files), written.held.shards, sum(len(one.runs) for one in merges)) == (num, num, num)
+    return held
+
+
+def _make_encoded(number: int, chance: random.Random) -> ItemEncoded:
+    name, key, sha256 = spell_shard_name("train", number, 0), f"{chance.getrandbits(48):012x}", _make_sha256(chance)
+    path = f"arrow/{name}-{key}.arrow"
+    facts = ShardFacts(name, number, "", "train", chance.randrange(10**5), 10**7 + chance.randrange(10**4), 65535, key)
+    file = StoredFile(
+        path, f"{path}.{chance.getrandbits(48):012x}", chance.randrange(10**7), _make_sha256(chance), sha256
+    )
+    size_bytes = chance.randrange(10**7)
+    ledger = RangeLedger(number, 0, size_bytes, size_bytes, 100, 90, chance.randrange(10**8), {"no_text": 10}, "")
+    ids = RunRef("", 0, f"item-{number:05d}.ids.{chance.getrandbits(48):012x}", 0, 10**5, _make_sha256(chance))
+    rejects = StoredFile("", f"item-{number:05d}.rejects.{chance.getrandbits(48):012x}", 1000, sha256, sha256)
+    return ItemEncoded(
+        number,
+        (ledger,),
+        {"en": LanguageCounts(90, size_bytes, num_tokens=facts.tokens)},
+        (ShardRef(facts, sha256, (file,)),),
+        HashedDocuments(90, chance.randbytes(384).hex()),
+        ids,
+        {},
+        rejects,
+    )
+
+
+def _make_sha256(chance: random.Random) -> str:
+    return chance.randbytes(32).hex()
+
+
 def test_what_breaks_first(planned):
     needs = {name: estimate(size, planned) for name, size in SIZES.items()}
     assert needs["1 TB"].items < needs["100 TB"].items < needs["10 PB"].items
     for need in needs.values():
         assert need.references == need.items * need.ranges  # whatever the languages
-    assert needs["100 TB"].plan_bytes + needs["100 TB"].driver_bytes < MEMORY["driver"]
+    driver = needs["100 TB"]
+    assert driver.plan_bytes + max(driver.driver_bytes, driver.shard_bytes) < MEMORY["driver"]
+    assert needs["100 TB"].shards >= 10**7 / 2
     assert "planning" in needs["10 PB"].find_breaks()
     size, breaks = find_first_break(planned, in_rounds=False)
     assert breaks == ["learning in memory"]

@@ -65,6 +65,7 @@ def build(folder: Path, name: str, files: int, languages: int, formats: list[str
         path.parent.mkdir(parents=True, exist_ok=True)
         os.link(first, path)
     told = _BUILD.format(folder=folder, name=name, size_bytes=len(lines), formats=json.dumps(formats)) + settings
+    (folder / f"{name}.toml").write_text(told)
     Build(parse_config(told, f"{folder}/{name}.toml"), _HERE, progress=StageProgress(-1)).run()
     return folder / name
 

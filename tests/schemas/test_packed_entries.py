@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import pickle
 import random
+from typing import get_args
 
 import pytest
 from support.manifests import MANIFESTS
 
 from tokcore.errors import FormatError
-from tokcore_schemas import packed_entries
-from tokcore_schemas.packed_entries import PackedEntries
+from tokcore_schemas import spooled_blocks
+from tokcore_schemas.packed_entries import PackedEntries, collect_entries
 from tokcore_schemas.stage_table import SHARDS, get_stage, parse_manifest
 
 OF_SHARDS = MANIFESTS["shards"]
@@ -27,7 +28,7 @@ def make(num: int):
 @pytest.mark.parametrize("held_bytes", [1 << 24, 1], ids=["in memory", "in a file"])
 @pytest.mark.parametrize("made", [*MANIFESTS.values(), make(10_500)], ids=[*MANIFESTS, "many"])
 def test_packed_or_not_it_is_the_same(monkeypatch, made, held_bytes):
-    monkeypatch.setattr(packed_entries, "_HELD_BYTES", held_bytes)
+    monkeypatch.setattr(spooled_blocks, "HELD_BYTES", held_bytes)
     data = made.to_bytes()
     packed = parse_manifest(data, "m", get_stage(made.stage), 0)
     assert isinstance(packed.files, PackedEntries)
@@ -47,6 +48,30 @@ def test_packed_or_not_it_is_the_same(monkeypatch, made, held_bytes):
 
 def parse_again(data, made):
     return parse_manifest(data, "m", get_stage(made.stage), 0)
+
+
+@pytest.mark.parametrize("held_bytes", [1 << 24, 1], ids=["in memory", "in a file"])
+@pytest.mark.parametrize("num", [0, 1, 511, 512, 513, 1536, 10_001])
+def test_entries_that_are_packed_as_they_come_are_those_of_a_whole_manifest(monkeypatch, num, held_bytes):
+    """At every border: of what is packed together, and of what has a tree of its own."""
+    monkeypatch.setattr(spooled_blocks, "HELD_BYTES", held_bytes)
+    made = make(num)
+    collected = collect_entries(iter(made.files), get_args(SHARDS.manifest)[3], most=0)
+    assert isinstance(collected, PackedEntries)
+    packed = dataclasses.replace(made, files=collected)
+    assert packed == made
+    assert packed.to_bytes() == b"".join(packed.write()) == made.to_bytes()
+    assert packed.as_input() == made.as_input() == packed.as_input()
+    assert packed.list_parts() == made.list_parts()
+    assert len(collected) == len(made.files)
+
+
+def test_few_entries_stay_as_they_are():
+    files = make(8).files
+    about = get_args(SHARDS.manifest)[3]
+    assert collect_entries(iter(files), about, most=len(files)) == files
+    assert type(collect_entries(iter(files), about, most=len(files))) is tuple
+    assert isinstance(collect_entries(iter(files), about, most=len(files) - 1), PackedEntries)
 
 
 def test_one_that_differs_is_not_equal():

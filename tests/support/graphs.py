@@ -26,6 +26,7 @@ from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.watch.stream_steps import StreamSteps
 from tokcore_pipelines.work.count_item import CountJob
 from tokcore_pipelines.work.encode_job import EncodeJob
+from tokcore_pipelines.work.gather_part import DealtRuns
 from tokcore_pipelines.work.learn_on_worker import LearnJob
 from tokcore_pipelines.work.make_jobs import make_count_job, make_encode_job
 from tokcore_schemas import Document
@@ -60,7 +61,7 @@ def make_tasks(stage: str, attempts: Attempts, plan: Plan, parts: list[str]) -> 
         "count": lambda: count_steps(plan, count_job),
         "encode": lambda: encode_steps(plan, encode_job),
         "scatter": lambda: scatter_steps(plan, encode_job),
-        "gather": lambda: gather_steps(plan, encode_job, (), 1 << 20),
+        "gather": lambda: gather_steps(plan, encode_job, DealtRuns(), 1 << 20),
     }
     return make_graph(next(steps[stage]()), attempts, parts)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import Any, Protocol
 
@@ -58,6 +58,18 @@ def hash_sha256(data: bytes | memoryview) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def hash_pieces(pieces: Iterable[bytes]) -> str:
+    """As hash_sha256, of data in pieces.
+
+    >>> hash_pieces([b"a", b"b"]) == hash_sha256(b"ab")
+    True
+    """
+    hasher = hashlib.sha256()
+    for some in pieces:
+        hasher.update(some)
+    return hasher.hexdigest()
+
+
 def write_canonical_json(value: Any) -> bytes:
     """The one byte form of a value of dicts with str keys, lists, str, int, bool, None and Written.
 
@@ -89,11 +101,14 @@ def write_canonical_lines(values: Iterable[Any]) -> bytes:
     >>> write_canonical_lines([{"a": 1}, {"b": 2}])
     b'{"a":1}\\n{"b":2}\\n'
     """
-    lines = bytearray()
+    return b"".join(list_canonical_lines(values))
+
+
+def list_canonical_lines(values: Iterable[Any]) -> Iterator[bytes]:
+    """As write_canonical_lines, some lines at a time."""
     waiting = iter(values)
     while some := list(islice(waiting, _LINES)):  # each line alone would take 4 kB while it is held
-        lines += _write_plain_lines(some) or b"".join(map(write_canonical_json, some))
-    return bytes(lines)
+        yield _write_plain_lines(some) or b"".join(map(write_canonical_json, some))
 
 
 def _write_plain_lines(values: list[Any]) -> bytes | None:
@@ -139,6 +154,11 @@ class Sha256Writer:
         self._hash.update(data)
         self.size_bytes += memoryview(data).nbytes
         return self._file.write(data)
+
+    def writelines(self, pieces: Iterable[bytes]) -> None:
+        """Write these one after the other, as open files do."""
+        for some in pieces:
+            self.write(some)
 
     @property
     def sha256(self) -> str:
