@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -24,26 +24,23 @@ _BETWEEN = b'},{"about":'
 _BLOCK_BYTES = 1 << 18  # of JSON, read together: more would not stay in a processor's cache
 
 
-class CutManifest(NamedTuple):
-    """A manifest as JSON has it, its files apart."""
+def read_head(chunks: Iterable[bytes]) -> dict[str, Any]:
+    """A manifest with no files, as JSON has it. chunks: what tokcore wrote, which is not checked, of any lengths.
 
-    head: dict[str, Any]  # with no files
-    files: Iterator[dict[str, Any]]  # in their order, read as they are asked for
-
-
-def cut_manifest(data: bytes, block_bytes: int = _BLOCK_BYTES) -> CutManifest:
-    """The parts of a manifest. data: what tokcore wrote, which is not checked. block_bytes: are read together.
-
-    >>> made = cut_manifest(b'{"config":{},"files":[{"about":{},"path":"a"}],"format":"tokcore-manifest","totals":{}}')
-    >>> made.head["totals"], [*made.files]
+    >>> made = b'{"config":{},"files":[{"about":{},"path":"a"}],"format":"tokcore-manifest","totals":{}}'
+    >>> read_head([made])["totals"], [*read_files([made])]
     ({}, [{'about': {}, 'path': 'a'}])
     """
-    if (found := _BEGIN.search(data)) is None:
-        raise ValueError("not a manifest: it has no files")
-    begin, end = found.end(), data.rindex(_END)
-    chunks = (data[at : min(end, at + _BLOCK_BYTES)] for at in range(begin, end, _BLOCK_BYTES))
-    files = (entry for block in _cut_blocks(chunks, block_bytes) for entry in orjson.loads(b"[%b]" % block))
-    return CutManifest(orjson.loads(data[:begin] + data[end:]), files)
+    stream = ManifestStream(chunks)
+    stream.skip()
+    head: dict[str, Any] = orjson.loads(stream.before + stream.after)
+    return head
+
+
+def read_files(chunks: Iterable[bytes], block_bytes: int = _BLOCK_BYTES) -> Iterator[dict[str, Any]]:
+    """The files of a manifest, in their order, read as they are asked for. block_bytes: are read together."""
+    blocks = ManifestStream(chunks).cut(block_bytes)
+    return (entry for block in blocks for entry in orjson.loads(b"[%b]" % block))
 
 
 class ManifestStream:
@@ -61,6 +58,11 @@ class ManifestStream:
     def cut(self, block_bytes: int = _BLOCK_BYTES) -> Iterator[bytes]:
         """JSON of the files in blocks, without the commas between these. Raises ValueError if they do not end."""
         return _cut_blocks(self._read_files(), block_bytes)
+
+    def skip(self) -> None:
+        """Read on to the end, without the files. Raises ValueError if they do not end."""
+        for _ in self._read_files():
+            pass
 
     def _read_files(self) -> Iterator[bytes]:
         data, most = self._rest, len(_END) - 1  # bytes that may be the beginning of the end

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from tokcore.errors import FormatError
-from tokcore.files.canonical_json import hash_sha256
 from tokcore.tokenizer.tokenizer_spec import TokenizerSpec
 from tokcore_pipelines.build.commit import find_manifest, get_manifest_url, read_run_facts
 from tokcore_pipelines.build.missing_files import require_files, require_sizes
@@ -22,9 +21,10 @@ from tokcore_pipelines.build.plan_corpus import make_plan_key
 from tokcore_pipelines.build.stage import StageKey
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.attempts import FOLDER
+from tokcore_pipelines.store.manifests import ManifestFile, find_manifest_file
 from tokcore_pipelines.store.parallel_requests import run_at_once
 from tokcore_schemas.config import BuildConfig
-from tokcore_schemas.cut_manifest import cut_manifest
+from tokcore_schemas.cut_manifest import read_files
 from tokcore_schemas.plan import Plan
 from tokcore_schemas.stage_manifests import BuildManifest, ImportedConfig
 from tokcore_schemas.stage_table import BUILD, PLAN, TOKENIZER, WHOLE
@@ -53,9 +53,9 @@ def find_finished(
     if found is None:
         return None
     require_files(output, found.build)
-    for stage, data in found.stages.items():
-        if len(data) <= MOST_BYTES:
-            require_sizes(output, stage, _list_sizes(cut_manifest(data).files))
+    for stage, made in found.stages.items():
+        if made.size_bytes <= MOST_BYTES:
+            require_sizes(output, stage, _list_sizes(read_files(made.read())))
     return found.build
 
 
@@ -74,7 +74,7 @@ def is_finished(output: str, config: BuildConfig, imported: TokenizerSpec | None
 
 class _Recognized(NamedTuple):
     build: BuildManifest
-    stages: Mapping[str, bytes]  # their manifests as they are stored
+    stages: Mapping[str, ManifestFile]
 
 
 def _recognize(
@@ -98,12 +98,12 @@ def _recognize(
     return _Recognized(build, stages)
 
 
-def _read_stages(output: str, build: BuildManifest) -> dict[str, bytes]:
+def _read_stages(output: str, build: BuildManifest) -> dict[str, ManifestFile]:
     """Stage -> its manifest as it is stored; empty unless all of them are those that the build names."""
     stages = [*build.inputs]
-    found = run_at_once(lambda stage: storage.read_if_there(get_manifest_url(output, stage)), stages)
-    read = {stage: data for stage, data in zip(stages, found, strict=True) if data is not None}
-    as_named = [stage in read and hash_sha256(read[stage]) == build.inputs[stage].sha256 for stage in stages]
+    found = run_at_once(lambda stage: find_manifest_file(get_manifest_url(output, stage)), stages)
+    read = {stage: file for stage, file in zip(stages, found, strict=True) if file is not None}
+    as_named = [stage in read and read[stage].sha256 == build.inputs[stage].sha256 for stage in stages]
     return read if all(as_named) else {}
 
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tokcore.errors import ConfigError, FormatError
-from tokcore.files.canonical_json import hash_sha256
 from tokcore.formats.shard_facts import ShardFacts
 from tokcore_pipelines.build.commit import find_manifest, get_manifest_url, require_manifest
 from tokcore_pipelines.build.read_log import is_updated, locate_part, read_log
 from tokcore_pipelines.local.terminal import format_count
 from tokcore_pipelines.store import storage, urls
+from tokcore_pipelines.store.manifests import find_manifest_file
 from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.commit_log import OWN
-from tokcore_schemas.cut_manifest import cut_manifest
+from tokcore_schemas.cut_manifest import read_files, read_head
 from tokcore_schemas.manifest import AnyManifest
 from tokcore_schemas.stage_table import SHARDS, STAGES, WHOLE, Stage
 
@@ -64,11 +64,11 @@ def list_shards(output: str, most: int | None = None) -> ListedShards:
     output, stage = find_stage(output)
     if urls.is_local(url) and not storage.exists(get_manifest_url(output, stage.name)):
         _refuse_shards_alone(url)
-    made = cut_manifest(_read_manifest(output, stage))
-    totals = made.head["totals"]
+    read = _find_manifest(output, stage)
+    totals = read_head(read())["totals"]
     held = totals.get("records", totals)
     documents, tokens = totals.get("rows", held["documents"]), totals["tokens"] + totals.get("padding", 0)
-    listed = _group_files(made.files)
+    listed = _group_files(read_files(read()))
     shards = [*itertools.islice(listed, most)]
     partitions = _sum_up_partitions(itertools.chain(shards, listed)) if "partition" in (shards or [{}])[0] else {}
     return ListedShards(shards, totals["shards"], documents, tokens, partitions)
@@ -110,18 +110,18 @@ def _group_files(files: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         }
 
 
-def _read_manifest(output: str, stage: Stage[Any]) -> bytes:
-    """The manifest of a stage as it is stored.
+def _find_manifest(output: str, stage: Stage[Any]) -> Callable[[], Iterable[bytes]]:
+    """What gives the manifest of a stage as it is stored, in parts.
 
     If the manifest of the build has its hash, it is what tokcore wrote, and need not be checked field by field: there
     may be very many.
     """
-    data, build = storage.read_if_there(get_manifest_url(output, stage.name)), find_manifest(output, WHOLE)
+    found, build = find_manifest_file(get_manifest_url(output, stage.name)), find_manifest(output, WHOLE)
     named = build.inputs.get(stage.name) if build is not None else None
-    if data is None or named is None or hash_sha256(data) != named.sha256:
+    if found is None or named is None or found.sha256 != named.sha256:
         made: AnyManifest = require_manifest(output, stage, "build")
-        return made.to_bytes()
-    return data
+        return made.write
+    return found.read_unchecked
 
 
 def list_shards_at(output: Output, most: int | None = None) -> ListedShards:

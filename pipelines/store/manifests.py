@@ -27,6 +27,7 @@ class ManifestFile:
 
     url: str
     sha256: str
+    size_bytes: int
     data: bytes | None = dataclasses.field(compare=False)  # None: it is long, and read again when it is parsed
 
     def parse(self, stage: Stage[Made]) -> Made:
@@ -34,14 +35,22 @@ class ManifestFile:
         return cast(Made, _parse(self, stage))
 
     def read(self) -> Iterator[bytes]:
-        """All of a long one, in parts."""
+        """All of it; of a long one in parts. Raises StageError, at the end, if it was replaced."""
         hasher = hashlib.sha256()
-        with storage.open_read(self.url) as file:
-            while some := file.read(_BLOCK_BYTES):
-                hasher.update(some)
-                yield some
+        for some in self.read_unchecked():
+            hasher.update(some)
+            yield some
         if hasher.hexdigest() != self.sha256:
             raise StageError(f"{redact(self.url)}: was replaced while it was read. Run the command again.")
+
+    def read_unchecked(self) -> Iterator[bytes]:
+        """As read, but of what is there by now: for who does not read to the end."""
+        if self.data is not None:
+            yield self.data
+            return
+        with storage.open_read(self.url) as file:
+            while some := file.read(_BLOCK_BYTES):
+                yield some
 
 
 def find_manifest_file(url: str, is_long: bool = False) -> ManifestFile | None:
@@ -51,17 +60,18 @@ def find_manifest_file(url: str, is_long: bool = False) -> ManifestFile | None:
     """
     if not is_long and not urls.is_local(url):
         data = storage.read_if_there(url)
-        return None if data is None else ManifestFile(url, hash_sha256(data), data)
+        return None if data is None else ManifestFile(url, hash_sha256(data), len(data), data)
     if (opened := storage.open_if_there(url)) is None:
         return None
     with opened as file:
         if file.size() < PACKED_BYTES:
             data = file.read()
-            return ManifestFile(url, hash_sha256(data), data)
-        hasher = hashlib.sha256()
+            return ManifestFile(url, hash_sha256(data), len(data), data)
+        hasher, size_bytes = hashlib.sha256(), 0
         while some := file.read(_BLOCK_BYTES):
             hasher.update(some)
-    return ManifestFile(url, hasher.hexdigest(), None)
+            size_bytes += len(some)
+    return ManifestFile(url, hasher.hexdigest(), size_bytes, None)
 
 
 # A build reads each of its manifests often, in case another build has changed it.

@@ -14,7 +14,7 @@ DEFECTS = (
     Defect(
         "files-of-settings",
         "the files of a manifest begin where its settings list some of theirs",
-        "cut_manifest",
+        "ManifestStream.__init__",
         "(found := _BEGIN.search(data)) is None",
         "(found := re.search(rb'\"files\":\\[', data)) is None",
         in_tests("schemas/test_cut_manifest.py::test_files_of_settings_are_not_those_of_the_manifest"),
