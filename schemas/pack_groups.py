@@ -8,7 +8,7 @@ read.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from tokcore.train.packing import WINDOW_DOCUMENTS
 from tokcore_schemas.gaps import Gaps, StreamKey
@@ -27,12 +27,16 @@ def list_streams(shards: Sequence[ShardRef], gaps: Collection[StreamKey] = ()) -
     return dict(sorted(streams.items()))
 
 
-def list_groups(shards: Sequence[ShardRef], config: PackedConfig, gaps: Sequence[Gaps] = ()) -> tuple[PackGroup, ...]:
+def list_groups(shards: Iterable[ShardRef], config: PackedConfig, gaps: Sequence[Gaps] = ()) -> tuple[PackGroup, ...]:
     """All groups, numbered over all streams. gaps: documents that were removed, and whose place is kept."""
     groups: list[PackGroup] = []
     of = {one.stream: one for one in gaps}
-    for (folder, split), own in list_streams(shards, of).items():
-        documents, tokens = (sum(getattr(one.facts, name) for one in own) for name in ("documents", "tokens"))
+    sums = dict.fromkeys(of, (0, 0))
+    for facts in (shard.facts for shard in shards):
+        stream = facts.folder, facts.split
+        documents, tokens = sums.get(stream, (0, 0))
+        sums[stream] = documents + facts.documents, tokens + facts.tokens
+    for (folder, split), (documents, tokens) in sorted(sums.items()):
         if (gone := of.get((folder, split))) is not None:
             documents, tokens = documents + len(gone.documents), tokens + sum(gone.lengths)
         if not documents:

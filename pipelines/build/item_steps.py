@@ -17,7 +17,7 @@ from tokcore_pipelines.work.encode_item import find_or_encode_item
 from tokcore_pipelines.work.encode_job import EncodeJob
 from tokcore_pipelines.work.gather_beside import gather_beside
 from tokcore_pipelines.work.gather_part import DealtRuns, Parts, gather_part, make_part_key
-from tokcore_pipelines.work.item_results import iterate_numbered, read_records
+from tokcore_pipelines.work.item_results import iterate_alone, iterate_numbered, read_records
 from tokcore_pipelines.work.key_ranges import find_ranges, note_sample, require_ranges
 from tokcore_pipelines.work.language_totals import refuse_many_languages
 from tokcore_pipelines.work.measure_items import sum_up_item
@@ -150,7 +150,7 @@ def _survey_steps(job: EncodeJob) -> StepsOf[int]:
     facts = find_before(job.attempts).facts
     parts = [PartToSurvey(number) for number in range(facts.num_parts)]
     yield Step("survey", survey_part, (job,), parts, name_by_number(make_surveyed_key))
-    surveyed = iterate_numbered(job.attempts, facts.num_parts, PartSurveyed, make_surveyed_key)
+    surveyed = iterate_alone(job.attempts, facts.num_parts, PartSurveyed, make_surveyed_key)
     return facts.num_tokens - sum(shard.leaving_tokens for part in surveyed for shard in part.shards)
 
 

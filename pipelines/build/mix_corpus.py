@@ -14,7 +14,7 @@ from tokcore.learn.level_shares import Level, Path
 from tokcore.train.document_shares import Copies, choose_copies, count_wanted, share_tokens, share_tokens_by_levels
 from tokcore_pipelines.build.commit import require_manifest
 from tokcore_pipelines.build.derived_before import DerivedBefore, find_derived_before
-from tokcore_pipelines.build.shard_files import list_shard_files
+from tokcore_pipelines.build.shard_files import SumOfShards, list_shard_files
 from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, name_inputs, run_stage
 from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.local.terminal import MOST_ROWS, format_number, format_table, make_printable
@@ -23,7 +23,7 @@ from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.store.tokenizers import load_checked_spec
 from tokcore_pipelines.work.derived_shards import ShardSource
-from tokcore_pipelines.work.item_results import read_records
+from tokcore_pipelines.work.item_results import read_packed
 from tokcore_pipelines.work.language_totals import format_ratio
 from tokcore_pipelines.work.make_jobs import make_mix_job
 from tokcore_pipelines.work.mix_part import (
@@ -41,6 +41,7 @@ from tokcore_pipelines.work.result_keys import make_table_key
 from tokcore_schemas.copies import NUM_CELLS, choose_num_segments
 from tokcore_schemas.levels import LevelsConfig, make_levels
 from tokcore_schemas.refs import Measured, MixedSums, MixPart, PartMeasured, PartMixed
+from tokcore_schemas.shard_entries import Afresh
 from tokcore_schemas.shuffle import choose_num_parts
 from tokcore_schemas.stage_manifests import (
     CorpusAbout,
@@ -105,7 +106,7 @@ def _mix(
         measured, decided, mixed = do_steps(executor, mix_steps(shards, job, run.is_whole), job.attempts)
     run.take_turn(job.attempts)
     reach("stage.worked")
-    written = [shard for part in mixed for shard in part.shards]
+    written = Afresh(lambda: (shard for part in mixed for shard in part.shards))
     totals, languages = _sum_up(job, decided, measured, mixed)
     if wrong := _find_unmixed(totals, languages, shards):
         raise LedgerError(f"mixture: {wrong}")
@@ -115,19 +116,19 @@ def _mix(
 
 def mix_steps(
     shards: ShardsManifest, job: MixJob, is_whole: bool = True
-) -> Generator[Step, bool, tuple[list[PartMeasured], Decision, list[PartMixed]]]:
+) -> Generator[Step, bool, tuple[Sequence[PartMeasured], Decision, Sequence[PartMixed]]]:
     """Count what is in the shards, decide, and write the mixture; what was recorded of both, and what was decided.
 
     is_whole: whether it is that of a build, and not of a part that a commit adds to one.
     """
     to_measure = [MixPart(number) for number in range(job.num_source_parts)]
     yield Step("measure", measure_part, (job,), to_measure, name_by_number(make_measured_key))
-    measured = read_records(job.attempts, [make_measured_key(part.number) for part in to_measure], PartMeasured)
+    measured = read_packed(job.attempts, job.num_source_parts, PartMeasured, make_measured_key)
     decided = _decide(job.config, shards, measured, is_whole)
     job = _tell_decision(job, decided)
     to_mix = [MixPart(number) for number in range(job.num_parts)]
     yield Step("mix", mix_part, (job,), to_mix, name_by_number(make_mixed_key))
-    return measured, decided, read_records(job.attempts, [make_mixed_key(part.number) for part in to_mix], PartMixed)
+    return measured, decided, read_packed(job.attempts, job.num_parts, PartMixed, make_mixed_key)
 
 
 def _tell_decision(job: MixJob, decided: Decision) -> MixJob:
@@ -138,13 +139,12 @@ def _tell_decision(job: MixJob, decided: Decision) -> MixJob:
 
 
 def _decide(
-    config: MixtureConfig, shards: ShardsManifest, measured: Iterable[PartMeasured], is_whole: bool = False
+    config: MixtureConfig, shards: ShardsManifest, parts: Sequence[PartMeasured], is_whole: bool = False
 ) -> Decision:
     """How the mixture is made. Raises ConfigError if it cannot be as it is wanted.
 
     is_whole: whether it has to have all that weights name. What an output had once may have been removed from it.
     """
-    parts = list(measured)
     cells: dict[str, list[int]] = {}
     for one in _iterate_measured(parts):
         name = name_mixed(config, one.lang, one.source, one.partition)
@@ -264,10 +264,10 @@ def _sum_up(
     job: MixJob, decided: Decision, measured: Sequence[PartMeasured], parts: Sequence[PartMixed]
 ) -> tuple[MixtureTotals, dict[str, MixtureShare]]:
     """The totals of the stage, with the receipts of sources and partitions, and the receipts of languages."""
-    mixed, written = _add_up_sums(parts), [shard for part in parts for shard in part.shards]
+    mixed, written = _add_up_sums(parts), SumOfShards.of(shard for part in parts for shard in part.shards)
     by_lang, by_source, by_partition = (
         _write_receipts(
-            [(getattr(one, what), one) for one in _iterate_measured(measured) if getattr(one, what)],
+            ((getattr(one, what), one) for one in _iterate_measured(measured) if getattr(one, what)),
             [(getattr(one, what), one) for one in mixed if getattr(one, what)],
         )
         for what in ("lang", "source", "partition")
@@ -275,7 +275,7 @@ def _sum_up(
     by_path: dict[str, MixtureShare] = {}
     if job.config.levels is not None:
         by_path = _write_receipts(
-            [(name_mixed(job.config, one.lang, one.source, one.partition), one) for one in _iterate_measured(measured)],
+            ((name_mixed(job.config, one.lang, one.source, one.partition), one) for one in _iterate_measured(measured)),
             [(name_mixed(job.config, one.lang, one.source, one.partition), one) for one in mixed],
         )
     whole = sum(decided.wanted.values())
@@ -294,12 +294,12 @@ def _sum_up(
         sum(getattr(share, name) for share in by_lang.values()) for name in ("documents", "left_out", "repeated")
     )
     totals = MixtureTotals(
-        shards=len(written),
+        shards=written.shards,
         read=read + validation[0],
-        documents=sum(shard.facts.documents for shard in written),
+        documents=written.documents,
         left_out=left_out,
         repeated=repeated,
-        tokens=sum(shard.facts.tokens for shard in written),
+        tokens=written.tokens,
         validation_documents=validation[0],
         validation_tokens=validation[1],
         parts=decided.num_parts,
@@ -313,7 +313,7 @@ def _sum_up(
 
 
 def _write_receipts(
-    there: Sequence[tuple[str, Measured]], mixed: Sequence[tuple[str, MixedSums]]
+    there: Iterable[tuple[str, Measured]], mixed: Sequence[tuple[str, MixedSums]]
 ) -> dict[str, MixtureShare]:
     sums: dict[str, list[int]] = {}
     for name, one in there:

@@ -18,15 +18,15 @@ from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.crashpoints import reach
 from tokcore_pipelines.store.tokenizers import load_checked_spec
 from tokcore_pipelines.work.derived_shards import ShardSource
-from tokcore_pipelines.work.item_results import read_records
+from tokcore_pipelines.work.item_results import read_packed
 from tokcore_pipelines.work.make_jobs import make_pack_job
 from tokcore_pipelines.work.pack_group import PackedBefore, PackJob, make_group_key, pack_group
 from tokcore_pipelines.work.result_keys import make_table_key
 from tokcore_pipelines.work.row_gaps import find_gaps, find_gaps_url, read_gaps
 from tokcore_schemas.gaps import GAPS, Gaps
 from tokcore_schemas.pack_groups import list_groups
-from tokcore_schemas.refs import GroupPacked, PackedSums, PackGroup, ShardRef, StoredFile
-from tokcore_schemas.shard_entries import list_named_shards
+from tokcore_schemas.refs import GroupPacked, PackedSums, PackGroup, StoredFile
+from tokcore_schemas.shard_entries import Afresh, iterate_named_shards, list_named_shards
 from tokcore_schemas.stage_manifests import (
     CorpusAbout,
     MixtureManifest,
@@ -80,7 +80,7 @@ def _pack(
 ) -> Made[PackedTotals, Nothing, ShardFacts | CorpusAbout]:
     """gaps: documents whose place is kept. more: files beside the shards."""
     attempts = job.attempts
-    groups = list_groups(list_named_shards(shards), job.config, gaps)
+    groups = list_groups(iterate_named_shards(shards), job.config, gaps)
     with run.progress.stage("pack"):
         packed = do_steps(run.find_executor(attempts), pack_steps(groups, job), attempts)
     run.take_turn(attempts)
@@ -88,27 +88,27 @@ def _pack(
     totals = _sum_up(packed, job.settings.fingerprint)
     if wrong := _find_unpacked(totals, shards):
         raise LedgerError(f"pack: {wrong}")
-    rows = [shard for one in packed for shard in one.shards]
+    rows = Afresh(lambda: (shard for one in packed for shard in one.shards))
     about = CorpusAbout(totals.rows, totals.tokens + totals.padding)
     return Made(list_shard_files(job, rows, about, more), totals)
 
 
-def pack_steps(groups: Sequence[PackGroup], job: PackJob) -> Generator[Step, bool, list[GroupPacked]]:
+def pack_steps(groups: Sequence[PackGroup], job: PackJob) -> Generator[Step, bool, Sequence[GroupPacked]]:
     """Pack the documents of all groups into rows; what was recorded of the groups."""
     yield Step("pack", pack_group, (job,), groups, name_by_number(make_group_key))
-    return read_records(job.attempts, [make_group_key(group.number) for group in groups], GroupPacked)
+    return read_packed(job.attempts, len(groups), GroupPacked, make_group_key)
 
 
 def _sum_up(groups: Sequence[GroupPacked], fingerprint: str) -> PackedTotals:
     """The totals of the stage."""
     sums = functools.reduce(PackedSums.__add__, (group.sums for group in groups), PackedSums(0, 0, 0, 0, 0, 0))
-    shards: list[ShardRef] = [shard for group in groups for shard in group.shards]
-    return PackedTotals(len(shards), **dataclasses.asdict(sums), fingerprint=fingerprint)
+    num_shards = sum(len(group.shards) for group in groups)
+    return PackedTotals(num_shards, **dataclasses.asdict(sums), fingerprint=fingerprint)
 
 
 def _find_unpacked(totals: PackedTotals, shards: ShardsManifest | MixtureManifest) -> str:
     """What is in the shards and not in the rows, or the other way round; empty if nothing is."""
-    there = sum(shard.facts.documents for shard in list_named_shards(shards))
+    there = sum(shard.facts.documents for shard in iterate_named_shards(shards))
     if (totals.documents, totals.tokens) == (there, shards.totals.tokens):
         return ""
     return (

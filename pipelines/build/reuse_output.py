@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from tokcore.errors import StageError
@@ -12,7 +13,10 @@ from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.redaction import redact
 from tokcore_schemas.manifest import AnyManifest
+from tokcore_schemas.packed_rows import PackedRows
 from tokcore_schemas.refs import StoredFile
+from tokcore_schemas.shard_entries import Afresh
+from tokcore_schemas.spooled_blocks import SpooledBlocks
 from tokcore_schemas.stage_table import Stage
 
 _BLOCK_BYTES = 1 << 20
@@ -24,23 +28,30 @@ def find_reusable(other: str, stage: Stage[Any], identity: str) -> AnyManifest |
     return made if made is not None and made.identity == identity else None
 
 
-def copy_files(other: str, made: AnyManifest, attempts: Attempts) -> list[tuple[StoredFile, Any]]:
+def copy_files(other: str, made: AnyManifest, attempts: Attempts) -> Collection[tuple[StoredFile, Any]]:
     """The files that a manifest of another output names, copied to a working folder, and the facts about each.
 
     Raises StageError, naming the file, if its bytes are not those that the manifest names.
     """
-    copied = []
+    names = PackedRows(lambda name: [name], str, blocks=SpooledBlocks())  # of attempts
     for entry in made.files:
-        named = entry.describe()
-        own = [_copy_file(other, made.stage, file, attempts) for file in named.list_files()]
-        parts = tuple(
-            dataclasses.replace(part, attempt=file.attempt) for part, file in zip(named.parts, own, strict=False)
-        )
-        copied.append((dataclasses.replace(named, parts=parts) if parts else own[0], entry.about))
-    return copied
+        names.extend(_copy_file(other, made.stage, file, attempts) for file in entry.describe().list_files())
+
+    def list_copied() -> Iterator[tuple[StoredFile, Any]]:
+        copied = iter(names)
+        for entry in made.files:
+            named = entry.describe()
+            if named.parts:
+                parts = tuple(dataclasses.replace(part, attempt=next(copied)) for part in named.parts)
+                yield dataclasses.replace(named, parts=parts), entry.about
+            else:
+                yield dataclasses.replace(named, attempt=next(copied)), entry.about
+
+    return Afresh(list_copied)
 
 
-def _copy_file(other: str, stage: str, file: StoredFile, attempts: Attempts) -> StoredFile:
+def _copy_file(other: str, stage: str, file: StoredFile, attempts: Attempts) -> str:
+    """Copy a file; its name in the attempt folder."""
     url = urls.join(get_folder(other, stage), file.path)
     with attempts.new_final(file.path) as new, storage.open_read(url) as source:
         shutil.copyfileobj(source, new.file, _BLOCK_BYTES)
@@ -50,4 +61,4 @@ def _copy_file(other: str, stage: str, file: StoredFile, attempts: Attempts) -> 
             f"{redact(url)}: its bytes are not the ones that were committed. "
             f"`tokcore repair {redact(other)}` makes them again; or leave out --from"
         )
-    return stored
+    return stored.attempt

@@ -5,17 +5,21 @@ On a disk each piece of work has a file. In a store the driver reads the objects
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TypeVar
 
 from tokcore.errors import StageError
+from tokcore.files.jsonable import from_jsonable, to_jsonable
 from tokcore_pipelines.store import urls
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.parallel_requests import run_at_once
 from tokcore_pipelines.work.collected_results import list_groups, read_collected
 from tokcore_pipelines.work.count_item import make_item_key
 from tokcore_schemas.document import find_twins
+from tokcore_schemas.packed_rows import PackedRows
 from tokcore_schemas.plan import Plan
+from tokcore_schemas.spooled_blocks import SpooledBlocks
 
 T = TypeVar("T")
 
@@ -41,6 +45,19 @@ def read_items(attempts: Attempts, plan: Plan, cls: type[T], make_key: Callable[
     return read_numbered(attempts, len(plan.items), cls, make_key)
 
 
+def iterate_alone(attempts: Attempts, num: int, cls: type[T], make_key: Callable[[int], str]) -> Iterator[T]:
+    """As iterate_numbered, of records that nothing has collected."""
+    for group in list_groups(num):
+        yield from read_records(attempts, map(make_key, group), cls)
+
+
+def read_packed(attempts: Attempts, num: int, cls: type[T], make_key: Callable[[int], str]) -> PackedRows[T]:
+    """As iterate_alone, all of them, packed: large ones, that are looked at a few times."""
+    records = iterate_alone(attempts, num, cls, make_key)
+    build = functools.partial(from_jsonable, cls, place="")
+    return PackedRows(lambda one: [to_jsonable(one)], build, records, block_rows=1, blocks=SpooledBlocks())
+
+
 def read_numbered(attempts: Attempts, num: int, cls: type[T], make_key: Callable[[int], str]) -> list[T]:
     """The results of num pieces of work, in the order of their numbers, from 0. make_key: of a number."""
     return [*iterate_numbered(attempts, num, cls, make_key)]
@@ -50,8 +67,7 @@ def iterate_numbered(attempts: Attempts, num: int, cls: type[T], make_key: Calla
     """The same, of which only a few thousand are held at a time."""
     groups = list_groups(num)
     if urls.is_local(attempts.output):
-        for group in groups:
-            yield from read_records(attempts, map(make_key, group), cls)
+        yield from iterate_alone(attempts, num, cls, make_key)
         return
     for start in range(0, len(groups), _GROUPS_AT_ONCE):
         some = groups[start : start + _GROUPS_AT_ONCE]

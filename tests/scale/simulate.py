@@ -70,7 +70,7 @@ ITEM_BYTES, RANGE_BYTES = (
     130,
     90,
 )  # of the driver's memory, for an item and for an input range, while it adds up records
-SHARD_BYTES = 150  # of it for a shard, from its record to the manifest, beside what waits in a file
+SHARD_BYTES = 200  # of it for a shard, from its record to the manifest, beside what waits in a file
 LEARNER_BYTES = 106  # of memory for each unique pre-token, by BPE, if all are in memory
 
 # Learning in rounds: README.md says how these were measured.

@@ -85,10 +85,10 @@ DEFECTS = (
     ),
     Defect(
         "first-piece-twice",
-        "an object that is sent in parts begins with its first piece twice",
+        "an object that is sent in parts begins with its first pieces twice",
         "create",
         "itertools.chain([data], waiting)",
-        "itertools.chain(first[:1], [data], waiting)",
+        "itertools.chain(first, [data], waiting)",
         in_tests("pipelines/test_storage.py::test_a_file_is_created_from_pieces"),
     ),
     Defect(
