@@ -35,7 +35,8 @@ def copy_files(other: str, made: AnyManifest, attempts: Attempts) -> Collection[
     """
     names = PackedRows(lambda name: [name], str, blocks=SpooledBlocks())  # of attempts
     for entry in made.files:
-        names.extend(_copy_file(other, made.stage, file, attempts) for file in entry.describe().list_files())
+        for file in entry.describe().list_files():
+            names.append(_copy_file(other, made.stage, file, attempts))
 
     def list_copied() -> Iterator[tuple[StoredFile, Any]]:
         copied = iter(names)
