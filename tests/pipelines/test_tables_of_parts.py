@@ -157,6 +157,7 @@ def test_hosts_that_learn_together_deal_a_part_each(corpus, monkeypatch):
     monkeypatch.setattr(learn_together, "find_learn_memory", lambda config: Available(500, "a limit"))
     monkeypatch.setattr(learn_together, "READ_BYTES", 0)
     monkeypatch.setattr(learn_together, "LEAST_BYTES", 1)
+    monkeypatch.setattr(learn_together, "find_read_bytes", lambda rows: 0)
     dealt: list[str] = []
     group = learn_together.list_groups
     monkeypatch.setattr(
