@@ -71,7 +71,7 @@ ITEM_BYTES, RANGE_BYTES = (
     90,
 )  # of the driver's memory, for an item and for an input range, while it adds up records
 SHARD_BYTES = 200  # of it for a shard, from its record to the manifest, beside what waits in a file
-LEARNER_BYTES = 106  # of memory for each unique pre-token, by BPE, if all are in memory
+LEARNER_BYTES = 100  # of memory for each unique pre-token, by BPE, if all are in memory
 
 # Learning in rounds: README.md says how these were measured.
 ROUND_ROW_S = 1.7e-6  # of a core, for a row in a round: it is encoded twice
@@ -358,7 +358,7 @@ def print_rounds() -> None:
     for rows in (1e8, 1e9, 1e10, 1e11):
         for hosts in (1, 4, 16, 64):
             told = simulate_rounds(rows, hosts)
-            table[f"{rows:.0e} on {hosts}".replace("e+", "e")] = [
+            table[f"{rows:.0e} on {hosts}".replace("e+0", "e").replace("e+", "e")] = [
                 f"{told.rounds}",
                 f"{told.disk_bytes / 1e9:,.0f}",
                 f"{told.exchanged_bytes / 1e9:,.1f}",
@@ -432,7 +432,11 @@ def print_languages(planned: Planned) -> None:
     for num in LANGUAGES:
         need, (size, breaks) = estimate(10**12, planned, num), find_first_break(planned, num)
         hours = [f"{need.merge_hours:,.1f}", f"{need.merge_hours / need.text_hours:.2f}"]
-        rows[f"{num:,}"] = [*hours, f"{need.driver_s / 60:,.0f}", f"{size / 1e12:.2g} TB: {', '.join(breaks)}"]
+        rows[f"{num:,}"] = [
+            *hours,
+            f"{need.driver_s / 60:,.0f}",
+            f"{float(f'{size / 1e12:.2g}'):g} TB: {', '.join(breaks)}",
+        ]
     _print_table(["languages in a file, 1 TB", "core hours", "of those for text", "records, minutes", "first"], rows)
 
 
