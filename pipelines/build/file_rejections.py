@@ -20,9 +20,9 @@ def list_cut_files(plan: Plan) -> list[tuple[int, InputFile]]:
 
 
 def with_rejections(plan: Plan, output: str) -> Plan:
-    """The plan whose ranges know which of these files are rejected. output: that has committed what was rejected.
+    """The plan whose ranges know which of these files are rejected, beside those that they know of already.
 
-    Raises FormatError if what it says cannot be read.
+    output: that has committed what was rejected. Raises FormatError if what it says cannot be read.
     """
     numbers = {file.uri: number for number, file in list_cut_files(plan)}
     if not numbers:
@@ -33,4 +33,4 @@ def with_rejections(plan: Plan, output: str) -> Plan:
         for one in rejects
         if one.record is None and one.file in numbers
     }
-    return dataclasses.replace(plan, rejections=found)
+    return dataclasses.replace(plan, rejections={**plan.rejections, **found})

@@ -14,7 +14,8 @@ from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple, TypeVar
 
 from tokcore.errors import ConfigError
-from tokcore_pipelines.build.read_log import Log
+from tokcore_pipelines.build.file_rejections import with_rejections
+from tokcore_pipelines.build.read_log import Log, locate_part
 from tokcore_pipelines.history.input_files_held import HeldFile, HeldFiles
 from tokcore_pipelines.history.make_commit import make_plan_again
 from tokcore_pipelines.history.named_ids import MANY, IdFile, Ids
@@ -93,7 +94,7 @@ def find_with_duplicates(
         return removed is not None and tombstone in removed
 
     of_ids = frozenset(wanted.spell("equal", one) for one in names[0])
-    found, equal = _read(dedup, held, wanted, config, options)
+    found, equal = _read(dedup, _plan_inputs(log, held, config), wanted, config, options)
     if this_copy:
         # Of an id that was removed with all its duplicates, these come back.
         back = list_equal_of(log, of_ids)
@@ -116,7 +117,7 @@ def find_standing(
     dedup = log.build.config.dedup
     if dedup is None or digests is None:
         return None
-    plan = make_plan_again(held.values(), None, config.plan.range_bytes)
+    plan = _plan_inputs(log, held, config)
     of_items = _read_items(find_equal, plan, (dedup, config.base), OpenedTombstones(digests, log.output), options)
     standing = merge_tombstones(log.tombstone_key, frozenset[str]().union(*of_items))
     return None if standing is None else OpenedTombstones(standing, log.output)
@@ -140,11 +141,18 @@ def take_back(held: HeldFile, restored: Collection[str]) -> HeldFile:
     return held._replace(settings=dataclasses.replace(held.settings, removed=left))
 
 
+def _plan_inputs(log: Log, held: HeldFiles, config: BuildConfig) -> Plan:
+    """All inputs, of which the parts say which are rejected though they are cut."""
+    plan = make_plan_again(held.values(), None, config.plan.range_bytes)
+    for part in log.parts():
+        plan = with_rejections(plan, locate_part(log.output, part))
+    return plan
+
+
 def _read(
-    dedup: DedupConfig, held: HeldFiles, wanted: OpenedTombstones, config: BuildConfig, options: RunOptions
+    dedup: DedupConfig, plan: Plan, wanted: OpenedTombstones, config: BuildConfig, options: RunOptions
 ) -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
     """(tombstones that documents have, tombstones of ids with those of digests)."""
-    plan = make_plan_again(held.values(), None, config.plan.range_bytes)
     found: set[str] = set()
     equal: set[tuple[str, str]] = set()
     for named in _read_items(find_named, plan, (dedup, config.base), wanted, options):

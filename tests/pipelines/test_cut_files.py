@@ -353,3 +353,19 @@ def test_an_update_adds_long_files_uncut(tmp_path):
     assert told.returncode == 0, told.stderr
     assert len(read_ids(tmp_path / "corpus" / "out")) == 2 * NUM
     is_sound(tmp_path / "corpus" / "out")
+
+
+def test_a_removal_finds_equal_documents_beside_a_damaged_file(tmp_path):
+    """Inputs are read again for the documents that are named, and for those that are equal to them."""
+    (tmp_path / "ids").write_text("en-3\n")
+    found = []
+    for kind, range_bytes in (("whole", 1 << 30), ("cut", 6000)):
+        path, output = write_damaged(tmp_path / kind, "parquet", "middle", range_bytes), tmp_path / kind / "out"
+        path.write_text(path.read_text().replace("[learn]", '[dedup]\nby = "text"\n[learn]'))
+        run(path, output)
+        told = tokcore("remove", output, "--ids", tmp_path / "ids")
+        assert told.returncode == 0, told.stderr
+        found.append(sorted(read_ids(output)))
+        is_sound(output)
+    assert Stored(str(tmp_path / "cut" / "out")).plan.files[0].cuts
+    assert found[0] == found[1]
