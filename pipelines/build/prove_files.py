@@ -65,10 +65,15 @@ def _describe(file: InputFile, settings: ReadSettings) -> tuple[object, ...]:
 
 
 def _list_pieces(plan: Plan, numbers: set[int]) -> Iterator[RangeToProve]:
-    """The ranges of these files, by file and place."""
-    ranges = (r for item in plan.items for r in plan.assignment(item).ranges if r.file in numbers)
+    """The ranges of these files, by file and place.
+
+    Their numbers are among the ranges of all files with cuts: they name records, and a build that goes on may know of
+    other files than before.
+    """
+    ranges = (r for item in plan.items for r in plan.assignment(item).ranges if r.extent)
     for number, r in enumerate(sorted(ranges, key=lambda r: (r.file, r.start))):
-        yield RangeToProve(number, r)
+        if r.file in numbers:
+            yield RangeToProve(number, r)
 
 
 def _list_steps(pieces: list[RangeToProve], attempts: Attempts, base: str) -> Generator[Step, bool, list[RangeProved]]:

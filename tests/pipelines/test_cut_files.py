@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
@@ -18,7 +19,10 @@ import tokcore as api
 from tokcore.count.pretoken_tables import read_table
 from tokcore_pipelines.build import plan_corpus
 from tokcore_pipelines.build.plan_corpus import plan_build
+from tokcore_pipelines.build.prove_files import prove_files
 from tokcore_pipelines.build.stored import Stored
+from tokcore_pipelines.local.progress import StageProgress
+from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.crashpoints import PROVING_POINTS
 from tokcore_pipelines.store.storage import FileId
 from tokcore_pipelines.work.cut_points import find_cuts
@@ -258,6 +262,31 @@ def test_killed_builds_go_on(tmp_path, point):
     done = tokcore(*command)
     assert done.returncode == 0, done.stderr
     assert describe_whole(tmp_path / "out") == describe_whole(tmp_path / "whole")
+
+
+class Here:
+    """Does the tasks of a step one after the other, in this process."""
+
+    def do(self, step, attempts, on_progress, measured):
+        for task in step.list_tasks():
+            task.function(*task.arguments)
+        return False
+
+
+def test_a_record_of_a_proof_is_of_the_same_range_whatever_is_known(tmp_path):
+    """A build that goes on may know of other files than before that they are sound."""
+    damaged = write_damaged(tmp_path / "corpus", "parquet", "middle", 6000)
+    shutil.copy(tmp_path / "corpus" / "long.parquet", tmp_path / "corpus" / "long.b.parquet")
+    write_parquet(tmp_path / "corpus" / "long.a.parquet")
+    config = load_config(str(damaged))
+    plan, progress = plan_build(config), StageProgress(-1)
+    assert [file.uri for file in plan.files if file.cuts] == ["long.a.parquet", "long.b.parquet", "long.parquet"]
+    attempts = Attempts(str(tmp_path / "out"), "count", "0" * 64)
+    attempts.begin()
+    wanted = prove_files(Here(), plan, attempts, config.base, progress).rejections
+    assert [*wanted] == [1, 2]
+    before = dataclasses.replace(plan, files=[one for one in plan.files if one.uri == "long.a.parquet"])
+    assert prove_files(Here(), plan, attempts, config.base, progress, before).rejections == wanted
 
 
 def test_slices_make_the_same_build(tmp_path):
