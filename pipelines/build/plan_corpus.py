@@ -74,15 +74,13 @@ def _choose_cuts(
 ) -> dict[str, tuple[int, ...]]:
     """Where long files are cut: as in the plan that is there, or by what the files say of themselves.
 
-    In an output that an earlier release planned, none is.
+    In an output that an earlier release planned, none is. The plan of another output says it if it has all of them.
     """
+    pins = {file.uri: _pin(file) for file, _ in files}
     for planned_at in filter(None, (output, reuse)):
-        if (planned := _find_planned(config, planned_at, grows)) is not None:
-            return {
-                file.uri: planned[file.uri].cuts
-                for file, _ in files
-                if file.uri in planned and _pin(planned[file.uri]) == _pin(file)
-            }
+        planned = _find_planned(config, planned_at, grows, pins)
+        if planned is not None and (planned_at == output or len(planned) == len(pins)):
+            return {uri: cuts for uri, cuts in planned.items() if cuts}
     if grows:
         return {}
 
@@ -95,8 +93,10 @@ def _choose_cuts(
     return {file.uri: cuts for (file, _), cuts in found if cuts}
 
 
-def _find_planned(config: BuildConfig, output: str, grows: bool) -> dict[str, InputFile] | None:
-    """Uri -> file, of those that an output's plan cuts; None if it has none whose ranges are to stay.
+def _find_planned(
+    config: BuildConfig, output: str, grows: bool, pins: Mapping[str, tuple[int, str]]
+) -> dict[str, tuple[int, ...]] | None:
+    """Uri -> cuts, of those of some files that an output's plan has; None if it has none whose ranges are to stay.
 
     None, too, if its plan is damaged: of that later stages say more.
     """
@@ -106,7 +106,7 @@ def _find_planned(config: BuildConfig, output: str, grows: bool) -> dict[str, In
             return None
         url = urls.join(output, PLAN.name, FILES)
         if (table := storage.read_if_there(url)) is not None:
-            return {file.uri: file for file in parse_files_table(table, url) if file.cuts}
+            return {file.uri: file.cuts for file in parse_files_table(table, url) if pins.get(file.uri) == _pin(file)}
     return None
 
 

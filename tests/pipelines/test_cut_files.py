@@ -374,6 +374,17 @@ def test_a_plan_that_is_there_keeps_its_ranges(tmp_path, name, monkeypatch):
     assert plan_build(config, str(tmp_path / "new")) == cut
 
 
+def test_an_output_of_other_files_does_not_say_where_files_are_cut(tmp_path):
+    """Nothing can be taken over of it, and the build is the one that it would be alone."""
+    path = write_folder(tmp_path / "corpus", "parquet")
+    config, other = load_config(str(path)), str(tmp_path / "other")
+    run(path, Path(other))
+    write_parquet(tmp_path / "corpus" / "long.2.parquet")
+    alone = plan_build(config)
+    assert len([file for file in alone.files if file.cuts]) == 2
+    assert plan_build(config, str(tmp_path / "new"), reuse=other) == alone
+
+
 def test_an_update_adds_long_files_uncut(tmp_path):
     path = write_folder(tmp_path / "corpus", "parquet")
     run(path, tmp_path / "corpus" / "out")
