@@ -12,8 +12,10 @@ from tokcore_schemas.packed_rows import PackedRows, Row
 from tokcore_schemas.refs import ShardRef, StoredFile
 from tokcore_schemas.spooled_blocks import SpooledBlocks
 
+# A file of a shard has no parts: tables alone lie in several.
 _get_facts, _get_file = (
-    operator.attrgetter(*(field.name for field in dataclasses.fields(kind))) for kind in (ShardFacts, StoredFile)
+    operator.attrgetter(*(field.name for field in dataclasses.fields(kind) if field.name != "parts"))
+    for kind in (ShardFacts, StoredFile)
 )
 
 

@@ -36,6 +36,11 @@ def test_packed_shards_equal_a_list(held_bytes, found, later):
         assert len(packed) == len(found) + len(later)
 
 
+def test_more_shards_than_are_packed_at_once():
+    shard = ShardRef(ShardFacts("train-00000-00000", 0, "en", "train", 1, 2, 3), "c", (StoredFile("a", "b", 1, "", ""),))
+    assert list(pack_shards([shard] * 100)) == [shard] * 100
+
+
 @given(st.lists(st.binary(max_size=9)), st.integers(1, 20))
 def test_spooled_blocks_equal_a_list(found, held_bytes):
     with pytest.MonkeyPatch.context() as patch:
