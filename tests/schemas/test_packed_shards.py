@@ -37,7 +37,9 @@ def test_packed_shards_equal_a_list(held_bytes, found, later):
 
 
 def test_more_shards_than_are_packed_at_once():
-    shard = ShardRef(ShardFacts("train-00000-00000", 0, "en", "train", 1, 2, 3), "c", (StoredFile("a", "b", 1, "", ""),))
+    shard = ShardRef(
+        ShardFacts("train-00000-00000", 0, "en", "train", 1, 2, 3), "c", (StoredFile("a", "b", 1, "", ""),)
+    )
     assert list(pack_shards([shard] * 100)) == [shard] * 100
 
 
