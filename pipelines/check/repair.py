@@ -36,6 +36,7 @@ from tokcore_pipelines.build.count_corpus import count_again
 from tokcore_pipelines.build.dataset_card import CARD, follow_commits, is_card, write_dataset_card
 from tokcore_pipelines.build.dedup_corpus import dedup_again
 from tokcore_pipelines.build.existing_output import describe_way_out
+from tokcore_pipelines.build.file_rejections import REJECTS, list_cut_files
 from tokcore_pipelines.build.read_log import Log
 from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.build.table import WORK
@@ -63,6 +64,7 @@ from tokcore_schemas.stage_table import (
     COUNTS,
     DEDUP,
     PLAN,
+    REJECTED,
     SHARDS,
     STAGES,
     TOKENIZER,
@@ -358,6 +360,8 @@ class _Repair:
             return "follows from the shards, of which one is still damaged"
         is_lost = PLAN.name in made.inputs and self._plan is None
         is_lost |= f"{TOKENIZER.name}/{FILE_NAME}" in left or not {*made.inputs} <= self._manifests.keys()
+        if PLAN.name in made.inputs and self._plan is not None and list_cut_files(self._plan):
+            is_lost |= get_path_below(REJECTED.name, REJECTS) in left  # which of them are rejected, it alone says
         return "cannot be made again from what is left" if is_lost else ""
 
     def _repair_indexes(self, made: AnyManifest, entries: list[FileEntry[Any]]) -> None:

@@ -21,6 +21,7 @@ from tokcore_pipelines.build import plan_corpus
 from tokcore_pipelines.build.plan_corpus import plan_build
 from tokcore_pipelines.build.prove_files import prove_files
 from tokcore_pipelines.build.stored import Stored
+from tokcore_pipelines.check.repair import repair
 from tokcore_pipelines.local.progress import StageProgress
 from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.crashpoints import PROVING_POINTS
@@ -247,6 +248,22 @@ def test_what_is_damaged_in_an_output_is_made_again(tmp_path, name):
         told = tokcore("repair", tmp_path / "out")
         assert told.returncode == 0, told.stdout + told.stderr
         assert describe_whole(tmp_path / "out") == before
+
+
+def test_shards_are_not_made_again_where_it_is_lost_which_files_are_rejected(tmp_path):
+    """Of a build that counts nothing, what was rejected cannot be made again."""
+    path, output = write_folder(tmp_path / "corpus", "parquet"), tmp_path / "out"
+    run(path, tmp_path / "learned")
+    imported = f'[tokenizer]\nfrom = "{tmp_path}/learned/tokenizer/tokenizer.json"\n'
+    path.write_text(path.read_text().replace("[learn]\nvocab_size = 400\n", imported))
+    run(path, output)
+    shard = sorted(output.glob("shards/**/*.arrow"))[0]
+    for file in (shard, output / "rejected" / "rejected.jsonl"):
+        file.write_bytes(b"x" + file.read_bytes()[1:])
+    found = repair(str(output), base=str(path.parent))
+    assert found.repaired == ()
+    damaged = ["rejected/rejected.jsonl", shard.relative_to(output).as_posix()]
+    assert [said.split(": ")[0] for said in found.left] == damaged
 
 
 # ------------------------------------------------------------------------------------------------ killed, and shared
