@@ -82,8 +82,10 @@ def _cut_blocks(chunks: Iterable[bytes], block_bytes: int) -> Iterator[bytes]:
     waiting = b""
     for chunk in chunks:
         waiting += chunk
-        while after := waiting.find(_BETWEEN, block_bytes) + 1:
-            yield waiting[:after]
-            waiting = waiting[after + 1 :]  # without the comma
+        start = 0  # one chunk may be all of it, and what is left is not copied for each block
+        while after := waiting.find(_BETWEEN, start + block_bytes) + 1:
+            yield waiting[start:after]
+            start = after + 1  # without the comma
+        waiting = waiting[start:]
     if waiting:
         yield waiting
