@@ -70,7 +70,7 @@ def read_columns(file: FileId, settings: ReadSettings, start: int = 0, end: int 
             except _ReaderDied as death:
                 if death.number in _CRASHES:
                     num_crashes += 1
-                    if num_crashes == _MAX_CRASHES and not num_given:
+                    if num_crashes == _MAX_CRASHES and (end or not num_given):
                         raise FileRejected("reader_crashed", _CRASHED) from death
                 else:
                     num_kills += 1

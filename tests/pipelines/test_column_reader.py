@@ -347,6 +347,25 @@ def test_a_reader_that_is_ended_half_way(tmp_path, monkeypatch):
     assert [number for one in got for number in one.ordinals.tolist()] == list(range(900))
 
 
+def test_two_crashes_behind_the_first_batch_condemn_a_file_of_which_some_rows_are_read(tmp_path, monkeypatch):
+    """They are given out as they come: a file that is proved in ranges is rejected as one that is read whole."""
+    pin = parquet(tmp_path / "good.parquet", [f"{i} " * 3000 for i in range(900)], row_group_size=100)
+    given = []
+    serve = column_reader._Reader._serve
+
+    def kill_behind_the_first(one, *arguments):
+        if given:
+            one._process.send_signal(signal.SIGSEGV)
+            one._process.wait()
+        serve(one, *arguments)
+
+    monkeypatch.setattr(column_reader._Reader, "_serve", kill_behind_the_first)
+    batches = column_reader.read_columns(pin, settings(), 0, 900)
+    given.append(next(batches))
+    with pytest.raises(FileRejected, match="reader_crashed"):
+        given.extend(batches)
+
+
 def test_texts_that_are_larger_than_the_shared_memory(tmp_path):
     documents = [
         "x" * (column_reader_messages.SHARED_BYTES + 1),
