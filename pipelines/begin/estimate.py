@@ -14,7 +14,6 @@ from tokcore_schemas.config import BuildConfig
 
 _SAMPLE_BYTES = 1 << 24  # of text; more makes the check slow and the estimate hardly better
 _WORKER_BYTES = 250_000_000  # of a worker beside its counts
-_MERGE_COST_BYTES = 64  # of a distinct pre-token in a worker's table, besides its own bytes, about
 _START_SECONDS = 3  # of a build without work
 
 

@@ -145,9 +145,7 @@ def _join_equal(found: Iterable[_Matched], duplicates: list[str]) -> Iterator[_M
                     )
             # Of several spellings the same one wins in any order of sources: the file's own, which stays if another
             # link to it comes, and a relative one, which lets a build move.
-            first = min(
-                (file, *others), key=lambda one: (one.is_linked, one.uri.startswith("/") or "://" in one.uri, one.uri)
-            )
+            first = min((file, *others), key=_rank_spelling)
             file = others[-1]._replace(uri=first.uri)
             duplicates.append(first.uri)
         yield file
