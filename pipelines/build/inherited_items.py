@@ -70,11 +70,14 @@ def find_inheritance(
 
 
 def _list_alike(plan: Plan, before: Plan, files: Iterable[InputFile]) -> frozenset[str]:
-    """The uris of those of some files of a plan that another plan reads in the same way, tombstones aside."""
+    """The uris of those of some files of a plan that another plan reads in the same way, tombstones aside.
+
+    And cuts in the same way: ordinals, by which documents are named, follow from it.
+    """
 
     def describe(file: InputFile, of: Plan) -> tuple[Any, ...]:
         settings = dataclasses.replace(of.settings[file.settings], removed=None, as_before=False)
-        return file.size_bytes, file.version, settings
+        return file.size_bytes, file.version, file.cuts, settings
 
     had = {file.uri: describe(file, before) for file in files}
     return frozenset(file.uri for file in plan.files if file.uri in had and had[file.uri] == describe(file, plan))

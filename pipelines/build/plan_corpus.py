@@ -8,10 +8,10 @@ import heapq
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from tokcore.errors import FormatError
+from tokcore.errors import ConfigError, FormatError
 from tokcore.files.canonical_json import hash_pieces, list_canonical_lines
 from tokcore_pipelines.build.commit import find_manifest, get_manifest_url
-from tokcore_pipelines.build.read_log import has_commits
+from tokcore_pipelines.build.read_log import has_commits, locate_part, read_log
 from tokcore_pipelines.build.stage import BuildRun, Made, StageKey, run_stage, write_file
 from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.build.tokenizer_files import import_tokenizer
@@ -98,15 +98,23 @@ def _find_planned(
 ) -> dict[str, tuple[int, ...]] | None:
     """Uri -> cuts, of those of some files that an output's plan has; None if it has none whose ranges are to stay.
 
-    None, too, if its plan is damaged: of that later stages say more.
+    Of an output with commits, the plans of the parts of the newest one. None, too, if that is damaged: later stages say
+    more.
     """
-    with contextlib.suppress(FormatError):
-        made = find_manifest(output, PLAN)
-        if made is None or not (grows or made.config.range_bytes == config.plan.range_bytes or has_commits(output)):
-            return None
-        url = urls.join(output, PLAN.name, FILES)
-        if (table := storage.read_if_there(url)) is not None:
-            return {file.uri: file.cuts for file in parse_files_table(table, url) if pins.get(file.uri) == _pin(file)}
+    with contextlib.suppress(FormatError, ConfigError):
+        if has_commits(output):
+            places = [locate_part(output, part) for part in read_log(output).parts()]
+        else:
+            places, made = [output], find_manifest(output, PLAN)
+            if made is None or not (grows or made.config.range_bytes == config.plan.range_bytes):
+                return None
+        found: dict[str, tuple[int, ...]] = {}
+        for url in (urls.join(place, PLAN.name, FILES) for place in places):
+            if (table := storage.read_if_there(url)) is None:
+                return None
+            of_table = parse_files_table(table, url)
+            found |= {file.uri: file.cuts for file in of_table if pins.get(file.uri) == _pin(file)}
+        return found
     return None
 
 

@@ -18,8 +18,10 @@ from support.slices import SliceProcesses
 import tokcore as api
 from tokcore.count.pretoken_tables import read_table
 from tokcore_pipelines.build import plan_corpus
+from tokcore_pipelines.build.inherited_items import find_inheritance
 from tokcore_pipelines.build.plan_corpus import plan_build
 from tokcore_pipelines.build.prove_files import prove_files
+from tokcore_pipelines.build.read_log import locate_part, read_log
 from tokcore_pipelines.build.stored import Stored
 from tokcore_pipelines.check.repair import repair
 from tokcore_pipelines.local.progress import StageProgress
@@ -27,6 +29,7 @@ from tokcore_pipelines.store.attempts import Attempts
 from tokcore_pipelines.store.crashpoints import PROVING_POINTS
 from tokcore_pipelines.store.storage import FileId
 from tokcore_pipelines.work.cut_points import find_cuts
+from tokcore_pipelines.work.work_items import make_plan
 from tokcore_schemas.config import load_config
 from tokcore_schemas.plan import ReadSettings
 
@@ -426,3 +429,48 @@ def test_a_removal_finds_equal_documents_beside_a_damaged_file(tmp_path):
         is_sound(output)
     assert Stored(str(tmp_path / "cut" / "out")).plan.files[0].cuts
     assert found[0] == found[1]
+
+
+def read_cuts(output: Path) -> dict[str, int]:
+    """Uri -> number of ranges, of the files of the newest commit; 0: it is not cut."""
+    log = read_log(str(output))
+    plans = [Stored(locate_part(str(output), part)).plan for part in log.parts()]
+    return {file.uri: len(file.cuts) for plan in plans for file in plan.files}
+
+
+def test_a_file_stays_cut_as_it_is_once_the_first_plan_is_expired(tmp_path):
+    """Nor are files cut that an update adds. Documents are named by their places, and those in shards are kept."""
+    path = write_folder(tmp_path / "corpus", "jsonl.zst", SETTINGS + "[shuffle]\nseed = 7\n")
+    output = tmp_path / "corpus" / "out"
+    run(path, output)
+    for number, num in ((2, 100), (3, 40)):
+        more = [{**one, "id": f"{one['id']}-{number}"} for one in DOCUMENTS[:num]]
+        data = write_seekable_zstd(cut_into_blocks(jsonl(more)), in_frames=True)
+        (tmp_path / "corpus" / f"long.{number}.jsonl.zst").write_bytes(data)
+        told = tokcore("update", path)
+        assert told.returncode == 0, told.stderr
+        if number == 2:
+            told = tokcore("expire", output, "--keep", "1")
+            assert told.returncode == 0, told.stderr
+            assert not (output / "plan" / "files.jsonl").exists()
+    assert len(read_ids(output)) == NUM + 140
+    is_sound(output)
+    cuts = read_cuts(output)
+    assert cuts.pop("long.jsonl.zst") > 4
+    assert cuts == {"long.2.jsonl.zst": 0, "long.3.jsonl.zst": 0}
+
+
+def test_a_file_that_is_cut_otherwise_is_read_again(tmp_path):
+    """Documents of a shuffle stay in their shards, but not if their places are others."""
+    path = write_folder(tmp_path / "corpus", "jsonl.zst", SETTINGS + "[shuffle]\nseed = 7\n")
+    for number in range(5):
+        more = [{**one, "id": f"{one['id']}-{number}"} for one in DOCUMENTS[:80]]
+        (tmp_path / "corpus" / f"long.{number}.jsonl").write_bytes(jsonl(more))
+    run(path, tmp_path / "out")
+    config, plan = load_config(str(path)), Stored(str(tmp_path / "out")).plan
+    files = [dataclasses.replace(file, cuts=()) for file in plan.files]
+    uncut = make_plan(files, plan.settings, config.plan.range_bytes)
+    found = find_inheritance(str(tmp_path / "out"), uncut, config.base)
+    assert found is not None
+    assert len(found.kept) == len(uncut.items) - 1
+    assert found.alike == frozenset()
