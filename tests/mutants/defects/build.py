@@ -393,4 +393,20 @@ DEFECTS = (
         "if r.file in numbers and not r.start:",
         in_tests("pipelines/test_cut_files.py::test_a_damaged_file_is_rejected_as_if_one_worker_had_read_it"),
     ),
+    Defect(
+        "cuts-not-compared",
+        "a file that is cut otherwise than before counts as read in the same way",
+        "_list_alike",
+        "file.version, file.cuts, settings",
+        "file.version, settings",
+        in_tests("pipelines/test_cut_files.py::test_a_file_that_is_cut_otherwise_is_read_again"),
+    ),
+    Defect(
+        "proofs-numbered-among-some",
+        "a range that is proved has its number among those that are left to prove",
+        "_list_pieces",
+        "if r.extent)",
+        "if r.file in numbers)",
+        in_tests("pipelines/test_cut_files.py::test_a_record_of_a_proof_is_of_the_same_range_whatever_is_known"),
+    ),
 )
