@@ -51,7 +51,9 @@ def make_check_report(build: Build, progress: StageProgress, shown: str | None =
     with progress.stage("estimate", minor=True):
         workers = build.options.num_workers
         estimated = estimate(build.config, samples, workers)
-        if estimated is not None:
+        if estimated is None:
+            findings += find_long_files(build.config, samples, workers)
+        else:
             findings += check_estimates(build.config, estimated, build.options.is_local)
             findings += find_long_files(build.config, samples, workers, estimated.bytes_per_second)
     with progress.stage("filter samples", minor=True):

@@ -111,6 +111,8 @@ def _count_sample(config: BuildConfig, sample: SourceSample, counter: kernel.Cou
 
 def _measure_stored_bytes(seen: Seen, batch: Batch) -> float | None:
     """The bytes of the file that hold the batch; None if they are unknown."""
+    if seen.num_rows:
+        return seen.file.size_bytes * batch.num_records / seen.num_rows
     if seen.peek.stored in COLUMN_FORMATS:
         is_full = batch.texts.size_bytes >= BATCH_BYTES or batch.num_records >= BATCH_RECORDS
         return None if is_full else seen.file.size_bytes

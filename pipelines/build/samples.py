@@ -18,6 +18,7 @@ class Seen:
     peek: Peek
     batch: Batch | None  # its first records; None if one must read all of it to know them
     refused: str = ""  # why the file is rejected whole
+    num_rows: int | None = None  # of a parquet file
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,5 +55,7 @@ def _is_seen_whole(seen: Seen) -> bool:
     batch = seen.batch
     if batch is None:
         return bool(seen.refused)
+    if seen.num_rows is not None:
+        return batch.num_records >= seen.num_rows
     is_full = batch.num_records >= BATCH_RECORDS or batch.texts.size_bytes >= BATCH_BYTES
     return not is_full and (seen.peek.is_whole or seen.peek.stored in COLUMN_FORMATS)

@@ -26,7 +26,7 @@ from tokcore_pipelines.build.suggest_fixes import (
 )
 from tokcore_pipelines.build.whole_checks import check_languages
 from tokcore_pipelines.reading.beside import leave_attributes, locate_beside
-from tokcore_pipelines.reading.peek import Field, Peek, find_fields, peek, read_first_documents
+from tokcore_pipelines.reading.peek import Field, Peek, count_rows, find_fields, peek, read_first_documents
 from tokcore_pipelines.reading.records import FileRejected
 from tokcore_pipelines.store import storage, urls
 from tokcore_pipelines.store.printable import join_lines
@@ -81,7 +81,7 @@ def sample_plan(config: BuildConfig, plan: Plan, depth: Depth) -> list[SourceSam
         if settings.format in COLUMN_FORMATS and not depth.decodes_columns:
             return Seen(file, peeked, None)
         try:
-            return Seen(file, peeked, read_first_documents(peeked, settings))
+            return Seen(file, peeked, read_first_documents(peeked, settings), num_rows=count_rows(peeked))
         except FileRejected as error:
             return Seen(file, peeked, None, f"{file.uri}: {error.detail}")
 

@@ -47,6 +47,14 @@ def read_parquet_columns(footer: bytes) -> list[Column]:
     return [*_read_parquet_children(walk, _require_whole(root, 5), "", 0)] if root is not None else []
 
 
+def read_parquet_rows(footer: bytes) -> int:
+    """The number of rows that a parquet file's footer tells. Raises ValueError if it tells none."""
+    rows = read_struct(footer)[0].get(3)
+    if not isinstance(rows, int) or rows < 0:
+        raise ValueError("a footer without a number of rows")
+    return rows
+
+
 def _read_parquet_children(walk: Iterator[dict[int, Any]], num: int, prefix: str, depth: int) -> Iterator[Column]:
     """The next num elements of the schema, which stand before those of their parent that follow."""
     if depth > _MAX_DEPTH:

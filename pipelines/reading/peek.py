@@ -16,7 +16,7 @@ import orjson
 
 from tokcore.errors import FormatError
 from tokcore_pipelines.reading.beside import leave_attributes
-from tokcore_pipelines.reading.column_names import read_arrow_columns, read_parquet_columns
+from tokcore_pipelines.reading.column_names import read_arrow_columns, read_parquet_columns, read_parquet_rows
 from tokcore_pipelines.reading.compressed import decompress
 from tokcore_pipelines.reading.delimited import read_delimited
 from tokcore_pipelines.reading.input_range import read_documents, settle_batch
@@ -31,7 +31,8 @@ from tokcore_pipelines.store import storage
 from tokcore_schemas.input_format import COLUMN_FORMATS, Compression
 from tokcore_schemas.plan import ReadSettings
 
-# A larger file of columns is not decoded: its rows are known only when it was read to its end.
+# Of a larger file of columns only the first row group is decoded, if that is no larger: the rows of a whole file are
+# known only when it was read to its end.
 _MAX_COLUMNS_BYTES = 1 << 24
 # bzip2 gives nothing before the end of its first block.
 _LEAST_STORED_BYTES: Mapping[Compression, int] = {"bz2": 1 << 20, "xz": 1 << 20}
@@ -127,14 +128,32 @@ def read_first_documents(seen: Peek, settings: ReadSettings) -> Batch | None:
     Raises FileRejected if the file is rejected whole for what its start says of its encoding.
     """
     if settings.format in COLUMN_FORMATS:
-        if seen.file.size_bytes > _MAX_COLUMNS_BYTES:
-            return None
         try:
+            if seen.file.size_bytes > _MAX_COLUMNS_BYTES:
+                return _read_first_group(seen, settings) if settings.format == "parquet" else None
             return next(read_documents(seen.file, 0, seen.file.size_bytes, settings), None)
         except FileRejected:
             return None
     batch = _read_first_as_written(seen, leave_attributes(settings))
     return settle_batch(batch, settings, seen.file.url) if batch is not None else None
+
+
+def _read_first_group(seen: Peek, settings: ReadSettings) -> Batch | None:
+    """The first rows of a long parquet file; None if its first row group is long, too."""
+    # They load pyarrow.
+    from tokcore_pipelines.reading.parquet_layout import find_groups, read_row_groups
+    from tokcore_pipelines.reading.row_file import RowFile
+
+    try:
+        with storage.open_pinned(seen.file) as opened:
+            groups = read_row_groups(RowFile(opened, reads_at_once=False))
+    except (ValueError, KeyError, IndexError, TypeError, OverflowError):
+        return None
+    rows = [group.num_rows for group in groups]
+    first = [groups[number] for number in find_groups(rows, 0, 1)]
+    if sum(column.stored_bytes for group in first for column in group.columns) > _MAX_COLUMNS_BYTES:
+        return None
+    return next(read_documents(seen.file, 0, 1, settings, extent=sum(rows)), None)
 
 
 def _read_first_as_written(seen: Peek, settings: ReadSettings) -> Batch | None:
@@ -256,6 +275,16 @@ def find_column_fields(seen: Peek) -> list[Field]:
     except ValueError:
         return []
     return [Field(column.name, column.kind) for column in columns]
+
+
+def count_rows(seen: Peek) -> int | None:
+    """The rows that a parquet file says it has; None if it is another file, or says nothing."""
+    if seen.stored != "parquet":
+        return None
+    try:
+        return read_parquet_rows(_read_footer(seen))
+    except ValueError:
+        return None
 
 
 def _read_footer(seen: Peek) -> bytes:

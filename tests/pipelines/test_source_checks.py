@@ -290,6 +290,25 @@ def test_estimates_are_exact_where_the_sample_is_the_corpus(tmp_path):
         run(path, tmp_path / "more")
 
 
+@pytest.mark.parametrize("is_long", [False, True])
+def test_a_parquet_file_of_more_than_a_batch_is_estimated_by_its_rows(tmp_path, monkeypatch, is_long):
+    """A long one from its first row group, unless that is long, too."""
+    rows = [{"text": f"word{1000 + i} " * 300} for i in range(4000)]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet", row_group_size=500)
+    path = build_of(tmp_path, 'lang = "en"\nfiles = "a.parquet"')
+    if is_long:
+        monkeypatch.setattr(
+            tokcore_pipelines.reading.peek, "_MAX_COLUMNS_BYTES", (tmp_path / "a.parquet").stat().st_size - 1
+        )
+    told = exactly(path)
+    assert not told.is_whole
+    assert (told.documents, told.languages) == (4000, 1)
+    assert told.text_bytes == pytest.approx(sum(len(row["text"]) for row in rows), rel=0.02)
+    monkeypatch.setattr(tokcore_pipelines.reading.peek, "_MAX_COLUMNS_BYTES", 1000)
+    config = load_config(str(path))
+    assert estimate(config, sample_plan(config, plan_build(config), FOR_CHECK), 1) is None
+
+
 def test_a_sample_bounds_the_vocabulary_and_is_near_in_size(tmp_path):
     num_bytes = 0
     for i in range(4):
