@@ -135,6 +135,7 @@ def test_rows_that_do_not_fit_in_memory_give_the_same(tmp_path, monkeypatch):
     monkeypatch.setattr("tokcore_pipelines.work.learn_memory.find_available", lambda: Available(500, "a limit"))
     monkeypatch.setattr(learn_model, "READ_BYTES", 0)
     monkeypatch.setattr(learn_model, "LEAST_BYTES", 1)
+    monkeypatch.setattr(learn_model, "find_read_bytes", lambda rows: 0)
     spilled: list[int] = []
     spill = learn_model.spill
     monkeypatch.setattr(learn_model, "spill", lambda *rows: spilled.append(1) or spill(*rows))
