@@ -72,12 +72,14 @@ def check_learn_need(config: BuildConfig, need: LearnNeed, is_local: bool = True
     yield Finding(config.at("learn"), text, stops=False)
 
 
-def check_samples_need(config: BuildConfig, samples: Sequence[SourceSample], is_local: bool) -> Iterator[Finding]:
-    """The same from samples; they are counted only where there is much text for the memory."""
+def may_lack_memory(config: BuildConfig, stored_bytes: int, is_local: bool) -> bool:
+    """Whether there is so much text for the memory that it is worth a look what learning needs."""
     available = _find_available(config, is_local) if _learns(config) else None
-    stored_bytes = sum(sample.stored_bytes for sample in samples)
-    if available is None or _STORED_BYTE_NEEDS * stored_bytes <= available.size_bytes:
-        return
+    return available is not None and _STORED_BYTE_NEEDS * stored_bytes > available.size_bytes
+
+
+def check_samples_need(config: BuildConfig, samples: Sequence[SourceSample], is_local: bool) -> Iterator[Finding]:
+    """As check_learn_need, from samples."""
     if (told := count_samples(config, samples, _SAMPLE_BYTES)) is not None:
         yield from check_learn_need(config, find_learn_need(config, told), is_local)
 

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tokcore.errors import ConfigError
 from tokcore_pipelines.build.guess_fields import fill_values
-from tokcore_pipelines.build.learn_need import check_samples_need
+from tokcore_pipelines.build.learn_need import check_samples_need, may_lack_memory
 from tokcore_pipelines.build.long_files import find_long_files
 from tokcore_pipelines.build.samples import Finding, Seen, SourceSample
 from tokcore_pipelines.build.suggest_fixes import (
@@ -54,6 +54,7 @@ class Depth:
 
 
 BEFORE_A_BUILD = Depth(2, 1 << 16, 256, False)
+ROWS_BEFORE_A_BUILD = dataclasses.replace(BEFORE_A_BUILD, decodes_columns=True)
 FOR_CHECK = Depth(24, 1 << 18, 256, True)
 
 
@@ -135,7 +136,12 @@ def refuse_wrong_sources(config: BuildConfig, plan: Plan, workers: int, is_local
     found = [*check_samples(config, samples), *find_long_files(config, samples, workers)]
     if stopping := describe([finding for finding in found if finding.stops]):
         raise ConfigError(join_lines(*stopping[:_MOST]))
-    return describe(found)[:_MOST] + describe([*check_samples_need(config, samples, is_local)])
+    needs: list[Finding] = []
+    if may_lack_memory(config, plan.size_bytes, is_local):
+        if all(seen.batch is None for sample in samples for seen in sample.seen):
+            samples = sample_plan(config, plan, ROWS_BEFORE_A_BUILD)
+        needs += check_samples_need(config, samples, is_local)
+    return describe(found)[:_MOST] + describe(needs)
 
 
 def _check_content(config: BuildConfig, sample: SourceSample, is_much: bool) -> list[Finding]:

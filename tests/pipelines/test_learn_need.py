@@ -6,11 +6,15 @@ import random
 import re
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from support.builds import build_file, run, small_corpus, tokcore
 
 from tokcore.errors import StageError
 from tokcore_pipelines.build.learn_need import LearnNeed, check_learn_need, estimate_rows
+from tokcore_pipelines.build.plan_corpus import plan_build
+from tokcore_pipelines.build.source_checks import refuse_wrong_sources
 from tokcore_pipelines.local.memory import Available
 from tokcore_pipelines.work.learn_from_disk import ROUNDS_BYTES
 from tokcore_schemas.config import load_config
@@ -92,6 +96,26 @@ def test_a_command_says_it_before_it_works(tmp_path, command):
         r"learning needs about .* of memory, and learn\.memory_bytes = 1100000 leaves 1\.1 MB\. .*refused", said
     )
     assert command == "check" or said.index("learning needs about") < said.index("count  ") < said.index("error: ")
+
+
+def test_a_build_says_it_of_parquet_files_too(tmp_path):
+    """Of which it looks at rows only where memory may be too little."""
+    chance = random.Random(7)
+    words = ["".join(chance.choices("abcdefghijklmnop", k=6)) for _ in range(20_000)]
+    pq.write_table(pa.table({"text": words}), tmp_path / "a.parquet", row_group_size=5000)
+    path = tmp_path / "b.toml"
+
+    def find_warnings(memory_bytes: int) -> list[str]:
+        path.write_text(
+            'version = 1\n[build]\noutput = "out"\n[[source]]\nlang = "en"\nfiles = "a.parquet"\n'
+            f"[learn]\nvocab_size = 300\nmemory_bytes = {memory_bytes}\n"
+        )
+        config = load_config(str(path))
+        return refuse_wrong_sources(config, plan_build(config), 1)
+
+    (said,) = find_warnings(1_100_000)
+    assert re.search(r"learning needs about .* of memory, and learn\.memory_bytes = 1100000 leaves 1\.1 MB", said)
+    assert find_warnings(10**9) == []
 
 
 @pytest.mark.parametrize("learn", ['model = "wordpiece"', 'model = "pathpiece"', ""])
