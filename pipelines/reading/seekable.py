@@ -31,17 +31,6 @@ from tokcore_pipelines.reading.seekable_zstd import find_zstd_frames
 from tokcore_schemas.input_format import Compression
 
 
-def find_text_bytes(file: SeekableFile, size_bytes: int, compression: Compression) -> int | None:
-    """The extent of a file: the place after its last byte. None if it can only be read from its start.
-
-    That is so unless it has several blocks, and says where they are; a file whose index is damaged or incredible is
-    left to the reader of whole files, too. Reads the end of the file, its index of at most 64 MiB, and the start of
-    BGZF. Raises StageError if the store does not answer.
-    """
-    blocks = _find_blocks(file, size_bytes, compression)
-    return blocks.extent if blocks is not None else None
-
-
 class SeekableText(io.RawIOBase):
     """The text of a compressed file: a raw file whose positions are places. Holds one block, or a piece of it.
 
@@ -52,7 +41,12 @@ class SeekableText(io.RawIOBase):
     """
 
     def __init__(self, file: SeekableFile, size_bytes: int, compression: Compression) -> None:
-        """size_bytes: of the file as stored. Raises FileRejected if find_text_bytes gives None."""
+        """size_bytes: of the file as stored.
+
+        Reads the end of the file, its index of at most 64 MiB, and the start of BGZF.
+        Raises FileRejected for a file that can only be read from its start: one without several blocks that say where
+        they are, or whose index is damaged or incredible. Raises StageError if the store does not answer.
+        """
         super().__init__()
         blocks = _find_blocks(file, size_bytes, compression)
         if blocks is None:

@@ -96,7 +96,7 @@ class IndexedBlocks:
 
     def find_part(self, index: int) -> Part:
         """How to decompress a block. Raises FileRejected."""
-        raise NotImplementedError
+        raise NotImplementedError  # each format has its own
 
     def _read_block(self, index: int) -> Iterator[bytes]:
         """The pieces of a block, of the size that the index says. Raises FileRejected."""

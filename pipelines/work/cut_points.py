@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tokcore_pipelines.reading.records import FileRejected
-from tokcore_pipelines.reading.seekable import SeekableText, find_text_bytes
+from tokcore_pipelines.reading.seekable import SeekableText
 from tokcore_pipelines.store.storage import FileId, open_pinned
 from tokcore_pipelines.store.urls import explain_unreadable
 from tokcore_pipelines.work.work_items import estimate_text_bytes
@@ -42,8 +42,6 @@ def find_cuts(file: FileId, settings: ReadSettings, range_bytes: int) -> tuple[i
     try:
         with open_pinned(file) as opened:
             if settings.format != "parquet":
-                if find_text_bytes(opened, file.size_bytes, settings.compression) is None:
-                    return ()
                 cuts = SeekableText(opened, file.size_bytes, settings.compression).list_cuts(range_bytes)
                 return cuts if len(cuts) >= _LEAST_RANGES else ()
             # They load pyarrow.
@@ -53,7 +51,7 @@ def find_cuts(file: FileId, settings: ReadSettings, range_bytes: int) -> tuple[i
             groups = read_row_groups(RowFile(opened, reads_at_once=False))
             return cut_groups([(group.num_rows, group.unfolded_bytes) for group in groups], range_bytes)
     except (FileRejected, ValueError, KeyError, IndexError, TypeError, OverflowError):
-        return ()  # whoever reads it says what is wrong
+        return ()  # the file is read whole, and its reader says what is wrong
 
 
 def cut_groups(groups: Sequence[tuple[int, int]], range_bytes: int) -> tuple[int, ...]:

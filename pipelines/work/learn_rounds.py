@@ -369,7 +369,9 @@ def _read(job: RoundsJob, file: ArrayFile, dtype: Any) -> npt.NDArray[Any]:
 
 
 def list_groups(tables: Sequence[tuple[str, int, int]], most: int) -> list[TableGroup]:
-    """Files of tables in at most so many groups of about as many rows. tables: (URL, weight, rows) of each file.
+    """Deal the files of tables into groups that have about equally many rows.
+
+    tables: (URL, weight, rows) of each file. most: the number of groups, or fewer if there are fewer files.
 
     >>> [len(group.tables) for group in list_groups([("a", 1, 5), ("b", 1, 3), ("c", 1, 1)], 2)]
     [1, 2]

@@ -53,7 +53,8 @@ def plan_inputs(
     output: URL of the folder that no source may read; None: there is none. forbidden: special texts that reject a
     document. left_out: is told of the files that match and are not taken. grows: whether files are still to come: then
     a pattern may match none, and a file of unknown format is left out. list_files, is_old: as for find_inputs.
-    choose_cuts: where long files are cut that can be rejected whole; None: nowhere, since nobody proves their ranges.
+    choose_cuts: says where to cut long files that can be rejected whole. None: they are not cut, as where no step
+    proves their ranges.
     Raises ConfigError for these otherwise, for a pattern that matches the output or meets links that its source does
     not speak of, and a file that two sources read differently; StageError if a store does not answer.
     """

@@ -246,7 +246,7 @@ def _learn_with_sentencepiece(texts: Mapping[str, list[str]], vocab_size: int, f
     return Tokenizer.load(folder)
 
 
-# What other libraries learn: from the texts of each language, with so many tokens, by way of a file in the folder.
+# Tokenizers of other libraries: each function takes texts by language, a number of tokens, and a folder for its files.
 PEERS: dict[str, Callable[[Mapping[str, list[str]], int, Path], Tokenizer]] = {
     "tokenizers BPE, natural, o200k": _learn_with_tokenizers,
     "SentencePiece BPE, alpha 0.3": _learn_with_sentencepiece,

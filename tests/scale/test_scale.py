@@ -125,7 +125,7 @@ def test_shards_take_no_more_memory_than_simulated(monkeypatch):
 
 
 def _measure_shards(num: int) -> int:
-    """The most bytes that are held while so many work items of a shard and a range each become a manifest."""
+    """The peak of memory, in bytes, while num work items become a manifest. Each has one range and one shard."""
     chance = random.Random(num)
     tracemalloc.start()
     read, written, merges = ReadItems(), WrittenShards(), IdMerges(num)
